@@ -1,0 +1,1 @@
+"""The cascading scheduler: graph, allocation, Schedule and its lowering to a Program."""

@@ -1,0 +1,1 @@
+"""All of the cascader that is specific to the Ethos-U."""

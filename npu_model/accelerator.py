@@ -1,0 +1,108 @@
+"""Accelerator: one MAC configuration of the Ethos-U55, as data."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from npu_model.errors import InputError
+from npu_model.shapes import Shape3D
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_ACCELERATOR = "ethos-u55-128"
+
+
+@dataclass(frozen=True, slots=True)
+class BankGranules:
+    """Rounding of SHRAM areas, in banks of 1 KiB, by what the area holds (``ew``: elementwise IFM)."""
+
+    ifm8: int
+    ifm16: int
+    ifm8_ew: int
+    ifm16_ew: int
+    ifm32: int
+    acc16: int
+    acc32: int
+    acc40: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRates:
+    """Cycles of the output unit per OFM element, by operation (first group) and by activation function."""
+
+    unary32: Fraction
+    binary32: Fraction
+    mul32: Fraction
+    mul: Fraction
+    acc40: Fraction
+    simple_add: Fraction
+    scaled_add: Fraction
+    max_pool: Fraction
+    other: Fraction
+    lut: Fraction
+    relu: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """Everything that differs between the MAC configurations; each value's source is in its TOML file."""
+
+    name: str
+    macs: int
+    cores: int
+    ofm_ublock: Shape3D
+    ifm_ublock: Shape3D
+    shram_banks: int
+    reserved_output_banks: int
+    reserved_lut_banks: int
+    lut_banks: int
+    lut_address: int
+    granules: BankGranules
+    output: OutputRates
+    elementwise_units: int
+    port_bytes_per_cycle: int
+    max_outstanding_kernels: int
+    max_outstanding_dma: int
+    max_block: Shape3D
+    ofm_split_depth: int
+
+
+def _shape(values: list[int]) -> Shape3D:
+    return Shape3D(*values)
+
+
+def _parse(name: str, table: dict[str, Any]) -> Accelerator:
+    fields = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    for key in ("ofm_ublock", "ifm_ublock", "max_block"):
+        fields[key] = _shape(fields[key])
+    return Accelerator(
+        name=name,
+        granules=BankGranules(**table["granules"]),
+        output=OutputRates(**{key: Fraction(value) for key, value in table["output_cycles_per_element"].items()}),
+        **fields,
+    )
+
+
+@cache
+def accelerator_names() -> tuple[str, ...]:
+    """Names that :func:`accelerator` knows, by number of MACs."""
+    folder = resources.files("npu_model") / "data" / "accelerators"
+    names = [entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")]
+    return tuple(sorted(names, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2]))))
+
+
+@cache
+def accelerator(name: str = DEFAULT_ACCELERATOR) -> Accelerator:
+    """The accelerator of this Vela name (``ethos-u55-128``); InputError if there is none."""
+    if name not in accelerator_names():
+        raise InputError(f"Accelerator {name!r} is unknown: choose one of {', '.join(accelerator_names())}.")
+    text = (resources.files("npu_model") / "data" / "accelerators" / f"{name}.toml").read_text(encoding="utf-8")
+    return _parse(name, tomllib.loads(text))

@@ -1,0 +1,67 @@
+"""The driver payload ("COP1") around a register command stream.
+
+Layout (core driver, Vela 5.2.0): the word "COP1", then driver actions ``id | reserved << 8 | parameter << 16``:
+1 = configuration (the configuration word and the id word follow), 5 = NOP, 2 = command stream (length in words,
+bits 16-23 in the reserved byte; the words follow).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from npu_model.errors import InputError
+
+MAGIC = 0x31504F43
+_ACTION_CONFIG, _ACTION_STREAM, _ACTION_NOP = 1, 2, 5
+_PRODUCTS = {0: "u55", 1: "u65", 2: "u85"}
+_U65_TWO_CORE_MACS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A parsed payload: accelerator name, configuration and id words, and the stream's words."""
+
+    accelerator: str
+    config: int
+    identity: int
+    words: tuple[int, ...]
+
+
+def accelerator_of(config: int) -> str:
+    """Accelerator name from the configuration word (log2 MACs in bits 0-3, product in bits 28-31).
+
+    >>> accelerator_of(0x1807)
+    'ethos-u55-128'
+    """
+    product = _PRODUCTS.get(config >> 28)
+    if product is None:
+        raise InputError(f"The payload's product code {config >> 28} is unknown: 0 (U55), 1 (U65) and 2 (U85) exist.")
+    return f"ethos-{product}-{1 << (config & 15)}"
+
+
+def parse_payload(data: bytes) -> Payload:
+    """Take the command stream out of a driver payload; InputError if the payload is malformed."""
+    if len(data) < 8 or len(data) % 4:
+        raise InputError(f"The driver payload has {len(data)} bytes: a multiple of 4 of at least 8 is needed; compile again.")
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    if words[0] != MAGIC:
+        raise InputError(f"The driver payload starts with {words[0]:#010x} instead of 'COP1': only COP1 payloads are read.")
+    config = identity = None
+    position = 1
+    while position < len(words):
+        action, reserved, parameter = words[position] & 0xFF, words[position] >> 8 & 0xFF, words[position] >> 16
+        position += 1
+        if action == _ACTION_CONFIG and position + 2 <= len(words):
+            config, identity = words[position], words[position + 1]
+            position += 2
+        elif action == _ACTION_STREAM:
+            length = reserved << 16 | parameter
+            if position + length > len(words):
+                raise InputError(f"The command stream claims {length} words but {len(words) - position} follow: the file is cut off.")
+            if config is None or identity is None:
+                raise InputError("The driver payload has no configuration before its command stream: compile again.")
+            return Payload(accelerator_of(config), config, identity, words[position : position + length])
+        elif action != _ACTION_NOP:
+            raise InputError(f"Driver action {action} in word {position - 1} of the payload is unknown: 1, 2 and 5 exist.")
+    raise InputError("The driver payload holds no command stream: compile the network again.")

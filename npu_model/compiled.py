@@ -1,0 +1,134 @@
+"""Compiled networks: the Programs inside a ``*_vela.tflite`` and the operators that stay on the CPU."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from npu_model.command_stream import decode_words, parse_payload
+from npu_model.errors import InputError
+from npu_model.program import Binding, DataType, Program, Quantisation, Region, RegionRole
+from npu_model.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
+
+CUSTOM_CODE = "ethos-u"
+_METADATA = "OfflineMemoryAllocation"
+_STREAM, _CONSTANTS, _SCRATCH, _FAST_SCRATCH, _FIRST_IFM = range(5)
+_DATA_TYPES = {
+    "INT8": DataType(8, signed=True),
+    "UINT8": DataType(8, signed=False),
+    "BOOL": DataType(8, signed=False),
+    "INT16": DataType(16, signed=True),
+    "UINT16": DataType(16, signed=False),
+    "INT32": DataType(32, signed=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOperator:
+    """An operator that runs on the CPU: its name, and the arena bindings of its variable tensors."""
+
+    code: str
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledNetwork:
+    """What a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
+
+    ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator.
+    """
+
+    steps: tuple[Program | CpuOperator, ...]
+    arena_size: int
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The NPU's part of the steps."""
+        return tuple(step for step in self.steps if isinstance(step, Program))
+
+
+def _arena_offsets(model: TfliteModel) -> dict[int, int]:
+    """Arena offset per tensor index, from the OfflineMemoryAllocation metadata (version, subgraph, n, offsets)."""
+    blob = model.metadata.get(_METADATA, b"")
+    if len(blob) < 12 or len(blob) % 4:
+        return {}
+    values = struct.unpack(f"<{len(blob) // 4}i", blob)
+    return {index: offset for index, offset in enumerate(values[3 : 3 + values[2]]) if offset >= 0}
+
+
+def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding:
+    tensor = model.tensors[index]
+    dtype = _DATA_TYPES.get(tensor.dtype)
+    if dtype is None:
+        raise InputError(
+            f"Tensor {tensor.name!r} has type {tensor.dtype}: the NPU works on {', '.join(_DATA_TYPES)}; quantise the network."
+        )
+    if index not in offsets:
+        raise InputError(f"Tensor {tensor.name!r} has no arena offset in {_METADATA}: compile with Vela's .tflite output.")
+    quantisation = Quantisation(tensor.scales[0], tensor.zero_points[0]) if tensor.scales and tensor.zero_points else None
+    return Binding(tensor.name, 1, offsets[index], tensor.shape, dtype, quantisation)
+
+
+def _size(tensor: TfliteTensor) -> int:
+    """Bytes of a scratch tensor: its (one-dimensional uint8) shape."""
+    return tensor.shape[0] if tensor.shape else 0
+
+
+def _regions(model: TfliteModel, operator: TfliteOperator) -> tuple[Region, ...]:
+    constants = model.tensors[operator.inputs[_CONSTANTS]].data
+    arena = _size(model.tensors[operator.inputs[_SCRATCH]])
+    fast = _size(model.tensors[operator.inputs[_FAST_SCRATCH]])
+    return (
+        Region(0, RegionRole.CONSTANTS, len(constants), constants),
+        Region(1, RegionRole.ARENA, arena),
+        Region(2, RegionRole.FAST_SCRATCH, fast),
+    )
+
+
+def _bindings(model: TfliteModel, indices: tuple[int, ...], offsets: dict[int, int]) -> tuple[Binding, ...]:
+    return tuple(_binding(model, index, offsets) for index in indices if index >= 0 and not model.tensors[index].data)
+
+
+def _program(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> Program:
+    if len(operator.inputs) < _FIRST_IFM or min(operator.inputs[:_FIRST_IFM]) < 0:
+        raise InputError(f"The {CUSTOM_CODE} operator has {len(operator.inputs)} inputs: {_FIRST_IFM} or more are needed; compile again.")
+    payload = parse_payload(model.tensors[operator.inputs[_STREAM]].data)
+    operations, words = decode_words(payload.words)
+    return Program(
+        accelerator=payload.accelerator,
+        operations=operations,
+        words=words,
+        regions=_regions(model, operator),
+        inputs=_bindings(model, operator.inputs[_FIRST_IFM:], offsets),
+        outputs=_bindings(model, operator.outputs, offsets),
+    )
+
+
+def _cpu_operator(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> CpuOperator:
+    code = operator.custom_code if operator.code == "CUSTOM" else operator.code
+    return CpuOperator(
+        code=code,
+        inputs=_bindings(model, operator.inputs, offsets),
+        outputs=_bindings(model, operator.outputs, offsets),
+    )
+
+
+def is_compiled(model: TfliteModel) -> bool:
+    """Whether the model holds at least one ``ethos-u`` custom operator."""
+    return any(op.custom_code == CUSTOM_CODE for op in model.operators)
+
+
+def read_compiled(data: bytes) -> CompiledNetwork:
+    """Decode every Program of a ``*_vela.tflite``; InputError if it is damaged or was not compiled for an Ethos-U."""
+    model = read_tflite(data)
+    if not is_compiled(model):
+        raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: compile it with Vela first.")
+    offsets = _arena_offsets(model)
+    steps = tuple(
+        _program(model, op, offsets) if op.custom_code == CUSTOM_CODE else _cpu_operator(model, op, offsets) for op in model.operators
+    )
+    arena = max((region.size for step in steps if isinstance(step, Program) for region in step.regions if region.index == 1), default=0)
+    return CompiledNetwork(steps, arena, _bindings(model, model.inputs, offsets), _bindings(model, model.outputs, offsets))

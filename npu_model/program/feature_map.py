@@ -1,0 +1,157 @@
+"""Feature maps as the NPU addresses them: region, tiles, strides, layout and number format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from npu_model.shapes import Shape3D, ceil_div
+
+BRICK = 16
+"""Channels of one NHCWB16 brick."""
+
+
+class Layout(Enum):
+    """Order of the elements in memory; NHCWB16 stores channels in bricks of 16."""
+
+    NHWC = "NHWC"
+    NHCWB16 = "NHCWB16"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DataType:
+    """An integer element type: its width in bits and whether it is signed."""
+
+    bits: int
+    signed: bool
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element in bytes."""
+        return self.bits // 8
+
+    @property
+    def minimum(self) -> int:
+        """Smallest value that the type holds."""
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def maximum(self) -> int:
+        """Largest value that the type holds."""
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    def __str__(self) -> str:
+        return f"{'int' if self.signed else 'uint'}{self.bits}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The four-tile box of a feature map: how rows and columns map to base addresses.
+
+    Columns below ``width0`` are the left tiles, the others the right ones. Left rows below
+    ``height0`` lie at ``bases[0]``, the others at ``bases[2]``; right rows below ``height1`` lie at
+    ``bases[1]``, the others at ``bases[3]``. Inside a tile rows and columns count from zero again.
+    Rolling buffers wrap by this means. (Registers WIDTH0_M1, HEIGHT0_M1, HEIGHT1_M1 and BASE0 to BASE3.)
+    """
+
+    height0: int
+    height1: int
+    width0: int
+    bases: tuple[int, int, int, int]
+
+    @classmethod
+    def single(cls, shape: Shape3D, base: int) -> Tiles:
+        """One tile that holds the whole of ``shape`` at ``base``."""
+        return cls(shape.height, shape.height, shape.width, (base, 0, 0, 0))
+
+    def locate(self, y: int, x: int) -> tuple[int, int, int]:
+        """Base address and the row and column inside the tile that holds row ``y``, column ``x``."""
+        right = x >= self.width0
+        height = self.height1 if right else self.height0
+        below = y >= height
+        base = self.bases[int(right) + 2 * int(below)]
+        return base, y - height if below else y, x - self.width0 if right else x
+
+
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """Address steps in bytes: from row to row, column to column, and (NHCWB16) brick to brick."""
+
+    y: int
+    x: int
+    c: int
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """Bytes ``start`` (inclusive) to ``end`` (exclusive) of one region."""
+
+    region: int
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """Number of bytes."""
+        return self.end - self.start
+
+    def overlaps(self, other: ByteRange) -> bool:
+        """Whether the two ranges share a byte of the same region."""
+        return self.region == other.region and self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """One IFM, IFM2 or OFM of a kernel operation.
+
+    ``shape`` is what the operation addresses (height, width, depth in elements), ``zero_point`` the
+    value of the zero-point register, ``strides`` are bytes.
+    """
+
+    region: int
+    shape: Shape3D
+    dtype: DataType
+    layout: Layout
+    tiles: Tiles
+    strides: Strides
+    zero_point: int = 0
+
+    def address(self, y: int, x: int, c: int) -> int:
+        """Byte address of element (y, x, c) in its region.
+
+        NHWC: base + y*sy + x*sx + c*bytes. NHCWB16: base + y*sy + (c//16)*sc + x*16*bytes + (c%16)*bytes.
+        """
+        base, row, column = self.tiles.locate(y, x)
+        size = self.dtype.bytes
+        if self.layout is Layout.NHWC:
+            return base + row * self.strides.y + column * self.strides.x + c * size
+        return base + row * self.strides.y + column * BRICK * size + (c // BRICK) * self.strides.c + (c % BRICK) * size
+
+    def tile_boxes(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """The non-empty tiles as (base address, first row, first column, rows, columns)."""
+        height, width = self.shape.height, self.shape.width
+        for right in (0, 1):
+            x0, columns = (self.tiles.width0, width - self.tiles.width0) if right else (0, min(width, self.tiles.width0))
+            split = self.tiles.height1 if right else self.tiles.height0
+            for below in (0, 1):
+                y0, rows = (split, height - split) if below else (0, min(height, split))
+                if rows > 0 and columns > 0:
+                    yield self.tiles.bases[right + 2 * below], y0, x0, rows, columns
+
+    def byte_ranges(self) -> tuple[ByteRange, ...]:
+        """The bytes from the first to the last element of every non-empty tile, in address order.
+
+        Gaps inside a tile (rows of a wider tensor, channels of a concatenation) are inside the range; the
+        unused channels of the last NHCWB16 brick are inside it too, as the hardware moves whole bricks.
+        """
+        size = self.dtype.bytes
+        ranges = []
+        for base, _, _, rows, columns in self.tile_boxes():
+            if self.layout is Layout.NHWC:
+                last = (rows - 1) * self.strides.y + (columns - 1) * self.strides.x + self.shape.depth * size
+            else:
+                bricks = ceil_div(self.shape.depth, BRICK)
+                last = (rows - 1) * self.strides.y + (bricks - 1) * self.strides.c + columns * BRICK * size
+            ranges.append(ByteRange(self.region, base, base + last))
+        return tuple(sorted(ranges, key=lambda r: r.start))

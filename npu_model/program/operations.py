@@ -1,0 +1,313 @@
+"""The operations of a Program: kernel operations, DMA transfers, waits and control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from npu_model.program.feature_map import ByteRange, FeatureMap
+from npu_model.shapes import Shape3D, ceil_div
+
+
+class OperationKind(Enum):
+    """What a kernel operation computes (the NPU_OP_* command)."""
+
+    CONV_2D = "CONV_2D"
+    DEPTHWISE = "DEPTHWISE"
+    POOL = "POOL"
+    ELEMENTWISE = "ELEMENTWISE"
+
+
+class PoolKind(Enum):
+    """Parameter of NPU_OP_POOL."""
+
+    MAX = 0
+    AVERAGE = 1
+    REDUCE_SUM = 2
+
+
+class ElementwiseKind(Enum):
+    """Parameter of NPU_OP_ELEMENTWISE."""
+
+    MUL = 0
+    ADD = 1
+    SUB = 2
+    MIN = 3
+    MAX = 4
+    LRELU = 5
+    ABS = 6
+    CLZ = 7
+    SHR = 8
+    SHL = 9
+
+    @property
+    def is_unary(self) -> bool:
+        """Whether the operation has a single operand."""
+        return self in (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.CLZ)
+
+
+class Rounding(Enum):
+    """Rounding of the output scaling (round field of IFM/OFM_PRECISION)."""
+
+    DOUBLE = 0
+    TRUNCATE = 1
+    NATURAL = 2
+
+
+class Upscale(Enum):
+    """IFM_UPSCALE: none, nearest neighbour times two, zeros inserted times two."""
+
+    NONE = 0
+    NEAREST = 1
+    ZEROS = 2
+
+
+class ActivationKind(Enum):
+    """What follows the clamp: nothing, a native function, or a table in SHRAM."""
+
+    NONE = "NONE"
+    TANH = "TANH"
+    SIGMOID = "SIGMOID"
+    LUT = "LUT"
+
+
+class ClipRange(Enum):
+    """Number format that the value is clipped to before the LUT (ACTIVATION bits 12-14)."""
+
+    OFM = 0
+    UINT8 = 2
+    INT8 = 3
+    INT16 = 5
+
+
+class AccumulatorFormat(Enum):
+    """ACC_FORMAT: 32-bit or 40-bit integers, or half floats."""
+
+    INT32 = 0
+    INT40 = 1
+    FP16 = 2
+
+
+class ScaledOperand(Enum):
+    """Which operand OPA_SCALE rescales in ADD and SUB (scale mode of IFM_PRECISION)."""
+
+    BOTH = 0
+    A = 1
+    B = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Filter window in elements, undilated, with its strides and dilations."""
+
+    height: int = 1
+    width: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    dilation_y: int = 1
+    dilation_x: int = 1
+
+    @property
+    def dilated_height(self) -> int:
+        """Rows that the dilated window spans."""
+        return (self.height - 1) * self.dilation_y + 1
+
+    @property
+    def dilated_width(self) -> int:
+        """Columns that the dilated window spans."""
+        return (self.width - 1) * self.dilation_x + 1
+
+    @property
+    def elements(self) -> int:
+        """Filter taps: height * width."""
+        return self.height * self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Rows and columns of zeros around the IFM."""
+
+    top: int = 0
+    left: int = 0
+    bottom: int = 0
+    right: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A fixed-point factor: the 32-bit word and the shift right that follows the product."""
+
+    scale: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """Clamp and function applied before the result is stored; ``lut`` is the table's slot (0-7) for LUT."""
+
+    kind: ActivationKind
+    minimum: int
+    maximum: int
+    lut: int = 0
+    clip: ClipRange = ClipRange.OFM
+
+
+@dataclass(frozen=True, slots=True)
+class Shram:
+    """Partition of the shared buffer, in banks of 1 KiB: end of the IFM buffer, start of IFM2's, start of the accumulators."""
+
+    ib_end: int
+    ab_start: int
+    ib2_start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """IFM2_BROADCAST: the axes along which IFM2 repeats, and whether the operands are swapped."""
+
+    height: bool = False
+    width: bool = False
+    depth: bool = False
+    swap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOperation:
+    """One NPU_OP_CONV, DEPTHWISE, POOL or ELEMENTWISE with every register that it uses resolved.
+
+    ``pool`` and ``elementwise`` are set for their kinds alone. An elementwise operation has ``ifm2`` (a feature
+    map) or ``scalar`` (IFM2_SCALAR; its zero point in ``scalar_zero_point``) unless it is unary. ``weights``
+    and ``scales`` hold one range per core.
+    """
+
+    kind: OperationKind
+    ifm: FeatureMap
+    ofm: FeatureMap
+    block: Shape3D
+    shram: Shram
+    activation: Activation
+    kernel: Kernel = Kernel()
+    padding: Padding = Padding()
+    pool: PoolKind | None = None
+    elementwise: ElementwiseKind | None = None
+    ifm2: FeatureMap | None = None
+    scalar: int | None = None
+    scalar_zero_point: int = 0
+    broadcast: Broadcast = Broadcast()
+    weights: tuple[ByteRange, ...] = ()
+    scales: tuple[ByteRange, ...] = ()
+    part_kernel: bool = False
+    decompose: bool = False
+    accumulator: AccumulatorFormat = AccumulatorFormat.INT32
+    rounding: Rounding = Rounding.DOUBLE
+    global_scale: bool = False
+    ofm_scale: Scale = Scale(1, 0)
+    opa_scale: Scale = Scale(0, 0)
+    opb_scale: Scale = Scale(0, 0)
+    scaled_operand: ScaledOperand = ScaledOperand.BOTH
+    upscale: Upscale = Upscale.NONE
+    parallel_mode: int = 0
+    blockdep: int = 0
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether a second operand (tensor or scalar) takes part."""
+        return self.elementwise is not None and not self.elementwise.is_unary
+
+    @property
+    def mnemonic(self) -> str:
+        """Short name: the kind, with the pooling or elementwise function after a dot."""
+        detail = self.pool or self.elementwise
+        return f"{self.kind.value}.{detail.name}" if detail is not None else self.kind.value
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the operation's mathematics (no padding of channels or blocks); 0 for elementwise."""
+        if self.kind is OperationKind.ELEMENTWISE:
+            return 0
+        per_output = self.kernel.elements
+        if self.kind is OperationKind.CONV_2D or self.pool is PoolKind.REDUCE_SUM:
+            per_output *= self.ifm.shape.depth
+        return self.ofm.shape.elements * per_output
+
+    def reads(self) -> tuple[ByteRange, ...]:
+        """Every byte range of external memory that the operation may read."""
+        maps = self.ifm.byte_ranges() + (self.ifm2.byte_ranges() if self.ifm2 else ())
+        return maps + self.weights + self.scales
+
+    def writes(self) -> tuple[ByteRange, ...]:
+        """Every byte range of external memory that the operation may write."""
+        return self.ofm.byte_ranges()
+
+
+@dataclass(frozen=True, slots=True)
+class DmaOperation:
+    """NPU_OP_DMA_START: ``source`` is copied to address ``destination`` of ``destination_region``.
+
+    With ``to_shram`` the destination is an offset into the shared buffer (a LUT) and the region is unused.
+    """
+
+    source: ByteRange
+    destination: int
+    destination_region: int = 0
+    to_shram: bool = False
+
+    @property
+    def length(self) -> int:
+        """Bytes transferred."""
+        return self.source.length
+
+    def reads(self) -> tuple[ByteRange, ...]:
+        """The source range."""
+        return (self.source,)
+
+    def writes(self) -> tuple[ByteRange, ...]:
+        """The destination range in external memory; empty for a transfer to SHRAM."""
+        if self.to_shram:
+            return ()
+        return (ByteRange(self.destination_region, self.destination, self.destination + self.length),)
+
+
+@dataclass(frozen=True, slots=True)
+class DmaWait:
+    """NPU_OP_DMA_WAIT: block the command processor until at most ``outstanding`` DMA transfers remain."""
+
+    outstanding: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWait:
+    """NPU_OP_KERNEL_WAIT: block the command processor until at most ``outstanding`` kernels remain."""
+
+    outstanding: int
+
+
+class ControlKind(Enum):
+    """Commands that neither compute nor copy."""
+
+    STOP = 0
+    IRQ = 1
+    PMU_MASK = 0x13
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """NPU_OP_STOP, NPU_OP_IRQ or NPU_OP_PMU_MASK with its parameter."""
+
+    kind: ControlKind
+    parameter: int = 0
+
+
+Operation = KernelOperation | DmaOperation | DmaWait | KernelWait | Control
+
+
+def ifm_extent(ofm: int, stride: int, dilated: int, pad_before: int, pad_after: int, upscale: Upscale) -> int:
+    """Rows (or columns) of the IFM that an operation reads: no register holds them.
+
+    ``(ofm - 1) * stride + dilated - pads``, halved (rounded up) when the IFM is upscaled.
+
+    >>> ifm_extent(8, 2, 3, 0, 1, Upscale.NONE)
+    16
+    """
+    extent = (ofm - 1) * stride + dilated - pad_before - pad_after
+    return extent if upscale is Upscale.NONE else ceil_div(extent, 2)

@@ -1,0 +1,112 @@
+"""Program: the ordered NPU operations with the memory regions that they work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from npu_model.program.feature_map import ByteRange, DataType
+from npu_model.program.operations import DmaOperation, KernelOperation, Operation
+
+
+class RegionRole(Enum):
+    """What a base-pointer region holds."""
+
+    CONSTANTS = "constants"
+    ARENA = "arena"
+    FAST_SCRATCH = "fast scratch"
+    UNUSED = "unused"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One base-pointer region: its role, its size in bytes and, for constants, its content."""
+
+    index: int
+    role: RegionRole
+    size: int
+    content: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """Affine quantisation of a network tensor: real = scale * (value - zero_point)."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """An input or output of the program: a named NHWC array at an address of a region.
+
+    ``shape`` is the tensor's shape in the network, of any rank.
+    """
+
+    name: str
+    region: int
+    address: int
+    shape: tuple[int, ...]
+    dtype: DataType
+    quantisation: Quantisation | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the array."""
+        elements = 1
+        for extent in self.shape:
+            elements *= extent
+        return elements * self.dtype.bytes
+
+    @property
+    def byte_range(self) -> ByteRange:
+        """Where the array lies."""
+        return ByteRange(self.region, self.address, self.address + self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the NPU runs: operations in stream order, with regions, inputs and outputs.
+
+    ``words[i]`` counts the command-stream words (32-bit) from the end of operation ``i - 1`` to the end of
+    operation ``i``: what the command processor fetches and parses for it. ``names[i]`` is the layer that
+    operation ``i`` belongs to ("" if unknown); names are annotations and take no part in equality.
+
+    Regions are sorted by index. Two regions may alias one memory only as the driver binds them: Vela's
+    scratch (1) and fast scratch (2) are the same tensor unless the memory mode is Dedicated_Sram.
+    """
+
+    accelerator: str
+    operations: tuple[Operation, ...]
+    words: tuple[int, ...]
+    regions: tuple[Region, ...]
+    inputs: tuple[Binding, ...] = ()
+    outputs: tuple[Binding, ...] = ()
+    names: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.words) != len(self.operations):
+            raise ValueError(f"{len(self.words)} word counts for {len(self.operations)} operations: one each is needed.")
+        if self.names and len(self.names) != len(self.operations):
+            raise ValueError(f"{len(self.names)} names for {len(self.operations)} operations: one each, or none, is needed.")
+
+    def region(self, index: int) -> Region:
+        """The region with this index; KeyError if the program has none."""
+        for region in self.regions:
+            if region.index == index:
+                return region
+        raise KeyError(index)
+
+    @property
+    def kernels(self) -> tuple[KernelOperation, ...]:
+        """The kernel operations, in order."""
+        return tuple(op for op in self.operations if isinstance(op, KernelOperation))
+
+    @property
+    def transfers(self) -> tuple[DmaOperation, ...]:
+        """The DMA operations, in order."""
+        return tuple(op for op in self.operations if isinstance(op, DmaOperation))
+
+    def name(self, index: int) -> str:
+        """Layer name of operation ``index``, "" if unknown."""
+        return self.names[index] if self.names else ""

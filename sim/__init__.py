@@ -1,0 +1,1 @@
+"""Replay of a Program: timing, traffic and memory."""

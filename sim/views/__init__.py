@@ -1,0 +1,1 @@
+"""What listens to a replay: traces, tables and maps."""

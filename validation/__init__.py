@@ -1,0 +1,1 @@
+"""Peers and references: Vela, FVP records and their scorecards."""
