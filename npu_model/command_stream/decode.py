@@ -53,7 +53,9 @@ _KINDS = {
     Cmd0.POOL: OperationKind.POOL,
     Cmd0.ELEMENTWISE: OperationKind.ELEMENTWISE,
 }
-_FIRST_LUT = 16
+FIRST_LUT = 16
+"""ACTIVATION function of LUT slot 0; slot 7 is ``_LAST_LUT``."""
+
 _LAST_LUT = 23
 
 
@@ -115,8 +117,8 @@ def _activation(registers: RegisterFile, ofm_type: DataType) -> Activation:
     read = registers.short if ofm_type == DataType(16, signed=False) else registers.signed
     if function in (0, 3, 4):
         kind, lut = {0: ActivationKind.NONE, 3: ActivationKind.TANH, 4: ActivationKind.SIGMOID}[function], 0
-    elif _FIRST_LUT <= function <= _LAST_LUT:
-        kind, lut = ActivationKind.LUT, function - _FIRST_LUT
+    elif FIRST_LUT <= function <= _LAST_LUT:
+        kind, lut = ActivationKind.LUT, function - FIRST_LUT
     else:
         raise InputError(
             f"Activation function {function} in the command stream is unknown: 0, 3, 4 and 16 to 23 exist; the file is damaged."
@@ -258,7 +260,8 @@ def _dma(registers: RegisterFile) -> DmaOperation:
     )
 
 
-def _operation(registers: RegisterFile, command: Cmd0, parameter: int) -> Operation:
+def decode_operation(registers: RegisterFile, command: Cmd0, parameter: int) -> Operation:
+    """The operation that ``command`` starts with the registers as they are; InputError if they make no sense."""
     if command in _KINDS:
         return _kernel_operation(registers, command, parameter)
     if command is Cmd0.DMA_START:
@@ -298,7 +301,7 @@ def decode_words(words: tuple[int, ...]) -> tuple[tuple[Operation, ...], tuple[i
         if command >= FIRST_SET:
             registers.set_short(command, parameter)
             continue
-        operations.append(_operation(registers, command, parameter))
+        operations.append(decode_operation(registers, command, parameter))
         counts.append(position - start)
         start = position
         if command is Cmd0.STOP:

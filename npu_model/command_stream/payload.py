@@ -1,4 +1,4 @@
-"""The driver payload ("COP1") around a register command stream.
+"""The driver payload ("COP1") around a register command stream, parsed and built.
 
 Layout (core driver, Vela 5.2.0): the word "COP1", then driver actions ``id | reserved << 8 | parameter << 16``:
 1 = configuration (the configuration word and the id word follow), 5 = NOP, 2 = command stream (length in words,
@@ -8,12 +8,21 @@ bits 16-23 in the reserved byte; the words follow).
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 
 MAGIC = 0x31504F43
+ARCHITECTURE = (1, 0, 6)
+"""Version of the architecture in the id word, which the driver compares with the hardware's."""
+
 _ACTION_CONFIG, _ACTION_STREAM, _ACTION_NOP = 1, 2, 5
+_CONFIG_PARAMETER = 1 << 4
+"""Parameter of the configuration action: patch level 1 in bits 4-15 and release 0 (Vela 5.2.0 ``driver_actions.py``)."""
+
+_MAX_STREAM_WORDS = (1 << 24) - 1
 _PRODUCTS = {0: "u55", 1: "u65", 2: "u85"}
 _U65_TWO_CORE_MACS = 9
 
@@ -65,3 +74,30 @@ def parse_payload(data: bytes) -> Payload:
         elif action != _ACTION_NOP:
             raise InputError(f"Driver action {action} in word {position - 1} of the payload is unknown: 1, 2 and 5 exist.")
     raise InputError("The driver payload holds no command stream: compile the network again.")
+
+
+def config_word(accelerator_name: str) -> int:
+    """Configuration word: log2 MACs in bits 0-3, stream version 0 in 4-7, SHRAM in KiB in 8-15, product in 28-31.
+
+    >>> hex(config_word("ethos-u55-128"))
+    '0x1807'
+    """
+    device = accelerator(accelerator_name)
+    product = next(code for code, name in _PRODUCTS.items() if device.name.startswith(f"ethos-{name}-"))
+    return (device.macs * device.cores).bit_length() - 1 | device.shram_banks * device.cores << 8 | product << 28
+
+
+def build_payload(words: Sequence[int], accelerator_name: str) -> bytes:
+    """The driver payload of a command stream, little endian; NOPs make the stream start at a multiple of 16 bytes.
+
+    Equal to Vela's ``npu_create_driver_payload`` (its C++ core also fills the product and version fields of the id word, which
+    the driver does not compare). InputError if the accelerator is unknown or the stream too long for
+    the 24-bit length field.
+    """
+    if len(words) > _MAX_STREAM_WORDS:
+        raise InputError(f"The command stream has {len(words)} words: the payload counts up to {_MAX_STREAM_WORDS}; split the network.")
+    major, minor, patch = ARCHITECTURE
+    head = [MAGIC, _CONFIG_PARAMETER << 16 | _ACTION_CONFIG, config_word(accelerator_name), major << 28 | minor << 20 | patch << 16]
+    head += [_ACTION_NOP] * (-(len(head) + 1) % 4)
+    head.append((len(words) & 0xFFFF) << 16 | len(words) >> 16 << 8 | _ACTION_STREAM)
+    return struct.pack(f"<{len(head) + len(words)}I", *head, *words)

@@ -1,0 +1,365 @@
+"""From operations to register command-stream words: the inverse of the decoder.
+
+Every operation is written as SETs followed by its NPU_OP. Registers are sticky, so a SET whose value the register
+already holds is left out; the first SET of a register is always written, because nothing is known of the values that an
+earlier job left behind. The SETs of an operation stand in a fixed order: IFM, upscaling, window and padding, OFM,
+weights and scales, activation, block, SHRAM, IFM2, scaling, BLOCKDEP; inside a feature map: region, bases, tiles, extents,
+strides (y, x, c), zero point; then the precision.
+
+Each operation is decoded again from the registers just written. What the registers cannot say is therefore an InputError
+here and never a different operation in the stream.
+
+Widths of the fields: Arm core driver ``ethosu55_interface.h``, Vela 5.2.0 ``ethos_u65_interface.hpp`` (same layout).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+
+from npu_model.command_stream.decode import FIRST_LUT, decode_operation
+from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
+from npu_model.errors import InputError
+from npu_model.program import (
+    Activation,
+    ActivationKind,
+    ByteRange,
+    Control,
+    ControlKind,
+    DataType,
+    DmaOperation,
+    DmaWait,
+    ElementwiseKind,
+    FeatureMap,
+    Kernel,
+    KernelOperation,
+    Layout,
+    Operation,
+    OperationKind,
+    Scale,
+)
+
+MAX_STREAM_BYTES = 1 << 24
+"""A command stream is shorter than 16 MiB (register QSIZE; Vela 5.2.0 has the same bound)."""
+
+_NARROW = {
+    "IFM_PAD_TOP": 7,
+    "IFM_PAD_LEFT": 7,
+    "IFM_PAD_RIGHT": 8,
+    "IFM_PAD_BOTTOM": 8,
+    "IFM_IB_END": 6,
+    "IFM2_IB_START": 6,
+    "AB_START": 6,
+    "IFM_REGION": 3,
+    "IFM2_REGION": 3,
+    "OFM_REGION": 3,
+    "WEIGHT_REGION": 3,
+    "SCALE_REGION": 3,
+    "OFM_BLK_HEIGHT_M1": 5,
+    "OFM_BLK_WIDTH_M1": 6,
+    "OFM_BLK_DEPTH_M1": 7,
+    "PARALLEL_MODE": 1,
+    "BLOCKDEP": 2,
+    "DMA_WAIT": 4,
+    "KERNEL_WAIT": 4,
+    "SCALE_LENGTH": 20,
+    "SCALE1_LENGTH": 20,
+}
+"""Bits of the fields that are narrower than their word (16 bits in a one-word command, 32 in a payload)."""
+
+_ADDRESS_BITS = 40
+"""Bits of an address: 32 in the payload, 8 in the parameter (U65; the U55's 32-bit bus is the program check's concern)."""
+
+_SHIFT_BITS = 6
+_LOG2_BYTES = {8: 0, 16: 1, 32: 2}
+_FUNCTIONS = {ActivationKind.NONE: 0, ActivationKind.TANH: 3, ActivationKind.SIGMOID: 4}
+_COMMANDS = {
+    OperationKind.CONV_2D: Cmd0.CONV,
+    OperationKind.DEPTHWISE: Cmd0.DEPTHWISE,
+    OperationKind.POOL: Cmd0.POOL,
+    OperationKind.ELEMENTWISE: Cmd0.ELEMENTWISE,
+}
+_SHRAM_DESTINATION = 1 << 8 | 3
+"""DMA0_DST_REGION of a transfer to SHRAM: the internal mode bit, and the region that Vela 5.2.0 gives with it."""
+
+
+class _Writer:
+    """The words so far and the registers as they leave them; ``where`` names the operation in messages."""
+
+    def __init__(self) -> None:
+        self.words: list[int] = []
+        self.registers = RegisterFile()
+        self.where = ""
+        # By name, as the two command enumerations share their numbers.
+        self._held: dict[str, tuple[int, int]] = {}
+
+    def holds(self, register: Cmd0 | Cmd1) -> bool:
+        """Whether the stream has SET this register."""
+        return register.name in self._held
+
+    def check(self, what: str, value: int, low: int, high: int) -> None:
+        """InputError unless ``low <= value <= high``."""
+        if not low <= value <= high:
+            raise InputError(f"{self.where} has {what} {value}: the register holds {low} to {high}; split or shrink the operation.")
+
+    def _changes(self, name: str, value: tuple[int, int]) -> bool:
+        changed = self._held.get(name) != value
+        self._held[name] = value
+        return changed
+
+    def short(self, register: Cmd0, value: int) -> None:
+        """SET an unsigned field."""
+        self.check(register.name, value, 0, (1 << _NARROW.get(register.name, 16)) - 1)
+        if self._changes(register.name, (value, 0)):
+            self.registers.set_short(register, value)
+            self.words.append(value << 16 | register)
+
+    def minus_one(self, register: Cmd0, value: int) -> None:
+        """SET an extent, which the register holds less one."""
+        self.check(register.name.removesuffix("_M1"), value, 1, 1 << _NARROW.get(register.name, 16))
+        self.short(register, value - 1)
+
+    def signed(self, register: Cmd0, value: int) -> None:
+        """SET a 16-bit two's complement field."""
+        self.check(register.name, value, -(1 << 15), (1 << 15) - 1)
+        self.short(register, value & 0xFFFF)
+
+    def _long(self, register: Cmd1, parameter: int, payload: int) -> None:
+        if self._changes(register.name, (parameter, payload)):
+            self.registers.set_long(register, parameter, payload)
+            self.words += [parameter << 16 | PAYLOAD_BIT | register, payload]
+
+    def address(self, register: Cmd1, value: int) -> None:
+        """SET an address, stride or DMA length in bytes."""
+        self.check(register.name, value, 0, (1 << _ADDRESS_BITS) - 1)
+        self._long(register, value >> 32, value & 0xFFFFFFFF)
+
+    def length(self, register: Cmd1, value: int) -> None:
+        """SET a length in bytes."""
+        self.check(register.name, value, 0, (1 << _NARROW.get(register.name, 32)) - 1)
+        self._long(register, 0, value)
+
+    def scale(self, register: Cmd1, value: Scale) -> None:
+        """SET a scale word with its shift."""
+        self.check(f"{register.name} shift", value.shift, 0, (1 << _SHIFT_BITS) - 1)
+        self.check(register.name, value.scale, 0, (1 << 32) - 1)
+        self._long(register, value.shift, value.scale)
+
+    def operate(self, command: Cmd0, parameter: int) -> None:
+        """Append an operation command, which is never left out."""
+        self.check(command.name, parameter, 0, (1 << _NARROW.get(command.name, 16)) - 1)
+        self.words.append(parameter << 16 | command)
+
+
+def _log2_bytes(writer: _Writer, dtype: DataType) -> int:
+    if dtype.bits not in _LOG2_BYTES:
+        raise InputError(f"{writer.where} has elements of {dtype.bits} bits: the NPU has 8, 16 and 32; convert the tensor.")
+    return _LOG2_BYTES[dtype.bits]
+
+
+def _feature_map(writer: _Writer, prefix: str, fm: FeatureMap) -> None:
+    """All registers of IFM, IFM2 or OFM but the precision, which carries fields of the operation too."""
+    writer.short(Cmd0[f"{prefix}_REGION"], fm.region)
+    for index, base in enumerate(fm.tiles.bases):
+        writer.address(Cmd1[f"{prefix}_BASE{index}"], base)
+    writer.minus_one(Cmd0[f"{prefix}_HEIGHT0_M1"], fm.tiles.height0)
+    writer.minus_one(Cmd0[f"{prefix}_HEIGHT1_M1"], fm.tiles.height1)
+    writer.minus_one(Cmd0[f"{prefix}_WIDTH0_M1"], fm.tiles.width0)
+    if prefix == "OFM":
+        writer.minus_one(Cmd0.OFM_HEIGHT_M1, fm.shape.height)
+        writer.minus_one(Cmd0.OFM_WIDTH_M1, fm.shape.width)
+    if prefix != "IFM2":
+        writer.minus_one(Cmd0[f"{prefix}_DEPTH_M1"], fm.shape.depth)
+    writer.address(Cmd1[f"{prefix}_STRIDE_Y"], fm.strides.y)
+    writer.address(Cmd1[f"{prefix}_STRIDE_X"], fm.strides.x)
+    writer.address(Cmd1[f"{prefix}_STRIDE_C"], fm.strides.c)
+    writer.signed(Cmd0[f"{prefix}_ZERO_POINT"], fm.zero_point)
+
+
+def _input_precision(writer: _Writer, dtype: DataType, layout: Layout) -> int:
+    return int(dtype.signed) | _log2_bytes(writer, dtype) << 2 | (layout is Layout.NHCWB16) << 6
+
+
+def _ifm(writer: _Writer, op: KernelOperation) -> None:
+    _feature_map(writer, "IFM", op.ifm)
+    writer.short(Cmd0.IFM_PRECISION, _input_precision(writer, op.ifm.dtype, op.ifm.layout) | op.scaled_operand.value << 8)
+    # Elementwise operations too: a stale factor would upscale their IFM.
+    writer.short(Cmd0.IFM_UPSCALE, op.upscale.value)
+
+
+def _ofm(writer: _Writer, op: KernelOperation) -> None:
+    _feature_map(writer, "OFM", op.ofm)
+    precision = int(op.ofm.dtype.signed) | _log2_bytes(writer, op.ofm.dtype) << 1 | (op.ofm.layout is Layout.NHCWB16) << 6
+    writer.short(Cmd0.OFM_PRECISION, precision | op.global_scale << 8 | op.rounding.value << 14)
+
+
+def _window(writer: _Writer, op: KernelOperation) -> None:
+    """Padding and kernel; the low bit of a stride less one is apart from its high bit."""
+    kernel: Kernel = op.kernel
+    for side in ("TOP", "LEFT", "BOTTOM", "RIGHT"):
+        writer.short(Cmd0[f"IFM_PAD_{side}"], getattr(op.padding, side.lower()))
+    writer.check("vertical dilation", kernel.dilation_y, 1, 2)
+    writer.check("horizontal dilation", kernel.dilation_x, 1, 2)
+    writer.check("vertical stride", kernel.stride_y, 1, 4)
+    writer.check("horizontal stride", kernel.stride_x, 1, 4)
+    writer.minus_one(Cmd0.KERNEL_HEIGHT_M1, kernel.dilated_height)
+    writer.minus_one(Cmd0.KERNEL_WIDTH_M1, kernel.dilated_width)
+    y, x = kernel.stride_y - 1, kernel.stride_x - 1
+    word = x & 1 | (y & 1) << 1 | (x >> 1) << 6 | (y >> 1) << 9 | (kernel.dilation_x - 1) << 3 | (kernel.dilation_y - 1) << 4
+    writer.short(Cmd0.KERNEL_STRIDE, word | op.part_kernel << 2 | op.decompose << 5)
+
+
+def _ranges(writer: _Writer, what: str, ranges: tuple[ByteRange, ...], cores: int) -> None:
+    if len(ranges) != cores:
+        raise InputError(f"{writer.where} has {len(ranges)} {what.lower()} ranges for {cores} core(s): give one range each.")
+    writer.short(Cmd0[f"{what}_REGION"], ranges[0].region)
+    for core, part in zip(("", "1"), ranges, strict=False):
+        writer.address(Cmd1[f"{what}{core}_BASE"], part.start)
+        writer.length(Cmd1[f"{what}{core}_LENGTH"], part.length)
+
+
+def _weights(writer: _Writer, op: KernelOperation) -> None:
+    # The U55 has no PARALLEL_MODE: it is written where two cores have been asked for, and to end that.
+    if op.parallel_mode or writer.registers.short(Cmd0.PARALLEL_MODE, 0):
+        writer.short(Cmd0.PARALLEL_MODE, op.parallel_mode)
+    cores = 2 if op.parallel_mode else 1
+    _ranges(writer, "WEIGHT", op.weights, cores)
+    _ranges(writer, "SCALE", op.scales, cores)
+
+
+def _activation(writer: _Writer, activation: Activation, ofm_type: DataType) -> None:
+    if activation.kind is ActivationKind.LUT:
+        writer.check("LUT slot", activation.lut, 0, 7)
+        function = FIRST_LUT + activation.lut
+    else:
+        function = _FUNCTIONS[activation.kind]
+    writer.short(Cmd0.ACTIVATION, function | activation.clip.value << 12)
+    write = writer.short if ofm_type == DataType(16, signed=False) else writer.signed
+    write(Cmd0.ACTIVATION_MIN, activation.minimum)
+    write(Cmd0.ACTIVATION_MAX, activation.maximum)
+
+
+def _block_and_shram(writer: _Writer, op: KernelOperation) -> None:
+    writer.minus_one(Cmd0.OFM_BLK_HEIGHT_M1, op.block.height)
+    writer.minus_one(Cmd0.OFM_BLK_WIDTH_M1, op.block.width)
+    writer.minus_one(Cmd0.OFM_BLK_DEPTH_M1, op.block.depth)
+    writer.short(Cmd0.IFM_IB_END, op.shram.ib_end)
+    writer.short(Cmd0.AB_START, op.shram.ab_start)
+    # A scalar has no buffer: its 0 is written only over an earlier value.
+    if op.ifm2 is not None or op.shram.ib2_start or (op.is_binary and writer.holds(Cmd0.IFM2_IB_START)):
+        writer.short(Cmd0.IFM2_IB_START, op.shram.ib2_start)
+    writer.short(Cmd0.ACC_FORMAT, op.accumulator.value)
+
+
+def _second_operand(writer: _Writer, op: KernelOperation) -> None:
+    broadcast = op.broadcast
+    word = int(broadcast.height) | broadcast.width << 1 | broadcast.depth << 2 | broadcast.swap << 6
+    if op.ifm2 is not None:
+        _feature_map(writer, "IFM2", op.ifm2)
+        writer.short(Cmd0.IFM2_PRECISION, _input_precision(writer, op.ifm2.dtype, op.ifm2.layout))
+    elif op.scalar is not None:
+        # IFM2_PRECISION gives the scalar's sign. It is the IFM's unless the value needs the other one.
+        bits, scalar = op.ifm.dtype.bits, op.scalar
+        signed = scalar < 0 or (op.ifm.dtype.signed and scalar < 1 << 15)
+        writer.check("IFM2_SCALAR", scalar, -(1 << 15), (1 << 16) - 1)
+        writer.short(Cmd0.IFM2_PRECISION, _input_precision(writer, DataType(bits, signed), op.ifm.layout))
+        writer.short(Cmd0.IFM2_SCALAR, scalar & 0xFFFF)
+        writer.signed(Cmd0.IFM2_ZERO_POINT, op.scalar_zero_point)
+        word |= 1 << 7
+    else:
+        raise InputError(f"{writer.where} has one operand: a binary operation needs a second feature map or a scalar.")
+    writer.short(Cmd0.IFM2_BROADCAST, word)
+
+
+def _scaling(writer: _Writer, op: KernelOperation) -> None:
+    # Maximum, minimum and shifts do not scale: their 0 is written only over an earlier value.
+    unscaled = not op.global_scale and op.ofm_scale == Scale(0, 0) and not writer.holds(Cmd1.OFM_SCALE)
+    if op.global_scale or (op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and not unscaled):
+        writer.scale(Cmd1.OFM_SCALE, op.ofm_scale)
+    if op.elementwise in (ElementwiseKind.ADD, ElementwiseKind.SUB):
+        writer.scale(Cmd1.OPA_SCALE, op.opa_scale)
+        writer.scale(Cmd1.OPB_SCALE, op.opb_scale)
+
+
+def _kernel_operation(writer: _Writer, op: KernelOperation) -> tuple[Cmd0, int]:
+    """SET the registers of a kernel operation; its command and parameter."""
+    function = {OperationKind.POOL: op.pool, OperationKind.ELEMENTWISE: op.elementwise}.get(op.kind)
+    if op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and function is None:
+        raise InputError(f"{writer.where} does not say which function it computes: give its {op.kind.value.lower()} field.")
+    _ifm(writer, op)
+    if op.kind is not OperationKind.ELEMENTWISE:
+        _window(writer, op)
+    _ofm(writer, op)
+    if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
+        _weights(writer, op)
+    _activation(writer, op.activation, op.ofm.dtype)
+    _block_and_shram(writer, op)
+    if op.is_binary:
+        _second_operand(writer, op)
+    _scaling(writer, op)
+    writer.short(Cmd0.BLOCKDEP, op.blockdep)
+    return _COMMANDS[op.kind], 0 if function is None else function.value
+
+
+def _dma(writer: _Writer, op: DmaOperation) -> tuple[Cmd0, int]:
+    """SET the registers of a transfer; its command and parameter."""
+    writer.check("source region", op.source.region, 0, 7)
+    writer.check("destination region", op.destination_region, 0, 7)
+    writer.short(Cmd0.DMA0_SRC_REGION, op.source.region)
+    writer.address(Cmd1.DMA0_SRC, op.source.start)
+    writer.short(Cmd0.DMA0_DST_REGION, _SHRAM_DESTINATION if op.to_shram else op.destination_region)
+    writer.address(Cmd1.DMA0_DST, op.destination)
+    writer.address(Cmd1.DMA0_LEN, op.length)
+    return Cmd0.DMA_START, 0
+
+
+def _set_registers(writer: _Writer, operation: Operation) -> tuple[Cmd0, int]:
+    if isinstance(operation, KernelOperation):
+        return _kernel_operation(writer, operation)
+    if isinstance(operation, DmaOperation):
+        return _dma(writer, operation)
+    if isinstance(operation, Control):
+        return Cmd0(operation.kind.value), operation.parameter
+    return Cmd0.DMA_WAIT if isinstance(operation, DmaWait) else Cmd0.KERNEL_WAIT, operation.outstanding
+
+
+def _read_back(writer: _Writer, operation: Operation, command: Cmd0, parameter: int) -> None:
+    """InputError unless the registers now say ``operation`` and nothing else."""
+    try:
+        decoded = decode_operation(writer.registers, command, parameter)
+    except InputError:
+        raise InputError(f"{writer.where} reads an IFM below 1 x 1 by its OFM, kernel and padding: correct the padding.") from None
+    if decoded == operation:
+        return
+    for field in fields(operation):
+        given, said = getattr(operation, field.name), getattr(decoded, field.name)
+        if given != said:
+            raise InputError(f"{writer.where} has {field.name} {given} but its registers mean {said}: make the operation consistent.")
+
+
+def encode_operations(operations: Iterable[Operation]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Register command-stream words of ``operations``, and the words that each took (its SETs and itself).
+
+    ``decode_words(words)`` gives the operations and counts back. InputError names the operation and the register where a
+    value does not fit, where the operation contradicts itself (an IFM that is not what kernel, stride and padding imply, a kernel in
+    an elementwise operation) or where operations follow NPU_OP_STOP.
+    """
+    writer = _Writer()
+    counts: list[int] = []
+    stopped = False
+    for index, operation in enumerate(operations):
+        name = operation.mnemonic if isinstance(operation, KernelOperation) else type(operation).__name__
+        writer.where = f"Operation {index} ({name})"
+        if stopped:
+            raise InputError(f"{writer.where} follows NPU_OP_STOP: the NPU would never reach it; put the stop last.")
+        start = len(writer.words)
+        command, parameter = _set_registers(writer, operation)
+        writer.operate(command, parameter)
+        _read_back(writer, operation, command, parameter)
+        counts.append(len(writer.words) - start)
+        stopped = isinstance(operation, Control) and operation.kind is ControlKind.STOP
+    if 4 * len(writer.words) >= MAX_STREAM_BYTES:
+        raise InputError(
+            f"The command stream has {4 * len(writer.words)} bytes: the NPU reads less than {MAX_STREAM_BYTES}; use fewer stripes."
+        )
+    return tuple(writer.words), tuple(counts)
