@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operation_strategies import OPERATIONS
+from reference_data import shared_data
+
+from npu_model.accelerator import accelerator_names
+from npu_model.command_stream import build_payload, decode_words, encode_operations, parse_payload
+from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
+from npu_model.errors import InputError
+from npu_model.program import (
+    Activation,
+    ActivationKind,
+    Broadcast,
+    ByteRange,
+    Control,
+    ControlKind,
+    DataType,
+    DmaOperation,
+    DmaWait,
+    ElementwiseKind,
+    FeatureMap,
+    Kernel,
+    KernelOperation,
+    Layout,
+    Operation,
+    OperationKind,
+    Padding,
+    PoolKind,
+    Shram,
+    Strides,
+    Tiles,
+    Upscale,
+)
+from npu_model.shapes import Shape3D
+from npu_model.tflite_model import read_tflite
+
+INT8 = DataType(8, signed=True)
+STOP = Control(ControlKind.STOP, 0xFFFF)
+
+
+def feature_map(shape: Shape3D, base: int = 0) -> FeatureMap:
+    return FeatureMap(1, shape, INT8, Layout.NHWC, Tiles.single(shape, base), Strides(shape.width * shape.depth, shape.depth, 1))
+
+
+POOL = KernelOperation(
+    kind=OperationKind.POOL,
+    pool=PoolKind.MAX,
+    ifm=feature_map(Shape3D(8, 8, 16)),
+    ofm=feature_map(Shape3D(4, 4, 16), 1024),
+    block=Shape3D(4, 4, 16),
+    shram=Shram(8, 16),
+    activation=Activation(ActivationKind.NONE, -128, 127),
+    kernel=Kernel(2, 2, 2, 2),
+)
+ADD = replace(
+    POOL,
+    kind=OperationKind.ELEMENTWISE,
+    pool=None,
+    elementwise=ElementwiseKind.ADD,
+    ifm=feature_map(Shape3D(4, 4, 16)),
+    ifm2=feature_map(Shape3D(4, 4, 16)),
+    kernel=Kernel(),
+)
+CONV = replace(POOL, kind=OperationKind.CONV_2D, pool=None, weights=(ByteRange(0, 0, 64),), scales=(ByteRange(0, 64, 224),))
+
+
+def payloads(path: Path) -> list[bytes]:
+    model = read_tflite(path.read_bytes())
+    return [model.tensors[op.inputs[0]].data for op in model.operators if op.custom_code == "ethos-u"]
+
+
+def registers(words: tuple[int, ...]) -> list[str]:
+    """The commands of a stream by name, in order."""
+    names, position = [], 0
+    while position < len(words):
+        long = bool(words[position] & PAYLOAD_BIT)
+        names.append((Cmd1 if long else Cmd0)(words[position] & 0x3FF).name)
+        position += 2 if long else 1
+    return names
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(operations=st.lists(OPERATIONS, max_size=4), stop=st.booleans())
+def test_decoding_an_encoded_stream_gives_its_operations(operations: list[Operation], *, stop: bool) -> None:
+    operations = (*operations, STOP) if stop else tuple(operations)
+    words, counts = encode_operations(operations)
+    assert decode_words(words) == (operations, counts)
+    assert sum(counts) == len(words)
+
+
+def test_the_measured_streams_survive_decoding_and_encoding_in_no_more_words_than_velas() -> None:
+    files = sorted((shared_data() / "fvp" / "streams").glob("*.tflite"))
+    assert files
+    for path in files:
+        for payload in payloads(path):
+            theirs = parse_payload(payload).words
+            operations, counts = decode_words(theirs)
+            ours, our_counts = encode_operations(operations)
+            assert decode_words(ours) == (operations, our_counts)
+            assert len(ours) <= sum(counts)
+
+
+@pytest.mark.parametrize("core", [[], ["--debug-force-legacy-core"]], ids=["regor", "legacy"])
+@pytest.mark.parametrize("optimise", ["Size", "Performance"])
+@pytest.mark.parametrize("name", accelerator_names())
+def test_a_stream_of_either_vela_core_survives_decoding_and_encoding(name: str, optimise: str, core: list[str], tmp_path: Path) -> None:
+    # Softmax, average pooling and elementwise operations: every kind of operation is in it.
+    model = shared_data() / "models" / "resnet8_i8.tflite"
+    options = ["--accelerator-config", name, "--optimise", optimise, "--output-dir", str(tmp_path), *core]
+    subprocess.run([sys.executable, "-m", "ethosu.vela", str(model), *options], check=True, capture_output=True)
+    (payload,) = payloads(tmp_path / "resnet8_i8_vela.tflite")
+    parsed = parse_payload(payload)
+    operations, counts = decode_words(parsed.words)
+    ours, our_counts = encode_operations(operations)
+    assert parsed.accelerator == name
+    assert {type(op) for op in operations} >= {KernelOperation, DmaOperation, DmaWait, Control}
+    assert decode_words(ours) == (operations, our_counts)
+    assert len(ours) <= sum(counts)
+
+
+def test_a_repeated_operation_costs_one_word() -> None:
+    assert encode_operations([POOL, POOL])[1][1] == 1
+
+
+def test_a_register_is_set_again_only_when_its_value_changes() -> None:
+    moved = replace(POOL, ofm=feature_map(Shape3D(4, 4, 16), 2048))
+    words, counts = encode_operations([POOL, moved])
+    assert registers(words[counts[0] :]) == ["OFM_BASE0", "POOL"]
+    assert decode_words(words)[0] == (POOL, moved)
+
+
+def test_the_sets_of_an_operation_come_in_the_documented_order() -> None:
+    names = registers(encode_operations([ADD])[0])
+    landmarks = ["IFM_REGION", "IFM_PRECISION", "IFM_UPSCALE", "OFM_REGION", "OFM_PRECISION", "ACTIVATION", "OFM_BLK_HEIGHT_M1"]
+    landmarks += ["AB_START", "IFM2_REGION", "IFM2_BROADCAST", "OFM_SCALE", "OPA_SCALE", "BLOCKDEP", "ELEMENTWISE"]
+    assert [name for name in names if name in landmarks] == landmarks
+    assert names[:5] == ["IFM_REGION", "IFM_BASE0", "IFM_BASE1", "IFM_BASE2", "IFM_BASE3"]
+
+
+def test_an_elementwise_operation_clears_the_upscaling_of_an_earlier_one() -> None:
+    upscaled = replace(POOL, upscale=Upscale.NEAREST, ifm=feature_map(Shape3D(4, 4, 16)))
+    words, counts = encode_operations([upscaled, ADD])
+    assert "IFM_UPSCALE" in registers(words[counts[0] :])
+
+
+def test_a_transfer_to_shram_goes_to_the_internal_region() -> None:
+    words, _ = encode_operations([DmaOperation(ByteRange(0, 0, 256), 0x5800, to_shram=True)])
+    assert 0x103 << 16 | Cmd0.DMA0_DST_REGION in words
+
+
+@pytest.mark.parametrize(
+    ("operation", "pattern"),
+    [
+        (replace(POOL, padding=Padding(top=200)), "IFM_PAD_TOP 200.* 0 to 127"),
+        (replace(POOL, block=Shape3D(33, 4, 16)), "OFM_BLK_HEIGHT 33.* 1 to 32"),
+        (replace(POOL, blockdep=4), "BLOCKDEP 4.* 0 to 3"),
+        (replace(POOL, shram=Shram(64, 16)), "IFM_IB_END 64.* 0 to 63"),
+        (replace(POOL, kernel=Kernel(2, 2, 5, 2)), "vertical stride 5.* 1 to 4"),
+        (replace(POOL, kernel=Kernel(2, 2, 2, 2, 3, 1)), "vertical dilation 3.* 1 to 2"),
+        (replace(POOL, ofm=replace(POOL.ofm, zero_point=40000)), "OFM_ZERO_POINT 40000"),
+        (replace(POOL, ofm=replace(POOL.ofm, region=8)), "OFM_REGION 8.* 0 to 7"),
+        (replace(POOL, ofm=replace(POOL.ofm, dtype=DataType(4, signed=True))), "4 bits"),
+        (replace(POOL, ofm=replace(POOL.ofm, shape=Shape3D(0, 4, 16))), "OFM_HEIGHT 0.* 1 to 65536"),
+        (replace(POOL, ifm=feature_map(Shape3D(9, 8, 16))), "ifm .*registers mean"),
+        (replace(POOL, padding=Padding(top=8)), "IFM below 1 x 1"),
+        (replace(POOL, pool=None), "which function"),
+        (replace(POOL, weights=CONV.weights), "weights .*registers mean"),
+        (replace(CONV, weights=()), "0 weight ranges for 1 core"),
+        (replace(CONV, scales=(ByteRange(0, 0, 1 << 20),)), "SCALE_LENGTH 1048576"),
+        (replace(CONV, parallel_mode=1, weights=CONV.weights * 2, scales=(ByteRange(0, 0, 16), ByteRange(1, 16, 32))), "scales "),
+        (replace(ADD, kernel=Kernel(3, 3)), "kernel .*registers mean"),
+        (replace(ADD, ifm2=None), "one operand"),
+        (replace(ADD, broadcast=Broadcast(height=True)), "ifm2 .*registers mean"),
+        (replace(ADD, ifm2=None, scalar=1 << 16), "IFM2_SCALAR 65536"),
+        (DmaOperation(ByteRange(0, 0, 16), 0, 3, to_shram=True), "destination_region 3"),
+        (DmaOperation(ByteRange(0, -16, 16), 0), "DMA0_SRC -16"),
+        (DmaWait(16), "DMA_WAIT 16.* 0 to 15"),
+    ],
+)
+def test_what_the_registers_cannot_say_is_refused_in_one_sentence(operation: Operation, pattern: str) -> None:
+    with pytest.raises(InputError, match=pattern) as caught:
+        encode_operations([operation])
+    assert str(caught.value).startswith("Operation 0 (")
+    assert str(caught.value).count(". ") == 0
+
+
+def test_nothing_may_follow_the_stop() -> None:
+    with pytest.raises(InputError, match=r"Operation 1 .*follows NPU_OP_STOP"):
+        encode_operations([STOP, POOL])
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("count", [0, 1, 70000])
+def test_the_payload_is_the_one_that_vela_builds(name: str, count: int) -> None:
+    from ethosu.vela.api import NpuAccelerator, npu_create_driver_payload  # noqa: PLC0415  # only this test needs Vela
+
+    words = list(range(count))
+    vela_name = "Ethos_" + name.removeprefix("ethos-").upper().replace("-", "_")
+    payload = build_payload(words, name)
+    assert payload == npu_create_driver_payload(words, NpuAccelerator[vela_name])
+    parsed = parse_payload(payload)
+    assert (parsed.accelerator, parsed.words) == (name, tuple(words))
+    assert (len(payload) - 4 * count) % 16 == 0
+
+
+def test_an_unknown_accelerator_has_no_payload() -> None:
+    with pytest.raises(InputError, match="ethos-u99-128"):
+        build_payload([], "ethos-u99-128")
