@@ -1,0 +1,74 @@
+"""What ends every operation: zero point, clamp, look-up table, and the check that the result fits the OFM."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_model.errors import InputError
+from npu_model.program import ActivationKind, ClipRange, DataType, KernelOperation
+from sim.functional.memory import Memory
+from sim.functional.rescale import Integers, require_int32
+
+LUT_SLOT_BYTES = 256
+"""Size of one of the eight LUT slots (Vela 5.2.0 architecture features)."""
+
+_CLIP_TYPES = {
+    ClipRange.UINT8: DataType(8, signed=False),
+    ClipRange.INT8: DataType(8, signed=True),
+    ClipRange.INT16: DataType(16, signed=True),
+}
+_LUT16_ENTRIES = 512
+_LUT16_FRACTION_BITS = 7
+
+
+def interpolate(values: Integers, table: Integers) -> Integers:
+    """TFLite's 16-bit table look-up: ``table`` holds 512 words, the base in the low and the slope in the high half.
+
+    The upper nine bits of the value choose the word, the lower seven interpolate with rounding.
+
+    >>> interpolate(np.array([-32768, 64]), np.array([5] * 256 + [(4 << 16) + 10] * 256)).tolist()
+    [5, 12]
+    """
+    word = table[(values + (1 << 15)) >> _LUT16_FRACTION_BITS]
+    base = (word & 0xFFFF ^ 0x8000) - 0x8000
+    slope = (word >> 16 & 0xFFFF ^ 0x8000) - 0x8000
+    fraction = values & ((1 << _LUT16_FRACTION_BITS) - 1)
+    return np.asarray(base + ((slope * fraction + (1 << (_LUT16_FRACTION_BITS - 1))) >> _LUT16_FRACTION_BITS), np.int64)
+
+
+def _table(op: KernelOperation, memory: Memory, lut_address: int, entries: int, word: str, user: str) -> Integers:
+    size = np.dtype(word).itemsize
+    content = memory.read_shram(lut_address + op.activation.lut * LUT_SLOT_BYTES, entries * size, user)
+    return np.frombuffer(content, word).astype(np.int64)
+
+
+def _look_up(op: KernelOperation, values: Integers, index: DataType, memory: Memory, lut_address: int, user: str) -> Integers:
+    ofm = op.ofm.dtype
+    if index.bits == 8 and ofm.bits in (8, 32):
+        sign = "i" if ofm.signed else "u"
+        table = _table(op, memory, lut_address, 256, f"<{sign}{ofm.bytes}", user)
+        return np.asarray(table[values - index.minimum], np.int64)
+    if index == DataType(16, signed=True) and ofm == index:
+        result = interpolate(values, _table(op, memory, lut_address, _LUT16_ENTRIES, "<u4", user))
+        return np.clip(result, ofm.minimum, ofm.maximum)
+    raise InputError(f"{user} looks up {index} values for an {ofm} OFM: tables of 8 to 8, 8 to 32 and 16 to 16 bits are known.")
+
+
+def finish(op: KernelOperation, values: Integers, memory: Memory, lut_address: int, user: str) -> Integers:
+    """Zero point, clamp and LUT of the operation, giving values of the OFM's type.
+
+    A 32-bit OFM without a LUT takes neither zero point nor clamp: Vela leaves stale values in those registers, which are
+    16 bits wide, and LiteRT agrees with the results only if they are ignored.
+    """
+    activation, ofm = op.activation, op.ofm
+    if activation.kind in (ActivationKind.TANH, ActivationKind.SIGMOID):
+        raise InputError(f"{user} uses the native {activation.kind.value}: its rounding is not public; compile for a LUT instead.")
+    is_lut = activation.kind is ActivationKind.LUT
+    if ofm.dtype.bits == 32 and not is_lut:
+        return require_int32(values, user)
+    clip = _CLIP_TYPES.get(activation.clip, ofm.dtype)
+    low, high = max(activation.minimum, clip.minimum), min(activation.maximum, clip.maximum)
+    if low > high:
+        raise InputError(f"{user} clamps to [{low}, {high}], which is empty: the activation registers are damaged.")
+    result = np.clip(values + ofm.zero_point, low, high)
+    return _look_up(op, result, clip, memory, lut_address, user) if is_lut else result

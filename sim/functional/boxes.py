@@ -1,0 +1,50 @@
+"""Feature maps as strided boxes of memory: what one numpy view can address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npu_model.program import BRICK, FeatureMap, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A part of a feature map with one constant stride per axis: rows, columns, bricks and channels of a brick."""
+
+    start: int
+    shape: tuple[int, int, int, int]
+    strides: tuple[int, int, int, int]
+    y: int
+    x: int
+    c: int
+
+    @property
+    def end(self) -> int:
+        """Address behind the last element."""
+        return self.start + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)) + self.strides[3]
+
+    def unused_lanes(self, size: int) -> Box:
+        """The channels behind this box's, up to the end of the NHCWB16 brick, of elements of ``size`` bytes."""
+        rows, columns, bricks, lanes = self.shape
+        return Box(self.start + lanes * size, (rows, columns, bricks, BRICK - lanes), self.strides, self.y, self.x, self.c + lanes)
+
+    @property
+    def channels(self) -> int:
+        """Channels that the box holds."""
+        return self.shape[2] * self.shape[3]
+
+
+def boxes(fm: FeatureMap) -> Iterator[Box]:
+    """The boxes that make up a feature map: one per tile, two where a partial NHCWB16 brick ends its channels."""
+    size, depth = fm.dtype.bytes, fm.shape.depth
+    for base, y, x, rows, columns in fm.tile_boxes():
+        if fm.layout is Layout.NHWC:
+            yield Box(base, (rows, columns, 1, depth), (fm.strides.y, fm.strides.x, 0, size), y, x, 0)
+            continue
+        strides = (fm.strides.y, BRICK * size, fm.strides.c, size)
+        bricks, rest = divmod(depth, BRICK)
+        if bricks:
+            yield Box(base, (rows, columns, bricks, BRICK), strides, y, x, 0)
+        if rest:
+            yield Box(base + bricks * fm.strides.c, (rows, columns, 1, rest), strides, y, x, bricks * BRICK)

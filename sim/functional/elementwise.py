@@ -1,0 +1,98 @@
+"""The ten elementwise operations, on 8, 16 and 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from npu_model.errors import InputError
+from npu_model.program import ElementwiseKind, KernelOperation, Rounding, ScaledOperand
+from sim.functional.memory import Memory
+from sim.functional.rescale import Integers, rescale, shift_right, wrap32
+
+_OPERAND_SHIFT = {8: 19, 16: 14}
+"""Left shift of the operand that is not rescaled, by IFM bits (Vela 5.2.0 advanced elementwise scaling, less the half)."""
+
+_MAX_SHIFT = 31
+
+
+def _operands(op: KernelOperation, memory: Memory, user: str) -> tuple[Integers, Integers]:
+    """Operands A and B, zero points subtracted; IFM2 broadcasts as numpy does, its repeated axes being 1 long."""
+    first = memory.gather(op.ifm, user).astype(np.int64) - op.ifm.zero_point
+    if op.ifm2 is not None:
+        second = memory.gather(op.ifm2, user).astype(np.int64) - op.ifm2.zero_point
+    elif op.scalar is not None:
+        second = np.full((1, 1, 1), op.scalar - op.scalar_zero_point, np.int64)
+    else:
+        raise InputError(f"{user} has one operand: two are needed; the program is incomplete.")
+    return (second, first) if op.broadcast.swap else (first, second)
+
+
+def _scaled_ofm(op: KernelOperation, values: Integers) -> Integers:
+    """The OFM scale; on 32-bit operands its shift alone applies."""
+    scale = 1 if op.ifm.dtype.bits == 32 else op.ofm_scale.scale
+    return rescale(values, scale, op.ofm_scale.shift, op.rounding)
+
+
+def _add(op: KernelOperation, a: Integers, b: Integers, sign: int, user: str) -> Integers:
+    if op.scaled_operand is ScaledOperand.BOTH:
+        if op.opa_scale.shift:
+            raise InputError(f"{user} shifts operand A by {op.opa_scale.shift} with 16-bit scales for both: that mode has no shift.")
+        return _scaled_ofm(op, a * op.opa_scale.scale + sign * b * op.opb_scale.scale)
+    shift = _OPERAND_SHIFT.get(op.ifm.dtype.bits)
+    if shift is None:
+        raise InputError(f"{user} rescales one of its 32-bit operands: that is known for 8 and 16 bits only.")
+    if op.scaled_operand is ScaledOperand.A:
+        a, b = rescale(a, op.opa_scale.scale, op.opa_scale.shift, Rounding.DOUBLE), b << shift
+    else:
+        a, b = a << shift, rescale(b, op.opa_scale.scale, op.opa_scale.shift, Rounding.DOUBLE)
+    return _scaled_ofm(op, a + sign * b)
+
+
+def _checked_shift(shift: Integers, user: str) -> Integers:
+    if shift.size and (int(shift.min()) < 0 or int(shift.max()) > _MAX_SHIFT):
+        raise InputError(f"{user} shifts by {int(shift.min())} to {int(shift.max())}: 0 to {_MAX_SHIFT} are known; check the operand.")
+    return shift
+
+
+def leading_zeros(values: Integers) -> Integers:
+    """Leading zeros of 32-bit two's complement values.
+
+    >>> leading_zeros(np.array([0, 1, 255, -1])).tolist()
+    [32, 31, 24, 0]
+    """
+    # frexp gives the exponent e of a positive integer v with 2**(e-1) <= v < 2**e, and 0 for 0.
+    return 32 - np.frexp((values & 0xFFFFFFFF).astype(np.float64))[1].astype(np.int64)
+
+
+def _unary(op: KernelOperation, memory: Memory, user: str) -> Integers:
+    values = memory.gather(op.ifm, user).astype(np.int64) - op.ifm.zero_point
+    if op.elementwise is ElementwiseKind.LRELU:
+        return np.where(values < 0, _scaled_ofm(op, values), values)
+    if op.elementwise is ElementwiseKind.ABS:
+        return _scaled_ofm(op, np.abs(values))
+    if op.ifm.dtype.bits != 32:
+        raise InputError(f"{user} counts leading zeros of {op.ifm.dtype}: 32 bits are known; widen the operand.")
+    return leading_zeros(values)
+
+
+_BINARY: dict[ElementwiseKind, Callable[[KernelOperation, Integers, Integers, str], Integers]] = {
+    ElementwiseKind.MUL: lambda op, a, b, _: _scaled_ofm(op, a * b),
+    ElementwiseKind.ADD: lambda op, a, b, user: _add(op, a, b, 1, user),
+    ElementwiseKind.SUB: lambda op, a, b, user: _add(op, a, b, -1, user),
+    ElementwiseKind.MIN: lambda _, a, b, __: np.minimum(a, b),
+    ElementwiseKind.MAX: lambda _, a, b, __: np.maximum(a, b),
+    ElementwiseKind.SHR: lambda op, a, b, user: shift_right(a, _checked_shift(b, user), op.rounding),
+    ElementwiseKind.SHL: lambda _, a, b, user: wrap32(a << _checked_shift(b, user)),
+}
+
+
+def elementwise(op: KernelOperation, memory: Memory, user: str) -> Integers:
+    """The result of an ELEMENTWISE operation, height x width x depth of the OFM, before zero point and clamp."""
+    if op.ifm.shape != op.ofm.shape:
+        raise InputError(f"{user} has an IFM of {op.ifm.shape} and an OFM of {op.ofm.shape}: only IFM2 may be broadcast.")
+    if op.elementwise is None or op.elementwise.is_unary:
+        return _unary(op, memory, user)
+    a, b = _operands(op, memory, user)
+    return np.broadcast_to(_BINARY[op.elementwise](op, a, b, user), a.shape if op.broadcast.swap is False else b.shape)

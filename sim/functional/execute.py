@@ -1,0 +1,46 @@
+"""Bit-exact execution of a Program: every operation in stream order, on the memories as the hardware addresses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from npu_model.accelerator import accelerator
+from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program
+from sim.functional.activation import finish
+from sim.functional.convolution import convolution
+from sim.functional.elementwise import elementwise
+from sim.functional.filters import FilterCache
+from sim.functional.memory import Memory, numpy_dtype
+from sim.functional.pooling import pooling
+from sim.functional.rescale import Integers
+
+OnOperation = Callable[[int, Operation, Memory], None]
+"""Called after each operation with its index, itself and the memory as it is then."""
+
+
+def _compute(op: KernelOperation, memory: Memory, cache: FilterCache, user: str) -> Integers:
+    if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
+        return convolution(op, memory, cache, user)
+    if op.kind is OperationKind.POOL:
+        return pooling(op, memory, user)
+    return elementwise(op, memory, user)
+
+
+def execute(program: Program, memory: Memory, on_operation: OnOperation | None = None) -> None:
+    """Run the operations one after the other; ``memory`` holds the results.
+
+    Waits and control change nothing here: an order of operations that the waits allow but that gives another result is a
+    matter for the timing replay. InputError names the operation if it reads a byte that was never written, reaches outside
+    its region or uses a function of the NPU whose exact arithmetic is not public.
+    """
+    device = accelerator(program.accelerator)
+    cache = FilterCache(device)
+    for index, op in enumerate(program.operations):
+        if isinstance(op, KernelOperation):
+            user = f"Operation {index} ({op.mnemonic}{' ' + program.name(index) if program.name(index) else ''})"
+            values = finish(op, _compute(op, memory, cache, user), memory, device.lut_address, user)
+            memory.scatter(op.ofm, values.astype(numpy_dtype(op.ofm.dtype)), user)
+        elif isinstance(op, DmaOperation):
+            memory.transfer(op, f"Operation {index} (DMA)")
+        if on_operation is not None:
+            on_operation(index, op, memory)

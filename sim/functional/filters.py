@@ -1,0 +1,93 @@
+"""Decoded weights and scale tables, ready for the matrix product, kept per stream so that stripes share them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
+from npu_model.program import KernelOperation, OperationKind
+from npu_model.weights import decode_scales, weights_from_stream
+from sim.functional.memory import Memory
+from sim.functional.rescale import Integers
+
+Real = NDArray[np.floating[Any]]
+
+_EXACT_FLOAT32 = 1 << 24
+_EXACT_FLOAT64 = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The weights of one stream as floats that are integers.
+
+    ``taps`` is (rows, columns, IFM channels, OFM channels), or (rows, columns, channels) for depthwise. Products and partial
+    sums, in any order, stay below ``bound`` in magnitude, which the float type holds exactly: BLAS is exact then.
+    """
+
+    taps: Real
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleTable:
+    """Bias, scale and shift per OFM channel."""
+
+    bias: Integers
+    scale: Integers
+    shift: Integers
+
+
+def largest_input(op: KernelOperation) -> int:
+    """Largest magnitude of an IFM element after the zero point is subtracted."""
+    dtype, zero = op.ifm.dtype, op.ifm.zero_point
+    return max(abs(dtype.minimum - zero), abs(dtype.maximum - zero))
+
+
+def _filter(op: KernelOperation, stream: bytes, accelerator: Accelerator, user: str) -> Filter:
+    weights = weights_from_stream(op, stream, accelerator)
+    sums = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3))
+    bound = int(sums.max(initial=0)) * largest_input(op)
+    if bound >= _EXACT_FLOAT64:
+        raise InputError(f"{user} sums up to {bound}: {_EXACT_FLOAT64} is the limit of exact arithmetic here; split the operation.")
+    real = np.float32 if bound < _EXACT_FLOAT32 else np.float64
+    taps = weights[:, :, :, 0].transpose(1, 2, 0) if op.kind is OperationKind.DEPTHWISE else weights.transpose(1, 2, 3, 0)
+    return Filter(np.ascontiguousarray(taps, real), bound)
+
+
+class FilterCache:
+    """Filters and scale tables by the bytes that they were decoded from and by what decides their meaning."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self._filters: dict[object, Filter] = {}
+        self._scales: dict[tuple[int, bytes], ScaleTable] = {}
+
+    def filter(self, op: KernelOperation, memory: Memory, user: str) -> Filter:
+        """The decoded weights of a convolution or depthwise operation."""
+        if len(op.weights) != 1:
+            raise InputError(f"{user} has {len(op.weights)} weight streams: one core is modelled; compile for an Ethos-U55.")
+        stream = memory.read(op.weights[0], user)
+        ifm, kernel = op.ifm, op.kernel
+        geometry = (kernel.height, kernel.width, kernel.dilation_y, kernel.dilation_x, ifm.shape.depth, op.ofm.shape.depth)
+        order = (op.kind, op.block.depth, op.part_kernel, op.decompose)
+        key = (stream, geometry, order, ifm.dtype, ifm.zero_point)
+        if key not in self._filters:
+            self._filters[key] = _filter(op, stream, self._accelerator, user)
+        return self._filters[key]
+
+    def scales(self, op: KernelOperation, memory: Memory, user: str) -> ScaleTable:
+        """The per-channel records of a convolution or depthwise operation."""
+        if len(op.scales) != 1:
+            raise InputError(f"{user} has {len(op.scales)} scale tables: one core is modelled; compile for an Ethos-U55.")
+        content = memory.read(op.scales[0], user)
+        key = (op.ofm.shape.depth, content)
+        if key not in self._scales:
+            records = decode_scales(content, op.ofm.shape.depth)
+            fields = np.array([(record.bias, record.scale, record.shift) for record in records], np.int64)
+            self._scales[key] = ScaleTable(fields[:, 0], fields[:, 1], fields[:, 2])
+        return self._scales[key]

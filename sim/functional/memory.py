@@ -1,0 +1,179 @@
+"""The bytes that a Program works on: regions and SHRAM, with a mask of what was ever written.
+
+Feature maps are gathered and scattered as the hardware addresses them (tiles, strides, layout). Every byte knows
+whether it is defined: constants and inputs are, so is what an operation or a DMA wrote; reading any other byte is an error.
+A DMA transfer copies undefined bytes and their state alike. Writing a partial NHCWB16 brick leaves its unused
+channels undefined, as the hardware moves whole bricks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu_model.accelerator import accelerator
+from npu_model.errors import InputError
+from npu_model.program import BRICK, Binding, ByteRange, DataType, DmaOperation, FeatureMap, Layout, Program, Region, RegionRole
+from sim.functional.boxes import Box, boxes
+
+UNDEFINED = 0xA5
+"""What an unwritten byte holds: any value but zero, which would hide mistakes."""
+
+_SHRAM_BANK = 1024
+_DTYPES: dict[DataType, np.dtype[Any]] = {
+    DataType(8, signed=True): np.dtype("<i1"),
+    DataType(8, signed=False): np.dtype("<u1"),
+    DataType(16, signed=True): np.dtype("<i2"),
+    DataType(16, signed=False): np.dtype("<u2"),
+    DataType(32, signed=True): np.dtype("<i4"),
+    DataType(32, signed=False): np.dtype("<u4"),
+}
+_WRITTEN: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
+
+
+def numpy_dtype(dtype: DataType) -> np.dtype[Any]:
+    """The little-endian numpy type of an element type."""
+    return _DTYPES[dtype]
+
+
+class Store:
+    """One memory: its bytes and, byte for byte, whether each is defined (1) or not (0)."""
+
+    def __init__(self, size: int, content: bytes = b"") -> None:
+        self.data: NDArray[np.uint8] = np.full(size, UNDEFINED, np.uint8)
+        self.written: NDArray[np.uint8] = np.zeros(size, np.uint8)
+        self.put(0, content)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def put(self, address: int, content: bytes | NDArray[np.uint8]) -> None:
+        """Write defined bytes at ``address``; the caller has checked the bounds."""
+        values = np.frombuffer(content, np.uint8) if isinstance(content, bytes) else content
+        self.data[address : address + len(values)] = values
+        self.written[address : address + len(values)] = 1
+
+
+class Memory:
+    """The memories of one Program.
+
+    Regions 1 and 2 are one memory when they have the same size, as the driver binds Vela's scratch and fast scratch to
+    one tensor unless the memory mode is Dedicated_Sram; all other regions are apart.
+    """
+
+    def __init__(self, program: Program, arena: Store | None = None) -> None:
+        """Fresh memories with the program's constants; ``arena`` is used for region 1 if given."""
+        self.shram = Store(accelerator(program.accelerator).shram_banks * _SHRAM_BANK)
+        self.regions: dict[int, Store] = {}
+        for region in program.regions:
+            self.regions[region.index] = self._store(region, arena, program)
+
+    def _store(self, region: Region, arena: Store | None, program: Program) -> Store:
+        if region.role is RegionRole.ARENA and arena is not None:
+            return arena
+        if region.role is RegionRole.FAST_SCRATCH:
+            for other in program.regions:
+                if other.role is RegionRole.ARENA and other.size == region.size and other.index in self.regions:
+                    return self.regions[other.index]
+        return Store(region.size, region.content)
+
+    def _region(self, index: int, end: int, user: str) -> Store:
+        store = self.regions.get(index)
+        if store is None:
+            raise InputError(f"{user} uses region {index}: the program has regions {sorted(self.regions)}; the stream is damaged.")
+        if end > len(store):
+            raise InputError(f"{user} reaches byte {end - 1:#x} of region {index}, which has {len(store)} bytes: the stream is damaged.")
+        return store
+
+    def read(self, span: ByteRange, user: str) -> bytes:
+        """The bytes of a range, all defined; InputError names ``user`` and the address otherwise."""
+        store = self._region(span.region, span.end, user)
+        self._require(store, span, user)
+        return store.data[span.start : span.end].tobytes()
+
+    def read_shram(self, address: int, length: int, user: str) -> bytes:
+        """Bytes of the shared buffer (a LUT), all defined."""
+        if address + length > len(self.shram):
+            raise InputError(f"{user} reads a LUT to byte {address + length - 1:#x} of a SHRAM of {len(self.shram)}: use a lower slot.")
+        written = self.shram.written[address : address + length]
+        if not written.all():
+            byte = address + int(np.argmin(written))
+            raise InputError(f"{user} reads byte {byte:#x} of the LUT memory, which was never written: a DMA to SHRAM is missing.")
+        return self.shram.data[address : address + length].tobytes()
+
+    @staticmethod
+    def _require(store: Store, span: ByteRange, user: str) -> None:
+        written = store.written[span.start : span.end]
+        if not written.all():
+            byte = span.start + int(np.argmin(written))
+            raise InputError(f"{user} reads byte {byte:#x} of region {span.region}, which was never written: the schedule is wrong.")
+
+    def gather(self, fm: FeatureMap, user: str) -> NDArray[Any]:
+        """The feature map as an array of height x width x depth; InputError if an element was never written."""
+        shape = fm.shape
+        dtype = numpy_dtype(fm.dtype)
+        values = np.empty((shape.height, shape.width, shape.depth), dtype)
+        for box in boxes(fm):
+            store = self._region(fm.region, box.end, user)
+            if not store.written[box.start : box.end].all():
+                self._require_box(store, fm, box, user)
+            view = np.ndarray(box.shape, dtype, store.data.data, box.start, box.strides)
+            rows, columns = box.shape[:2]
+            values[box.y : box.y + rows, box.x : box.x + columns, box.c : box.c + box.channels] = view.reshape(rows, columns, -1)
+        return values
+
+    @staticmethod
+    def _require_box(store: Store, fm: FeatureMap, box: Box, user: str) -> None:
+        mask_type = _WRITTEN[fm.dtype.bytes]
+        every = int.from_bytes(b"\x01" * fm.dtype.bytes, "little")
+        defined = np.ndarray(box.shape, mask_type, store.written.data, box.start, box.strides) == every
+        if not defined.all():
+            y, x, brick, lane = (int(i) for i in np.argwhere(~defined)[0])
+            element = (box.y + y, box.x + x, box.c + brick * box.shape[3] + lane)
+            raise InputError(
+                f"{user} reads element {element} at byte {fm.address(*element):#x} of region {fm.region}, "
+                "which was never written: the schedule is wrong."
+            )
+
+    def scatter(self, fm: FeatureMap, values: NDArray[Any], user: str) -> None:
+        """Write an array of height x width x depth that holds values of the feature map's type."""
+        mask_type = _WRITTEN[fm.dtype.bytes]
+        every = int.from_bytes(b"\x01" * fm.dtype.bytes, "little")
+        for box in boxes(fm):
+            store = self._region(fm.region, box.end, user)
+            rows, columns, bricks, lanes = box.shape
+            part = values[box.y : box.y + rows, box.x : box.x + columns, box.c : box.c + box.channels]
+            view = np.ndarray(box.shape, numpy_dtype(fm.dtype), store.data.data, box.start, box.strides)
+            view[...] = part.reshape(rows, columns, bricks, lanes)
+            np.ndarray(box.shape, mask_type, store.written.data, box.start, box.strides)[...] = every
+            if fm.layout is Layout.NHCWB16 and lanes < BRICK:
+                unused = box.unused_lanes(fm.dtype.bytes)
+                self._region(fm.region, unused.end, user)
+                np.ndarray(unused.shape, mask_type, store.written.data, unused.start, unused.strides)[...] = 0
+
+    def transfer(self, dma: DmaOperation, user: str) -> None:
+        """Copy the bytes of a DMA transfer with their state."""
+        source = self._region(dma.source.region, dma.source.end, user)
+        end = dma.destination + dma.length
+        if dma.to_shram and end > len(self.shram):
+            raise InputError(f"{user} writes to byte {end - 1:#x} of a SHRAM of {len(self.shram)} bytes: the stream is damaged.")
+        target = self.shram if dma.to_shram else self._region(dma.destination_region, end, user)
+        span = slice(dma.source.start, dma.source.end)
+        # A copy, as source and destination may be one memory and overlap.
+        target.data[dma.destination : end] = source.data[span].copy()
+        target.written[dma.destination : end] = source.written[span].copy()
+
+    def place(self, binding: Binding, values: NDArray[Any]) -> None:
+        """Write an input array, row-major, where the binding says."""
+        user = f"Input {binding.name!r}"
+        store = self._region(binding.region, binding.byte_range.end, user)
+        content = np.ascontiguousarray(values, numpy_dtype(binding.dtype))
+        store.put(binding.address, content.reshape(-1).view(np.uint8))
+
+    def fetch(self, binding: Binding) -> NDArray[Any]:
+        """Read an output array, row-major, from where the binding says."""
+        content = self.read(binding.byte_range, f"Output {binding.name!r}")
+        values: NDArray[Any] = np.frombuffer(content, numpy_dtype(binding.dtype))
+        return np.array(values.reshape(binding.shape))
