@@ -1,0 +1,199 @@
+"""The shared buffer (SHRAM): the IFM block that an OFM block needs, and where its buffers lie if they fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
+from npu_model.program import (
+    AccumulatorFormat,
+    ActivationKind,
+    ElementwiseKind,
+    Kernel,
+    KernelOperation,
+    OperationKind,
+    PoolKind,
+    Shram,
+    Upscale,
+)
+from npu_model.shapes import Shape3D, ceil_div, round_up
+
+BANK_BYTES = 1024
+"""Bytes of one SHRAM bank (Vela 5.2.0 ``shram_bank_size``)."""
+MAX_SUBKERNEL = 8
+"""Rows or columns of the dilated window that one pass over an IFM block covers (Vela 5.2.0 ``SubKernelMax``)."""
+_ROW_BYTES = 8
+_UNIT_KERNEL = Kernel()
+_ACCUMULATOR_BITS = {AccumulatorFormat.INT32: 32, AccumulatorFormat.INT40: 40, AccumulatorFormat.FP16: 16}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockQuery:
+    """What of an operation decides which blocks fit.
+
+    ``ofm`` is the shape that the operation writes (a stripe's, if it is striped), ``ifm_depth`` the channels that it reads.
+    ``pool`` and ``elementwise`` are set for their kinds alone. ``scalar`` says that the second operand is a
+    register (IFM2_SCALAR), so that it takes no buffer. InputError if ``ifm_bits`` is not 8, 16 or 32.
+    """
+
+    kind: OperationKind
+    ofm: Shape3D
+    ifm_depth: int
+    ifm_bits: int = 8
+    kernel: Kernel = _UNIT_KERNEL
+    pool: PoolKind | None = None
+    elementwise: ElementwiseKind | None = None
+    scalar: bool = False
+    part_kernel: bool = False
+    upscale: Upscale = Upscale.NONE
+    lut: bool = False
+    accumulator: AccumulatorFormat = AccumulatorFormat.INT32
+
+    def __post_init__(self) -> None:
+        if self.ifm_bits not in (8, 16, 32):
+            raise InputError(f"An IFM has {self.ifm_bits} bits: 8, 16 and 32 exist; quantise the network.")
+
+    @classmethod
+    def of(cls, op: KernelOperation) -> BlockQuery:
+        """The query that an operation's registers describe."""
+        return cls(
+            kind=op.kind,
+            ofm=op.ofm.shape,
+            ifm_depth=op.ifm.shape.depth,
+            ifm_bits=op.ifm.dtype.bits,
+            kernel=op.kernel,
+            pool=op.pool,
+            elementwise=op.elementwise,
+            # Vela's compiler gives 32-bit scalars a buffer all the same (Vela 5.2.0 regor ethos_u55.cpp).
+            scalar=op.scalar is not None and op.ifm.dtype.bits < 32,
+            part_kernel=op.part_kernel,
+            upscale=op.upscale,
+            lut=op.activation.kind is ActivationKind.LUT,
+            accumulator=op.accumulator,
+        )
+
+    @property
+    def is_equal_depth(self) -> bool:
+        """Whether an OFM channel needs only its own IFM channel: elementwise, depthwise, maximum and average pooling."""
+        return self.kind is not OperationKind.CONV_2D and self.pool is not PoolKind.REDUCE_SUM
+
+
+def accumulator_format(kind: OperationKind, pool: PoolKind | None, ifm_bits: int, *, scaled: bool) -> AccumulatorFormat:
+    """40-bit accumulators for scaled operations on 16-bit IFMs other than maximum and average pooling, else 32-bit.
+
+    Source: Vela 5.2.0 ``architecture_allocator.py`` and regor ``ethos_u55.cpp``.
+    """
+    pooling = kind is OperationKind.POOL and pool is not PoolKind.REDUCE_SUM
+    return AccumulatorFormat.INT40 if ifm_bits == 16 and scaled and not pooling else AccumulatorFormat.INT32
+
+
+def ifm_depth_step(ifm_bits: int, *, part_kernel: bool) -> int:
+    """Channels of the IFM blocks that a convolution or reduce-sum walks through: 32, 16 or 8.
+
+    32 for 8-bit IFMs, 16 for 16-bit ones and in part-kernel order, 8 for 32-bit ones (Vela 5.2.0 ``calc_ifm_block_depth``).
+
+    >>> ifm_depth_step(8, part_kernel=False), ifm_depth_step(8, part_kernel=True), ifm_depth_step(32, part_kernel=False)
+    (32, 16, 8)
+    """
+    return min(16 if part_kernel else 32, 256 // ifm_bits)
+
+
+def _buffer_depth(query: BlockQuery, accelerator: Accelerator) -> int:
+    """Channels of the IFM buffer of a convolution or reduce-sum; a 32-bit one is sized as if its step were 32, as in Vela."""
+    if query.ifm_bits == 16:
+        return round_up(min(query.ifm_depth, 16), 4)
+    return round_up(min(query.ifm_depth, 16 if query.part_kernel else 32), accelerator.ifm_ublock.depth)
+
+
+def _ifm_side(ofm: int, stride: int, dilated: int, upscale: Upscale, ublock: int) -> int:
+    """Rows (or columns) of IFM under ``ofm`` rows of OFM for one sub-kernel, in whole ublocks."""
+    needed = (ofm - 1) * stride + min(dilated, MAX_SUBKERNEL)
+    if upscale is not Upscale.NONE:
+        needed = ceil_div(needed + (upscale is Upscale.NEAREST), 2)
+    return round_up(needed, ublock)
+
+
+def ifm_block(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> Shape3D:
+    """The IFM block that the buffer holds for one OFM block, in elements.
+
+    Height and width are what one sub-kernel (8 x 8 at most) reads, in whole ublocks; the depth is the OFM block's for
+    equal-depth operations, else one IFM depth block. Source: Vela 5.2.0 ``architecture_allocator.py``.
+
+    >>> from npu_model.accelerator import accelerator
+    >>> query = BlockQuery(OperationKind.CONV_2D, Shape3D(8, 8, 16), ifm_depth=24, kernel=Kernel(3, 3))
+    >>> str(ifm_block(query, Shape3D(4, 4, 16), accelerator("ethos-u55-128")))
+    '6x6x24'
+    """
+    kernel, ublock = query.kernel, accelerator.ofm_ublock
+    return Shape3D(
+        _ifm_side(block.height, kernel.stride_y, kernel.dilated_height, query.upscale, ublock.height),
+        _ifm_side(block.width, kernel.stride_x, kernel.dilated_width, query.upscale, ublock.width),
+        block.depth if query.is_equal_depth else _buffer_depth(query, accelerator),
+    )
+
+
+def _banks(size: int, granule: int) -> int:
+    """Banks of a double buffer of twice ``size`` bytes, in whole granules."""
+    return round_up(2 * ceil_div(size, BANK_BYTES), granule)
+
+
+def _ifm_granule(query: BlockQuery, accelerator: Accelerator) -> int:
+    granules = accelerator.granules
+    if query.kind is OperationKind.ELEMENTWISE:
+        return {8: granules.ifm8_ew, 16: granules.ifm16_ew, 32: granules.ifm32}[query.ifm_bits]
+    return {8: granules.ifm8, 16: granules.ifm16, 32: granules.ifm32}[query.ifm_bits]
+
+
+def _ifm_banks(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> int:
+    shape = ifm_block(query, block, accelerator)
+    row = round_up(shape.depth * query.ifm_bits // 8, _ROW_BYTES)
+    return _banks(shape.height * shape.width * row, _ifm_granule(query, accelerator))
+
+
+def _accumulator_banks(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> int:
+    granules = accelerator.granules
+    granule = {
+        AccumulatorFormat.INT32: granules.acc32,
+        AccumulatorFormat.INT40: granules.acc40,
+        AccumulatorFormat.FP16: granules.acc16,
+    }[query.accumulator]
+    height = block.height
+    # With ublocks of two rows, one row of OFM under a kernel of one row needs accumulators for that row alone.
+    if query.ofm.height == 1 and query.kernel.height == 1 and accelerator.ofm_ublock.height == 2:
+        height = 1
+    size = height * block.width * round_up(block.depth, 8) * _ACCUMULATOR_BITS[query.accumulator] // 8
+    return _banks(size, granule)
+
+
+def _is_block(block: Shape3D, accelerator: Accelerator) -> bool:
+    limit, ublock = accelerator.max_block, accelerator.ofm_ublock
+    return (
+        0 < block.height <= limit.height
+        and 0 < block.width <= limit.width
+        and 0 < block.depth <= limit.depth
+        and block.height % ublock.height == block.width % ublock.width == block.depth % ublock.depth == 0
+    )
+
+
+def shram_partition(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> Shram | None:
+    """Bank numbers of the buffers for this OFM block, as the registers hold them; None if they do not fit.
+
+    From the bottom: output buffer, IFM buffer (a second one for a binary elementwise operation's other operand); from
+    the top: banks for the LUT, then accumulators (none for elementwise). Every buffer is double. A block that is not in
+    whole ublocks or exceeds the largest block gives None. Source: Vela 5.2.0 ``architecture_allocator.py``;
+    equal to the registers of every kernel that Vela emits.
+    """
+    if not _is_block(block, accelerator):
+        return None
+    lut_start = accelerator.shram_banks - max(accelerator.reserved_lut_banks, accelerator.lut_banks if query.lut else 0)
+    banks = _ifm_banks(query, block, accelerator)
+    ib_end = accelerator.reserved_output_banks + banks
+    if query.kind is OperationKind.ELEMENTWISE:
+        # A unary operation reserves the second buffer as well, though no register points to it.
+        unary = query.elementwise is not None and query.elementwise.is_unary
+        if ib_end + (0 if query.scalar else banks) > lut_start:
+            return None
+        return Shram(ib_end=lut_start, ab_start=lut_start, ib2_start=0 if unary else ib_end)
+    ab_start = lut_start - _accumulator_banks(query, block, accelerator)
+    return Shram(ib_end=ib_end, ab_start=ab_start) if ib_end <= ab_start else None
