@@ -1,0 +1,124 @@
+"""How scales and biases are chosen: from the statistics of a seeded input that runs through the network.
+
+A convolution gets what batch normalisation, folded in, would have given it: each channel a mean and a spread of its
+own, whatever the depth. So no layer's output collapses to one value and none saturates. All statistics are sums of
+integers or extremes, and scales keep 11 significant bits, so no rounding of a library can reach the bytes of a network.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascader.frontends.zoo.kernels import Array
+from cascader.frontends.zoo.weights import uniform
+
+SCALE_BITS = 11
+"""Significant bits of a scale: the product of two (a bias scale) is then still exact in the file's float32."""
+
+_DEVIATION_TO_SIGMA = 1.25
+"""Standard deviation over mean absolute deviation: sqrt(pi/2) = 1.2533 for a normal distribution."""
+
+CALIBRATION_IMAGES = 2
+"""Samples that run through a network while it is built: a classifier after a global pool sees one value per sample, so one is too few."""
+
+_ENOUGH_SAMPLES = 16
+"""Below so many values per channel a channel's own spread says nothing, and the layer's is used for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Wanted distribution of a layer before its activation, in real units: mean and standard deviation."""
+
+    mean: float
+    deviation: float
+
+
+SPREADS = {"NONE": Spread(0.0, 1.0), "RELU": Spread(0.25, 1.0), "RELU6": Spread(1.0, 1.75), "LOGITS": Spread(0.0, 2.0)}
+"""By fused activation; LOGITS is a classifier before its softmax: wide enough that probabilities differ."""
+
+
+def round_scale(value: float) -> float:
+    """``value`` rounded to 11 significant bits.
+
+    >>> round_scale(6 / 255) * 2**16
+    1542.0
+    """
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(math.ldexp(mantissa, SCALE_BITS)), exponent - SCALE_BITS)
+
+
+def _grid(key: str, count: int, low: int, high: int) -> Array:
+    """``count`` multiples of 1/256 from ``low``/256 to ``high``/256."""
+    return np.asarray(uniform(key, count, low, high) / 256, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """What a layer adds and how it scales: integer ``biases`` and ``weight_scales``, one per channel (or equal ones)."""
+
+    biases: NDArray[np.int64]
+    weight_scales: tuple[float, ...]
+
+
+def normalise(key: str, sums: Array, input_scale: float, spread: Spread, *, per_channel: bool) -> Normalisation:
+    """Biases and weight scales that give the accumulator ``sums`` (..., channels) about the wanted ``spread``.
+
+    Channels differ by seeded factors: 0.75 to 1.25 on the deviation, up to 0.5 deviations on the mean.
+    """
+    channels = sums.shape[-1]
+    flat = sums.reshape(-1, channels)
+    means = np.rint(flat.sum(axis=0) / flat.shape[0])
+    deviations = np.abs(flat - means).sum(axis=0) / flat.shape[0]
+    if flat.shape[0] < _ENOUGH_SAMPLES or not per_channel:
+        # Sums, not means: integers add up exactly in any order.
+        # The factor undoes the loss of measuring a few values from their own mean.
+        unbiased = math.sqrt(flat.shape[0] / max(flat.shape[0] - 1, 1))
+        deviations = np.full(channels, np.abs(flat - means).sum() / flat.size * unbiased)
+    if not deviations.any():
+        # One value per channel (a single sample of a 1x1 output): its size is all that is known.
+        deviations = np.full(channels, np.abs(flat).sum() / flat.size)
+        means = np.zeros(channels)
+    sigmas = np.maximum(deviations * _DEVIATION_TO_SIGMA, 1.0)
+    gains = _grid(f"{key}/gain", channels, 192, 320) if per_channel else np.ones(channels)
+    scales = tuple(round_scale(float(v)) for v in gains * spread.deviation / (sigmas * input_scale))
+    offsets = _grid(f"{key}/offset", channels, -128, 128) * spread.deviation + spread.mean
+    biases = np.rint(offsets / (np.array(scales) * input_scale) - means)
+    return Normalisation(biases.astype(np.int64), scales)
+
+
+def output_quantisation(real: Array, lowest: int, highest: int, *, symmetric: bool) -> tuple[float, int]:
+    """Scale and zero point that hold the values ``real`` and zero; ``symmetric`` (16-bit) puts the zero point at 0."""
+    low, high = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
+    if symmetric:
+        return round_scale(max(-low, high, 1e-6) / highest), 0
+    scale = round_scale(max(high - low, 1e-6) / (highest - lowest))
+    return scale, min(max(round(lowest - low / scale), lowest), highest)
+
+
+def quantise(real: Array, scale: float, zero_point: int, lowest: int, highest: int) -> Array:
+    """``real`` as integers of that scale and zero point, saturated; still a float64 array."""
+    return np.asarray(np.clip(np.rint(real / scale) + zero_point, lowest, highest), dtype=np.float64)
+
+
+def calibration_input(key: str, shape: tuple[int, ...], lowest: int, highest: int) -> Array:
+    """Seeded integers of ``shape``: two times the batch of a network input.
+
+    The first half is white noise. Where they are images (rank 4), the second half is noise of three grain sizes, which has
+    structure at any depth, so that the statistics hold for more than one kind of picture.
+    """
+    noise = uniform(key, math.prod(shape), lowest, highest).reshape(shape).astype(np.float64)
+    if len(shape) != 4:
+        return noise
+    white = noise[: shape[0] // 2].copy()
+    for grain in (4, 16):
+        small = (shape[0], -(-shape[1] // grain), -(-shape[2] // grain), shape[3])
+        coarse = uniform(f"{key}/{grain}", math.prod(small), lowest, highest).reshape(small).astype(np.float64)
+        noise += coarse.repeat(grain, axis=1).repeat(grain, axis=2)[:, : shape[1], : shape[2]]
+    # Dividing by 2, not 3, keeps the spread of one uniform source (three add up to sqrt(3) of it).
+    mixed = np.clip(np.rint(noise / 2), lowest, highest)
+    mixed[: len(white)] = white
+    return mixed

@@ -1,0 +1,143 @@
+"""What a network under construction holds: its records for the file, and a sample of every tensor for calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tflite
+
+from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES, calibration_input
+from cascader.frontends.zoo.flatbuffer import OperatorRecord, TensorRecord, write_tflite
+from cascader.frontends.zoo.kernels import Array
+from cascader.frontends.zoo.precision import Precision
+from npu_model.errors import InputError
+
+# Versions of an operator for (8-bit, 16-bit) activations: op_version.cc of LiteRT; float32 and uint8 have version 1.
+_VERSIONS = {
+    "CONV_2D": (3, 4),
+    "DEPTHWISE_CONV_2D": (3, 5),
+    "FULLY_CONNECTED": (4, 7),
+    "ADD": (2, 3),
+    "MUL": (2, 4),
+    "CONCATENATION": (2, 3),
+    "MAX_POOL_2D": (2, 3),
+    "AVERAGE_POOL_2D": (2, 3),
+    "PAD": (2, 2),
+    "SOFTMAX": (2, 3),
+    "LOGISTIC": (2, 3),
+    "RESIZE_NEAREST_NEIGHBOR": (2, 4),
+    "DEPTH_TO_SPACE": (1, 1),
+    "RESHAPE": (1, 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHandle:
+    """A tensor of the network under construction: its number in the file, and its shape (NHWC where it has rank 4)."""
+
+    index: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An activation: its quantised ``sample`` (int8 or int16 values in a float64 array) with scale and zero point.
+
+    The first axis of the sample is CALIBRATION_IMAGES times that of the handle.
+    """
+
+    handle: TensorHandle
+    sample: Array
+    scale: float
+    zero_point: int
+
+    @property
+    def centred(self) -> Array:
+        """The sample without its zero point."""
+        return self.sample - self.zero_point if self.zero_point else self.sample
+
+    @property
+    def real(self) -> Array:
+        """The sample in real units."""
+        return self.centred * self.scale
+
+
+class Recorder:
+    """Tensors and operators in file order, with the calibration sample of each activation."""
+
+    def __init__(self, name: str, precision: Precision, seed: int) -> None:
+        self.name = name
+        self.precision = precision
+        self.seed = seed
+        self._tensors: list[TensorRecord] = []
+        self._operators: list[OperatorRecord] = []
+        self._values: dict[int, Value] = {}
+        self._inputs: list[int] = []
+        self._names: dict[str, int] = {}
+
+    def key(self, layer: str) -> str:
+        """The name of a layer's stream of random numbers."""
+        return f"{self.name}/{self.seed}/{layer}"
+
+    def layer_name(self, given: str | None, kind: str) -> str:
+        """``given``, or ``kind`` with a running number; InputError if the name is taken."""
+        self._names[kind] = self._names.get(kind, 0) + 1
+        name = given or f"{kind}_{self._names[kind]}"
+        if any(tensor.name == name for tensor in self._tensors):
+            raise InputError(f"Layer name {name!r} is taken in network {self.name!r}: give each layer its own.")
+        return name
+
+    def value(self, handle: TensorHandle) -> Value:
+        """The activation behind ``handle``; InputError if it is not one of this network."""
+        value = self._values.get(handle.index)
+        if value is None or value.handle is not handle:
+            raise InputError(f"Tensor {handle.index} is no activation of network {self.name!r}: use a handle that its builder returned.")
+        return value
+
+    def constant(
+        self,
+        name: str,
+        data: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
+        dtype: int,
+        scales: Sequence[float] = (),
+        dimension: int = 0,
+    ) -> int:
+        """Add a constant tensor (uint8 ones with zero point 128, the others 0) and return its number."""
+        zero_point = 128 if dtype == tflite.TensorType.UINT8 else 0
+        zero_points = (zero_point,) * len(scales)
+        self._tensors.append(TensorRecord(name, data.shape, dtype, tuple(scales), zero_points, dimension, data.tobytes()))
+        return len(self._tensors) - 1
+
+    def activation(self, name: str, sample: Array, scale: float, zero_point: int) -> TensorHandle:
+        """Add an activation tensor with its sample and quantisation."""
+        precision = self.precision
+        quantised = () if precision.is_float else (scale,)
+        zero_points = () if precision.is_float else (zero_point + precision.offset,)
+        shape = (sample.shape[0] // CALIBRATION_IMAGES, *sample.shape[1:])
+        handle = TensorHandle(len(self._tensors), shape)
+        self._tensors.append(TensorRecord(name, shape, precision.activation, quantised, zero_points))
+        self._values[handle.index] = Value(handle, sample, scale, zero_point)
+        return handle
+
+    def operator(self, kind: str, inputs: Sequence[int], output: TensorHandle, options: str = "", **fields: float | bool) -> TensorHandle:
+        """Add an operator of that builtin ``kind`` with its options table, and return its output."""
+        eight, sixteen = _VERSIONS[kind]
+        version = {"int8": eight, "int16": sixteen}.get(self.precision.name, 1)
+        code = getattr(tflite.BuiltinOperator, kind)
+        self._operators.append(OperatorRecord(code, version, tuple(inputs), (output.index,), options, tuple(fields.items())))
+        return output
+
+    def add_input(self, name: str, shape: tuple[int, ...], scale: float, zero_point: int) -> TensorHandle:
+        """Add a network input; its sample is seeded noise."""
+        samples = (CALIBRATION_IMAGES * shape[0], *shape[1:])
+        sample = calibration_input(self.key(name), samples, self.precision.lowest, self.precision.highest)
+        handle = self.activation(name, sample, scale, zero_point)
+        self._inputs.append(handle.index)
+        return handle
+
+    def write(self, outputs: Sequence[TensorHandle]) -> bytes:
+        """The .tflite file of the network with these ``outputs``."""
+        indices = [self.value(output).handle.index for output in outputs]
+        return write_tflite(self.name, self._tensors, self._operators, self._inputs, indices)
