@@ -1,6 +1,6 @@
 """From operations to register command-stream words: the inverse of the decoder.
 
-Every operation is written as SETs followed by its NPU_OP. Registers are sticky, so a SET whose value the register
+Every operation is written as SETs followed by the waits before it and its NPU_OP. Registers are sticky, so a SET whose value the register
 already holds is left out; the first SET of a register is always written, because nothing is known of the values that an
 earlier job left behind. The SETs of an operation stand in a fixed order: IFM, upscaling, window and padding, OFM,
 weights and scales, activation, block, SHRAM, IFM2, scaling, BLOCKDEP; inside a feature map: region, bases, tiles, extents,
@@ -9,6 +9,8 @@ strides (y, x, c), zero point; then the precision.
 Each operation is decoded again from the registers just written. What the registers cannot say is therefore an InputError
 here and never a different operation in the stream.
 
+Encoding what was decoded from a Vela stream gives the same commands per operation, in the order above.
+
 Widths of the fields: Arm core driver ``ethosu55_interface.h``, Vela 5.2.0 ``ethos_u65_interface.hpp`` (same layout).
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from itertools import pairwise
 
 from npu_model.command_stream.decode import FIRST_LUT, decode_operation
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
@@ -33,6 +36,7 @@ from npu_model.program import (
     FeatureMap,
     Kernel,
     KernelOperation,
+    KernelWait,
     Layout,
     Operation,
     OperationKind,
@@ -258,11 +262,11 @@ def _second_operand(writer: _Writer, op: KernelOperation) -> None:
         _feature_map(writer, "IFM2", op.ifm2)
         writer.short(Cmd0.IFM2_PRECISION, _input_precision(writer, op.ifm2.dtype, op.ifm2.layout))
     elif op.scalar is not None:
-        # IFM2_PRECISION gives the scalar's sign. It is the IFM's unless the value needs the other one.
+        # IFM2_PRECISION gives the scalar's sign: the IFM's unless the value needs the other one. A scalar has no layout.
         bits, scalar = op.ifm.dtype.bits, op.scalar
         signed = scalar < 0 or (op.ifm.dtype.signed and scalar < 1 << 15)
         writer.check("IFM2_SCALAR", scalar, -(1 << 15), (1 << 16) - 1)
-        writer.short(Cmd0.IFM2_PRECISION, _input_precision(writer, DataType(bits, signed), op.ifm.layout))
+        writer.short(Cmd0.IFM2_PRECISION, _input_precision(writer, DataType(bits, signed), Layout.NHWC))
         writer.short(Cmd0.IFM2_SCALAR, scalar & 0xFFFF)
         writer.signed(Cmd0.IFM2_ZERO_POINT, op.scalar_zero_point)
         word |= 1 << 7
@@ -337,29 +341,56 @@ def _read_back(writer: _Writer, operation: Operation, command: Cmd0, parameter: 
             raise InputError(f"{writer.where} has {field.name} {given} but its registers mean {said}: make the operation consistent.")
 
 
+def _issue(writer: _Writer, operation: Operation, command: Cmd0, parameter: int) -> int:
+    """Append the operation's own command and check it; the number of words so far."""
+    writer.operate(command, parameter)
+    _read_back(writer, operation, command, parameter)
+    return len(writer.words)
+
+
+def _group(writer: _Writer, first: int, group: list[Operation]) -> list[int]:
+    """Write waits and the operation that they hold up; the number of words at the end of each.
+
+    The command processor blocks in a wait, so the SETs go before it: they are done while the NPU is still busy.
+    """
+
+    def locate(offset: int) -> None:
+        operation = group[offset]
+        name = operation.mnemonic if isinstance(operation, KernelOperation) else type(operation).__name__
+        writer.where = f"Operation {first + offset} ({name})"
+
+    locate(len(group) - 1)
+    last_command = _set_registers(writer, group[-1])
+    ends = []
+    for offset, operation in enumerate(group[:-1]):
+        locate(offset)
+        ends.append(_issue(writer, operation, *_set_registers(writer, operation)))
+    locate(len(group) - 1)
+    return [*ends, _issue(writer, group[-1], *last_command)]
+
+
 def encode_operations(operations: Iterable[Operation]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Register command-stream words of ``operations``, and the words that each took (its SETs and itself).
+    """Register command-stream words of ``operations``, and the words from the end of one operation to the end of the next.
 
     ``decode_words(words)`` gives the operations and counts back. InputError names the operation and the register where a
     value does not fit, where the operation contradicts itself (an IFM that is not what kernel, stride and padding imply, a kernel in
     an elementwise operation) or where operations follow NPU_OP_STOP.
     """
     writer = _Writer()
-    counts: list[int] = []
+    ends = [0]
+    group: list[Operation] = []
     stopped = False
-    for index, operation in enumerate(operations):
-        name = operation.mnemonic if isinstance(operation, KernelOperation) else type(operation).__name__
-        writer.where = f"Operation {index} ({name})"
+    for operation in operations:
         if stopped:
-            raise InputError(f"{writer.where} follows NPU_OP_STOP: the NPU would never reach it; put the stop last.")
-        start = len(writer.words)
-        command, parameter = _set_registers(writer, operation)
-        writer.operate(command, parameter)
-        _read_back(writer, operation, command, parameter)
-        counts.append(len(writer.words) - start)
+            raise InputError(f"Operation {len(ends) - 1} follows NPU_OP_STOP: the NPU would never reach it; put the stop last.")
+        group.append(operation)
+        if not isinstance(operation, (DmaWait, KernelWait)):
+            ends += _group(writer, len(ends) - 1, group)
+            group = []
         stopped = isinstance(operation, Control) and operation.kind is ControlKind.STOP
-    if 4 * len(writer.words) >= MAX_STREAM_BYTES:
-        raise InputError(
-            f"The command stream has {4 * len(writer.words)} bytes: the NPU reads less than {MAX_STREAM_BYTES}; use fewer stripes."
-        )
-    return tuple(writer.words), tuple(counts)
+    if group:
+        ends += _group(writer, len(ends) - 1, group)
+    size = 4 * len(writer.words)
+    if size >= MAX_STREAM_BYTES:
+        raise InputError(f"The command stream has {size} bytes: the NPU reads less than {MAX_STREAM_BYTES}; use fewer stripes.")
+    return tuple(writer.words), tuple(end - start for start, end in pairwise(ends))
