@@ -1,0 +1,201 @@
+"""The text form of a Program: stable, diffable, readable, and parsed back to an equal Program.
+
+One item a line; an operation is a numbered line and, for a kernel operation, indented lines::
+
+    npu-program 1 ethos-u55-128
+    region 0 CONSTANTS 4096 sha256=9f86d0...
+    region 1 ARENA 65536
+    input 1+0x0 1x49x10x1 int8 quantised=0.58,83 "input"
+    #0 DMA words=10 from=0+0x0:1024 to=1+0x4000
+    #1 CONV_2D words=60 "conv_1"
+      ifm 1+0x0 49x10x1 int8 NHWC zp=83 strides=10,1,1
+      ofm 1+0x200 25x5x64 int8 NHCWB16 zp=-128 strides=320,16,80
+      window 10x4 stride=2x2 pad=4,1,5,1 part-kernel
+      weights 1+0x4000:768
+      scales 0+0x400:640
+      block 8x6x16 shram=12,16
+      output -128..127 DOUBLE
+      blockdep 3
+    #2 STOP words=1 parameter=65535
+
+``1+0x200`` is an address of a region, ``:768`` a length in bytes; ``HxW`` and ``HxWxD`` are extents; ``pad`` is top, left, bottom,
+right; ``strides`` are y, x, c in bytes; ``shram`` is IB_END, AB_START and, if used, IFM2_IB_START. ``tiles=h0,h1,w0`` and
+``bases=`` (tiles 1 to 3) stand where a feature map is not a single tile. Whatever has its default value is left out. Names come last,
+as JSON strings. The content of a constant region is represented by its SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from npu_model.program.feature_map import ByteRange, FeatureMap, Tiles
+from npu_model.program.operations import (
+    AccumulatorFormat,
+    Activation,
+    ActivationKind,
+    Broadcast,
+    ClipRange,
+    Control,
+    DmaOperation,
+    DmaWait,
+    Kernel,
+    KernelOperation,
+    Operation,
+    OperationKind,
+    Padding,
+    Scale,
+    ScaledOperand,
+    Shram,
+    Upscale,
+)
+from npu_model.program.program import Binding, Program, Region
+from npu_model.program.text_reader import parse_text
+
+__all__ = ["VERSION", "parse_text", "to_text"]
+
+VERSION = 1
+"""Of the text form; a reader refuses every other one."""
+
+_NO_SCALE = Scale(0, 0)
+_BROADCAST_AXES = ("height", "width", "depth", "swap")
+
+
+def _join(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _place(region: int, address: int) -> str:
+    return f"{region}+{address:#x}"
+
+
+def _range(part: ByteRange) -> str:
+    return f"{_place(part.region, part.start)}:{part.length}"
+
+
+def _scale(scale: Scale) -> str:
+    return f"{scale.scale}>>{scale.shift}"
+
+
+def _region(region: Region) -> str:
+    digest = f"sha256={hashlib.sha256(region.content).hexdigest()}" if region.content else ""
+    return _join("region", str(region.index), region.role.name, str(region.size), digest)
+
+
+def _binding(word: str, binding: Binding) -> str:
+    shape = "x".join(str(extent) for extent in binding.shape) or "scalar"
+    quantisation = binding.quantisation
+    quantised = "" if quantisation is None else f"quantised={quantisation.scale!r},{quantisation.zero_point}"
+    return _join(word, _place(binding.region, binding.address), shape, str(binding.dtype), quantised, json.dumps(binding.name))
+
+
+def _feature_map(word: str, fm: FeatureMap) -> str:
+    tiles, bases = "", ""
+    if fm.tiles != Tiles.single(fm.shape, fm.tiles.bases[0]):
+        tiles = f"tiles={fm.tiles.height0},{fm.tiles.height1},{fm.tiles.width0}"
+        bases = "bases=" + ",".join(f"{base:#x}" for base in fm.tiles.bases[1:])
+    zero = f"zp={fm.zero_point}" if fm.zero_point else ""
+    strides = f"strides={fm.strides.y},{fm.strides.x},{fm.strides.c}"
+    place = _place(fm.region, fm.tiles.bases[0])
+    return _join(word, place, str(fm.shape), str(fm.dtype), fm.layout.value, zero, strides, tiles, bases)
+
+
+def _window(op: KernelOperation) -> str:
+    """Kernel, padding, upscaling and traversal; "" if all have their defaults."""
+    kernel, pad = op.kernel, op.padding
+    plain = kernel == Kernel() and pad == Padding() and op.upscale is Upscale.NONE and not (op.part_kernel or op.decompose)
+    if plain and op.kind is OperationKind.ELEMENTWISE:
+        return ""
+    return _join(
+        f"window {kernel.height}x{kernel.width}",
+        "" if kernel.stride_y == kernel.stride_x == 1 else f"stride={kernel.stride_y}x{kernel.stride_x}",
+        "" if kernel.dilation_y == kernel.dilation_x == 1 else f"dilation={kernel.dilation_y}x{kernel.dilation_x}",
+        "" if pad == Padding() else f"pad={pad.top},{pad.left},{pad.bottom},{pad.right}",
+        "" if op.upscale is Upscale.NONE else f"upscale={op.upscale.name}",
+        "part-kernel" if op.part_kernel else "",
+        "decompose" if op.decompose else "",
+    )
+
+
+def _second_operand(op: KernelOperation) -> Iterator[str]:
+    if op.ifm2 is not None:
+        yield _feature_map("ifm2", op.ifm2)
+    if op.scalar is not None or op.scalar_zero_point:
+        zero = f"zp={op.scalar_zero_point}" if op.scalar_zero_point else ""
+        yield _join("scalar", "none" if op.scalar is None else str(op.scalar), zero)
+    if op.broadcast != Broadcast():
+        yield _join("broadcast", *(axis for axis in _BROADCAST_AXES if getattr(op.broadcast, axis)))
+
+
+def _scaling(op: KernelOperation) -> str:
+    """The fixed-point factors; "" if all have their defaults."""
+    parts = (
+        "" if op.ofm_scale == Scale(1, 0) else f"ofm={_scale(op.ofm_scale)}",
+        "" if op.opa_scale == _NO_SCALE else f"opa={_scale(op.opa_scale)}",
+        "" if op.opb_scale == _NO_SCALE else f"opb={_scale(op.opb_scale)}",
+        "" if op.scaled_operand is ScaledOperand.BOTH else f"operand={op.scaled_operand.name}",
+        "global" if op.global_scale else "",
+    )
+    return _join("scaling", *parts) if any(parts) else ""
+
+
+def _block(op: KernelOperation) -> str:
+    shram: Shram = op.shram
+    banks = f"shram={shram.ib_end},{shram.ab_start}" + (f",{shram.ib2_start}" if shram.ib2_start else "")
+    accumulator = "" if op.accumulator is AccumulatorFormat.INT32 else f"acc={op.accumulator.name}"
+    return _join(f"block {op.block}", banks, accumulator, f"parallel={op.parallel_mode}" if op.parallel_mode else "")
+
+
+def _output(op: KernelOperation) -> str:
+    act: Activation = op.activation
+    return _join(
+        f"output {act.minimum}..{act.maximum} {op.rounding.name}",
+        "" if act.kind is ActivationKind.NONE else f"function={act.kind.name}",
+        f"lut={act.lut}" if act.lut else "",
+        "" if act.clip is ClipRange.OFM else f"clip={act.clip.name}",
+    )
+
+
+def _details(op: KernelOperation) -> Iterator[str]:
+    """The indented lines of a kernel operation; empty ones are left out by the caller."""
+    yield _feature_map("ifm", op.ifm)
+    yield from _second_operand(op)
+    yield _feature_map("ofm", op.ofm)
+    yield _window(op)
+    for word, ranges in (("weights", op.weights), ("scales", op.scales)):
+        yield _join(word, *(_range(part) for part in ranges)) if ranges else ""
+    yield _scaling(op)
+    yield _block(op)
+    yield _output(op)
+    yield f"blockdep {op.blockdep}" if op.blockdep else ""
+
+
+def _headline(op: Operation) -> tuple[str, str]:
+    """The operation's word and what follows the word count."""
+    if isinstance(op, KernelOperation):
+        return op.mnemonic, ""
+    if isinstance(op, DmaOperation):
+        region = str(op.destination_region or "") if op.to_shram else str(op.destination_region)
+        return "DMA", f"from={_range(op.source)} to={'shram' if op.to_shram else ''}{region}+{op.destination:#x}"
+    if isinstance(op, Control):
+        return op.kind.name, f"parameter={op.parameter}"
+    return "DMA_WAIT" if isinstance(op, DmaWait) else "KERNEL_WAIT", f"outstanding={op.outstanding}"
+
+
+def to_text(program: Program) -> str:
+    """The text form of ``program``; ``parse_text`` gives an equal Program back.
+
+    The operations must be such as ``encode_operations`` accepts. Equal Programs with equal names have equal texts.
+    """
+    lines = [f"npu-program {VERSION} {program.accelerator}"]
+    lines += [_region(region) for region in program.regions]
+    lines += [_binding("input", binding) for binding in program.inputs]
+    lines += [_binding("output", binding) for binding in program.outputs]
+    for index, (op, words) in enumerate(zip(program.operations, program.words, strict=True)):
+        word, rest = _headline(op)
+        name = json.dumps(program.names[index]) if program.names else ""
+        lines.append(_join(f"#{index}", word, f"words={words}", rest, name))
+        if isinstance(op, KernelOperation):
+            lines += [f"  {line}" for line in _details(op) if line]
+    return "\n".join(lines) + "\n"

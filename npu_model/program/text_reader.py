@@ -1,0 +1,456 @@
+"""Parser of the text form of a Program; the form itself is described in ``text``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from npu_model.errors import InputError
+from npu_model.program.feature_map import ByteRange, DataType, FeatureMap, Layout, Strides, Tiles
+from npu_model.program.operations import (
+    AccumulatorFormat,
+    Activation,
+    ActivationKind,
+    Broadcast,
+    ClipRange,
+    Control,
+    ControlKind,
+    DmaOperation,
+    DmaWait,
+    ElementwiseKind,
+    Kernel,
+    KernelOperation,
+    KernelWait,
+    Operation,
+    OperationKind,
+    Padding,
+    PoolKind,
+    Rounding,
+    Scale,
+    ScaledOperand,
+    Shram,
+    Upscale,
+)
+from npu_model.program.program import Binding, Program, Quantisation, Region, RegionRole
+from npu_model.shapes import Shape3D
+
+_T = TypeVar("_T")
+_E = TypeVar("_E", bound=Enum)
+_DATA_TYPES = {str(dtype): dtype for bits in (8, 16, 32) for dtype in (DataType(bits, signed=True), DataType(bits, signed=False))}
+_FUNCTIONS: dict[OperationKind, type[PoolKind | ElementwiseKind]] = {
+    OperationKind.POOL: PoolKind,
+    OperationKind.ELEMENTWISE: ElementwiseKind,
+}
+
+
+@dataclass(slots=True)
+class _Line:
+    """One line taken apart: its first word, bare values, ``key=value`` pairs and the trailing name; each is taken once."""
+
+    number: int
+    word: str = ""
+    values: list[str] = field(default_factory=list)
+    options: dict[str, str] = field(default_factory=dict)
+    name: str | None = None
+
+    def fail(self, what: str) -> InputError:
+        """The error of this line, to be raised."""
+        return InputError(f"Line {self.number} of the program text {what}: write the text again with to_text.")
+
+    def read(self, reader: Callable[[str], _T], text: str) -> _T:
+        """``reader(text)``, with its failure told by line."""
+        try:
+            return reader(text)
+        except (ValueError, KeyError, TypeError):
+            raise self.fail(f"has {text!r} where {reader.__name__.strip('_').replace('_', ' ')} is needed") from None
+
+    def take(self, reader: Callable[[str], _T]) -> _T:
+        """The next bare value."""
+        if not self.values:
+            raise self.fail(f"ends where {reader.__name__.strip('_').replace('_', ' ')} is needed")
+        return self.read(reader, self.values.pop(0))
+
+    def option(self, key: str, reader: Callable[[str], _T], default: _T) -> _T:
+        """The value of ``key=``, or the default."""
+        return self.read(reader, self.options.pop(key)) if key in self.options else default
+
+    def needed(self, key: str, reader: Callable[[str], _T]) -> _T:
+        """The value of ``key=``, which must be there."""
+        if key not in self.options:
+            raise self.fail(f"has no {key}=")
+        return self.read(reader, self.options.pop(key))
+
+    def flag(self, word: str) -> bool:
+        """Whether the bare word is among the values."""
+        found = word in self.values
+        if found:
+            self.values.remove(word)
+        return found
+
+    def member(self, kind: type[_E], text: str) -> _E:
+        """The enumeration's member of this name."""
+        if text not in kind.__members__:
+            raise self.fail(f"has {text!r} where one of {', '.join(kind.__members__)} is needed")
+        return kind[text]
+
+    def choice(self, key: str, default: _E) -> _E:
+        """The member that ``key=`` names, or the default."""
+        return self.member(type(default), self.options.pop(key)) if key in self.options else default
+
+    def close(self) -> None:
+        """InputError if anything on the line was not taken."""
+        left = self.values + [f"{key}={value}" for key, value in self.options.items()] + ([] if self.name is None else [self.name])
+        if left:
+            raise self.fail(f"has {left[0]!r}, which {self.word!r} does not know or has twice")
+
+
+def _line(number: int, text: str) -> _Line:
+    line = _Line(number)
+    quote = text.find('"')
+    if quote >= 0:
+        line.name = line.read(_name, text[quote:].strip())
+        text = text[:quote]
+    tokens = text.split()
+    line.word = tokens[0] if tokens else ""
+    for token in tokens[1:]:
+        key, equals, value = token.partition("=")
+        if not equals:
+            line.values.append(token)
+        elif key in line.options:
+            raise line.fail(f"has {key}= twice")
+        else:
+            line.options[key] = value
+    return line
+
+
+def _name(text: str) -> str:
+    value = json.loads(text)
+    if not isinstance(value, str):
+        raise TypeError(text)
+    return value
+
+
+def _number(text: str) -> int:
+    return int(text, 0)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part, 0) for part in text.split(","))
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    return () if text == "scalar" else tuple(int(part) for part in text.split("x"))
+
+
+def _pair(text: str) -> tuple[int, int]:
+    first, second = _extents(text)
+    return first, second
+
+
+def _shape(text: str) -> Shape3D:
+    height, width, depth = _extents(text)
+    return Shape3D(height, width, depth)
+
+
+def _address(text: str) -> tuple[int, int]:
+    region, plus, address = text.partition("+")
+    if not plus:
+        raise ValueError(text)
+    return int(region), int(address, 16)
+
+
+def _byte_range(text: str) -> ByteRange:
+    place, _, length = text.partition(":")
+    region, start = _address(place)
+    return ByteRange(region, start, start + int(length))
+
+
+def _scale(text: str) -> Scale:
+    scale, shift = text.split(">>")
+    return Scale(int(scale), int(shift))
+
+
+def _clamp(text: str) -> tuple[int, int]:
+    low, high = text.split("..")
+    return int(low), int(high)
+
+
+def _data_type(text: str) -> DataType:
+    return _DATA_TYPES[text]
+
+
+def _layout(text: str) -> Layout:
+    return Layout(text)
+
+
+def _strides(text: str) -> Strides:
+    y, x, c = _numbers(text)
+    return Strides(y, x, c)
+
+
+def _padding(text: str) -> Padding:
+    top, left, bottom, right = _numbers(text)
+    return Padding(top, left, bottom, right)
+
+
+def _three_numbers(text: str) -> tuple[int, int, int]:
+    first, second, third = _numbers(text)
+    return first, second, third
+
+
+def _banks(text: str) -> Shram:
+    return Shram(*_numbers(text))
+
+
+def _quantisation(text: str) -> Quantisation:
+    scale, zero_point = text.split(",")
+    return Quantisation(float(scale), int(zero_point))
+
+
+def _digest(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise ValueError(text)
+    return text
+
+
+def _word(text: str) -> str:
+    return text
+
+
+def _feature_map(line: _Line) -> FeatureMap:
+    region, base = line.take(_address)
+    shape = line.take(_shape)
+    dtype, layout = line.take(_data_type), line.take(_layout)
+    tiles = Tiles.single(shape, base)
+    if "tiles" in line.options:
+        height0, height1, width0 = line.needed("tiles", _three_numbers)
+        tiles = Tiles(height0, height1, width0, (base, *line.needed("bases", _three_numbers)))
+    return FeatureMap(region, shape, dtype, layout, tiles, line.needed("strides", _strides), line.option("zp", _number, 0))
+
+
+def _window(line: _Line) -> dict[str, Any]:
+    height, width = line.take(_pair)
+    stride, dilation = line.option("stride", _pair, (1, 1)), line.option("dilation", _pair, (1, 1))
+    return {
+        "kernel": Kernel(height, width, *stride, *dilation),
+        "padding": line.option("pad", _padding, Padding()),
+        "upscale": line.choice("upscale", Upscale.NONE),
+        "part_kernel": line.flag("part-kernel"),
+        "decompose": line.flag("decompose"),
+    }
+
+
+def _scalar(line: _Line) -> dict[str, Any]:
+    scalar = None if line.flag("none") else line.take(_number)
+    return {"scalar": scalar, "scalar_zero_point": line.option("zp", _number, 0)}
+
+
+def _broadcast(line: _Line) -> dict[str, Any]:
+    return {"broadcast": Broadcast(line.flag("height"), line.flag("width"), line.flag("depth"), line.flag("swap"))}
+
+
+def _ranges(line: _Line) -> dict[str, Any]:
+    ranges, line.values = tuple(line.read(_byte_range, value) for value in line.values), []
+    return {line.word: ranges}
+
+
+def _scaling(line: _Line) -> dict[str, Any]:
+    return {
+        "ofm_scale": line.option("ofm", _scale, Scale(1, 0)),
+        "opa_scale": line.option("opa", _scale, Scale(0, 0)),
+        "opb_scale": line.option("opb", _scale, Scale(0, 0)),
+        "scaled_operand": line.choice("operand", ScaledOperand.BOTH),
+        "global_scale": line.flag("global"),
+    }
+
+
+def _block(line: _Line) -> dict[str, Any]:
+    return {
+        "block": line.take(_shape),
+        "shram": line.needed("shram", _banks),
+        "accumulator": line.choice("acc", AccumulatorFormat.INT32),
+        "parallel_mode": line.option("parallel", _number, 0),
+    }
+
+
+def _output(line: _Line) -> dict[str, Any]:
+    minimum, maximum = line.take(_clamp)
+    rounding = line.member(Rounding, line.take(_word))
+    kind, lut = line.choice("function", ActivationKind.NONE), line.option("lut", _number, 0)
+    return {"activation": Activation(kind, minimum, maximum, lut, line.choice("clip", ClipRange.OFM)), "rounding": rounding}
+
+
+_DETAILS: dict[str, Callable[[_Line], dict[str, Any]]] = {
+    "ifm": lambda line: {"ifm": _feature_map(line)},
+    "ifm2": lambda line: {"ifm2": _feature_map(line)},
+    "ofm": lambda line: {"ofm": _feature_map(line)},
+    "scalar": _scalar,
+    "broadcast": _broadcast,
+    "window": _window,
+    "weights": _ranges,
+    "scales": _ranges,
+    "scaling": _scaling,
+    "block": _block,
+    "output": _output,
+    "blockdep": lambda line: {"blockdep": line.take(_number)},
+}
+_NEEDED = ("ifm", "ofm", "block", "output")
+
+
+def _kernel_operation(head: _Line, mnemonic: str, details: list[_Line]) -> KernelOperation:
+    kind_name, dot, function_name = mnemonic.partition(".")
+    kind = head.member(OperationKind, kind_name)
+    function = head.member(_FUNCTIONS[kind], function_name) if kind in _FUNCTIONS else None
+    if dot and function is None:
+        raise head.fail(f"has {mnemonic!r} but {kind_name} has no functions")
+    fields: dict[str, Any] = {
+        "kind": kind,
+        "pool": function if isinstance(function, PoolKind) else None,
+        "elementwise": function if isinstance(function, ElementwiseKind) else None,
+    }
+    seen = set()
+    for line in details:
+        if line.word not in _DETAILS or line.word in seen:
+            raise line.fail(f"starts with {line.word!r} where a new one of {', '.join(_DETAILS)} is needed")
+        seen.add(line.word)
+        fields |= _DETAILS[line.word](line)
+        line.close()
+    for word in _NEEDED:
+        if word not in seen:
+            raise head.fail(f"starts an operation without {word}")
+    return KernelOperation(**fields)
+
+
+def _dma(line: _Line) -> DmaOperation:
+    source, target = line.needed("from", _byte_range), line.needed("to", _word)
+    to_shram = target.startswith("shram")
+    place = target.removeprefix("shram")
+    region, address = line.read(_address, f"0{place}" if place.startswith("+") else place)
+    return DmaOperation(source, address, region, to_shram)
+
+
+def _operation(head: _Line, mnemonic: str, details: list[_Line]) -> Operation:
+    if mnemonic.partition(".")[0] in OperationKind.__members__:
+        return _kernel_operation(head, mnemonic, details)
+    if details:
+        raise details[0].fail(f"is indented, but {mnemonic} has no details")
+    if mnemonic == "DMA":
+        return _dma(head)
+    if mnemonic in ("DMA_WAIT", "KERNEL_WAIT"):
+        outstanding = head.needed("outstanding", _number)
+        return DmaWait(outstanding) if mnemonic == "DMA_WAIT" else KernelWait(outstanding)
+    return Control(head.member(ControlKind, mnemonic), head.needed("parameter", _number))
+
+
+class _Reader:
+    """What has been read of the text so far."""
+
+    def __init__(self, constants: bytes) -> None:
+        self.constants = constants
+        self.constants_used = not constants
+        self.regions: list[Region] = []
+        self.bindings: dict[str, list[Binding]] = {"input": [], "output": []}
+        self.operations: list[Operation] = []
+        self.words: list[int] = []
+        self.names: list[str | None] = []
+
+    def region(self, line: _Line) -> None:
+        """A region; its content is ``constants`` if the hash says so."""
+        index, role, size = line.take(_number), line.member(RegionRole, line.take(_word)), line.take(_number)
+        digest, content = line.option("sha256", _digest, ""), b""
+        if digest and self.constants:
+            given = hashlib.sha256(self.constants).hexdigest()
+            if given != digest:
+                raise line.fail(f"needs constants of SHA-256 {digest} but {given} were given")
+            content, self.constants_used = self.constants, True
+        self.regions.append(Region(index, role, size, content))
+
+    def binding(self, line: _Line) -> None:
+        """An input or output of the network."""
+        region, address = line.take(_address)
+        shape, dtype = line.take(_extents), line.take(_data_type)
+        quantisation = line.options.pop("quantised", None)
+        if line.name is None:
+            raise line.fail("has no name")
+        name, line.name = line.name, None
+        parameters = None if quantisation is None else line.read(_quantisation, quantisation)
+        self.bindings[line.word].append(Binding(name, region, address, shape, dtype, parameters))
+
+    def operation(self, line: _Line, details: list[_Line]) -> None:
+        """A numbered line with the indented ones below it."""
+        if line.word != f"#{len(self.operations)}":
+            raise line.fail(f"starts with {line.word!r} where #{len(self.operations)} is due")
+        self.words.append(line.needed("words", _number))
+        self.names.append(line.name)
+        line.name = None
+        mnemonic = line.take(_word)
+        self.operations.append(_operation(line, mnemonic, details))
+
+
+def _lines(text: str) -> list[tuple[_Line, list[_Line]]]:
+    """Unindented lines, each with the indented ones below it; blank lines are skipped."""
+    groups: list[tuple[_Line, list[_Line]]] = []
+    for number, raw in enumerate(text.split("\n"), start=1):
+        if not raw.strip():
+            continue
+        line = _line(number, raw)
+        if not raw.startswith(" "):
+            groups.append((line, []))
+        elif groups:
+            groups[-1][1].append(line)
+        else:
+            raise line.fail("is indented before any operation")
+    return groups
+
+
+def _accelerator(groups: list[tuple[_Line, list[_Line]]]) -> str:
+    """The accelerator that the first line names."""
+    head = groups[0][0] if groups else _Line(1)
+    if head.word != "npu-program":
+        raise head.fail("is not 'npu-program 1 ACCELERATOR'")
+    version = head.take(_number)
+    if version != 1:
+        raise head.fail(f"has version {version} but only 1 is read")
+    name = head.take(_word)
+    head.close()
+    return name
+
+
+def parse_text(text: str, constants: bytes = b"") -> Program:
+    """The Program of which ``text`` is the text form.
+
+    ``constants`` becomes the content of the regions that carry its SHA-256; without it their content is empty, their size as
+    declared. InputError names the line that is malformed; so it does if ``constants`` is not what the text was written for.
+    """
+    groups = _lines(text)
+    accelerator = _accelerator(groups)
+    reader = _Reader(constants)
+    for line, details in groups[1 if groups else 0 :]:
+        if line.word.startswith("#"):
+            reader.operation(line, details)
+        elif details:
+            raise details[0].fail(f"is indented, but {line.word!r} has no details")
+        elif line.word == "region":
+            reader.region(line)
+        elif line.word in reader.bindings:
+            reader.binding(line)
+        else:
+            raise line.fail(f"starts with {line.word!r} where region, input, output or an operation is needed")
+        line.close()
+    if not reader.constants_used:
+        raise InputError(f"The program text has no region for the {len(constants)} bytes of constants given: give none.")
+    names = tuple(name or "" for name in reader.names) if any(name is not None for name in reader.names) else ()
+    return Program(
+        accelerator=accelerator,
+        operations=tuple(reader.operations),
+        words=tuple(reader.words),
+        regions=tuple(reader.regions),
+        inputs=tuple(reader.bindings["input"]),
+        outputs=tuple(reader.bindings["output"]),
+        names=names,
+    )
