@@ -410,7 +410,7 @@ def _lines(text: str) -> list[tuple[_Line, list[_Line]]]:
 
 def _accelerator(groups: list[tuple[_Line, list[_Line]]]) -> str:
     """The accelerator that the first line names."""
-    head = groups[0][0] if groups else _Line(1)
+    head, details = groups[0] if groups else (_Line(1), [])
     if head.word != "npu-program":
         raise head.fail("is not 'npu-program 1 ACCELERATOR'")
     version = head.take(_number)
@@ -418,6 +418,8 @@ def _accelerator(groups: list[tuple[_Line, list[_Line]]]) -> str:
         raise head.fail(f"has version {version} but only 1 is read")
     name = head.take(_word)
     head.close()
+    if details:
+        raise details[0].fail("is indented, but the first line has no details")
     return name
 
 
