@@ -51,6 +51,11 @@ def round_scale(value: float) -> float:
     return math.ldexp(round(math.ldexp(mantissa, SCALE_BITS)), exponent - SCALE_BITS)
 
 
+def few_samples(sums: Array) -> bool:
+    """Whether ``sums`` (..., channels) has too few values per channel to speak for each of them."""
+    return bool(sums.size // sums.shape[-1] < _ENOUGH_SAMPLES)
+
+
 def _grid(key: str, count: int, low: int, high: int) -> Array:
     """``count`` multiples of 1/256 from ``low``/256 to ``high``/256."""
     return np.asarray(uniform(key, count, low, high) / 256, dtype=np.float64)
@@ -73,7 +78,7 @@ def normalise(key: str, sums: Array, input_scale: float, spread: Spread, *, per_
     flat = sums.reshape(-1, channels)
     means = np.rint(flat.sum(axis=0) / flat.shape[0])
     deviations = np.abs(flat - means).sum(axis=0) / flat.shape[0]
-    if flat.shape[0] < _ENOUGH_SAMPLES or not per_channel:
+    if few_samples(sums) or not per_channel:
         # Sums, not means: integers add up exactly in any order.
         # The factor undoes the loss of measuring a few values from their own mean.
         unbiased = math.sqrt(flat.shape[0] / max(flat.shape[0] - 1, 1))
@@ -91,8 +96,12 @@ def normalise(key: str, sums: Array, input_scale: float, spread: Spread, *, per_
 
 
 def output_quantisation(real: Array, lowest: int, highest: int, *, symmetric: bool) -> tuple[float, int]:
-    """Scale and zero point that hold the values ``real`` and zero; ``symmetric`` (16-bit) puts the zero point at 0."""
-    low, high = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
+    """Scale and zero point that hold the values ``real`` and zero; ``symmetric`` (16-bit) puts the zero point at 0.
+
+    A few values do not show the extremes of others: then the range is twice what they span.
+    """
+    reach = 2.0 if few_samples(real) else 1.0
+    low, high = min(float(real.min()) * reach, 0.0), max(float(real.max()) * reach, 0.0)
     if symmetric:
         return round_scale(max(-low, high, 1e-6) / highest), 0
     scale = round_scale(max(high - low, 1e-6) / (highest - lowest))
