@@ -1,0 +1,174 @@
+"""Vela's configuration files: from the text of a ``vela.ini`` and two names in it to a MemorySystem."""
+
+from __future__ import annotations
+
+import configparser
+import math
+from fractions import Fraction
+
+from npu_model.errors import InputError
+from npu_model.memory import Memory, MemorySystem
+from npu_model.memory_mode import MemoryMode, port_number
+
+DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
+"""Vela 5.2.0's default ``--system-config`` for the U55."""
+DEFAULT_MEMORY_MODE = "Shared_Sram"
+"""Vela 5.2.0's default ``--memory-mode`` for the U55."""
+
+_SYSTEM, _MODE = "System_Config.", "Memory_Mode."
+_MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
+_MAX_PERIOD = 4096
+_MAX_CLOCK_HZ = 100_000_000_000
+_MAX_CYCLES = 1_000_000
+_MAX_BURST = 4096
+_BURST_STEP = 8
+_MAX_ARENA = 1 << 32
+
+
+def _fault(error: configparser.Error) -> str:
+    if isinstance(error, configparser.DuplicateSectionError):
+        return f"section [{error.section}] appears twice"
+    if isinstance(error, configparser.DuplicateOptionError):
+        return f"{error.option} appears twice in [{error.section}]"
+    if isinstance(error, configparser.MissingSectionHeaderError):
+        return f"line {error.lineno} stands before the first section"
+    if isinstance(error, configparser.ParsingError) and error.errors:
+        return f"line {error.errors[0][0]} is not key=value"
+    return type(error).__name__
+
+
+def _parse(text: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise InputError(f"The Vela configuration cannot be read, as {_fault(error)}: correct it or give another file.") from None
+    return parser
+
+
+def _names(parser: configparser.ConfigParser, prefix: str) -> tuple[str, ...]:
+    return tuple(section.removeprefix(prefix) for section in parser.sections() if section.startswith(prefix))
+
+
+def config_names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The system configs and the memory modes of a ``vela.ini``, in file order."""
+    parser = _parse(text)
+    return _names(parser, _SYSTEM), _names(parser, _MODE)
+
+
+class _Section:
+    """One section with what it inherits: the section's own value wins over its parent's."""
+
+    def __init__(self, parser: configparser.ConfigParser, prefix: str, name: str, option: str) -> None:
+        if not parser.has_section(prefix + name):
+            known = ", ".join(_names(parser, prefix)) or "none at all"
+            raise InputError(f"{option} {name!r} is not in the Vela configuration: it has {known}; choose one of them.")
+        self.title = prefix + name
+        self._values: dict[str, str] = {}
+        seen: list[str] = []
+        section = self.title
+        while section:
+            if section in seen:
+                raise InputError(f"Section [{self.title}] inherits itself through {' -> '.join([*seen, section])}: remove one inherit key.")
+            if not parser.has_section(section):
+                raise InputError(f"Section [{seen[-1]}] inherits [{section}], which is not in the file: correct its inherit key.")
+            seen.append(section)
+            try:
+                own = dict(parser.items(section))
+            except configparser.InterpolationError as error:
+                raise InputError(f"{error.option} in [{section}] cannot be expanded: write %% for a per cent sign.") from None
+            self._values = own | self._values
+            section = own.get("inherit", "")
+
+    def has(self, key: str) -> bool:
+        return key.lower() in self._values
+
+    def text(self, key: str) -> str:
+        if not self.has(key):
+            raise InputError(f"Section [{self.title}] has no {key}: add {key}=VALUE to it.")
+        return self._values[key.lower()]
+
+    def number(self, key: str, low: Fraction, high: Fraction) -> Fraction:
+        """An exact decimal number in [low, high]."""
+        text = self.text(key)
+        try:
+            rough = float(text)
+            # The exact value is taken only of a plausible number: 1e999999999 as a fraction would never finish.
+            value = Fraction(text) if math.isfinite(rough) and low / 2 <= rough <= high * 2 else None
+        except ValueError:
+            raise InputError(f"{key}={text[:40]} in [{self.title}] is not a number: write one from {low} to {high}.") from None
+        if value is None or not low <= value <= high:
+            raise InputError(f"{key}={text[:40]} in [{self.title}] is out of range: write a number from {low} to {high}.")
+        return value
+
+    def integer(self, key: str, low: int, high: int) -> int:
+        value = self.number(key, Fraction(low), Fraction(high))
+        if value.denominator != 1:
+            raise InputError(f"{key}={self.text(key)[:40]} in [{self.title}] is not whole: write an integer from {low} to {high}.")
+        return int(value)
+
+
+def _memory_name(section: _Section, port: int) -> str:
+    key = f"axi{port}_port"
+    name = section.text(key)
+    if name not in _MEMORIES:
+        raise InputError(f"{key}={name} in [{section.title}] is no memory that Vela knows: write one of {', '.join(_MEMORIES)}.")
+    return name
+
+
+def _memory(section: _Section, port: int) -> Memory:
+    name = _memory_name(section, port)
+    scale = section.number(f"{name}_clock_scale", Fraction(1, _MAX_PERIOD), Fraction(1024))
+    burst = section.integer(f"{name}_burst_length", _BURST_STEP, _MAX_BURST)
+    if burst % _BURST_STEP:
+        raise InputError(
+            f"{name}_burst_length={burst} in [{section.title}] is not in whole bus words: write a multiple of {_BURST_STEP} bytes."
+        )
+    # A long decimal has no short period; one of 4096 cycles at most keeps a token bucket honest to 1 part in 4096 of a word.
+    cap = scale.limit_denominator(_MAX_PERIOD)
+    reads, writes = (
+        section.integer(f"{name}_max_{what}", 0, _MAX_CYCLES) if section.has(f"{name}_max_{what}") else 0 for what in ("reads", "writes")
+    )
+    return Memory(
+        name=name,
+        burst_bytes=burst,
+        read_latency=section.integer(f"{name}_read_latency", 0, _MAX_CYCLES),
+        write_latency=section.integer(f"{name}_write_latency", 0, _MAX_CYCLES),
+        max_reads=reads,
+        max_writes=writes,
+        cap_words=cap.numerator if cap < 1 else 0,
+        cap_period=cap.denominator if cap < 1 else 1,
+    )
+
+
+def _memory_mode(section: _Section) -> MemoryMode:
+    return MemoryMode(*(port_number(key, section.text(key)) for key in ("const_mem_area", "arena_mem_area", "cache_mem_area")))
+
+
+def memory_system(text: str, system_config: str = DEFAULT_SYSTEM_CONFIG, memory_mode: str = DEFAULT_MEMORY_MODE) -> MemorySystem:
+    """The memory system that ``system_config`` and ``memory_mode`` of a ``vela.ini`` describe, as a U55 sees it.
+
+    A clock scale below 1 becomes a cap in bus words per period, exact where the period is 4096 cycles or less; a scale
+    of 1 or more is no cap, as a port moves one word a cycle. ``max_reads`` and ``max_writes``, which SoC vendors
+    leave out, default to 0 (no bound); any other missing key is an InputError, as are unknown names, malformed values and
+    an arena in flash. Keys of other NPUs (``ports_used``: a U55 has one port per memory) and unknown ones do not matter.
+    """
+    parser = _parse(text)
+    system = _Section(parser, _SYSTEM, system_config, "System config")
+    mode = _memory_mode(_Section(parser, _MODE, memory_mode, "Memory mode"))
+    for area, port in (("arena", mode.arena_port), ("cache", mode.cache_port)):
+        name = _memory_name(system, port)
+        if name.endswith("Flash"):
+            raise InputError(
+                f"Memory mode {memory_mode} puts the {area} into {name} of {system_config}, which the NPU cannot write: "
+                "choose a memory mode or a system config with Sram or Dram there."
+            )
+    clock = system.number("core_clock", Fraction(1), Fraction(_MAX_CLOCK_HZ))
+    memories = {port: _memory(system, port) for port in mode.used_ports}
+    return mode.system(f"{system_config}, {memory_mode}", round(clock), memories)
+
+
+def arena_cache_size(text: str, memory_mode: str = DEFAULT_MEMORY_MODE) -> int | None:
+    """Bytes that the memory mode grants the arena (``arena_cache_size``), None if it sets no bound."""
+    section = _Section(_parse(text), _MODE, memory_mode, "Memory mode")
+    return section.integer("arena_cache_size", 0, _MAX_ARENA) if section.has("arena_cache_size") else None
