@@ -1,0 +1,7 @@
+"""Vela as compiler (the peer that we are compared with) and as legaliser (the front end of the cascader)."""
+
+from cascader.frontends.vela.compiler import VelaResult, VelaSummary, compile_network
+from cascader.frontends.vela.lift import import_network, lift
+from cascader.frontends.vela.naming import named_network
+
+__all__ = ["VelaResult", "VelaSummary", "compile_network", "import_network", "lift", "named_network"]

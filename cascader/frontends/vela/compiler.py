@@ -1,0 +1,219 @@
+"""Running Vela: the one place that starts the compiler, in a process of its own.
+
+Vela's native core can crash or hang on a damaged model; here that ends as one InputError and takes nothing along.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from cascader.frontends.vela.debug_database import layer_names
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.compiled import is_compiled
+from npu_model.errors import InputError
+from npu_model.tflite_model import TfliteModel, read_tflite
+
+DEFAULT_CONFIG = "Arm/vela.ini"
+DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
+DEFAULT_MEMORY_MODE = "Shared_Sram"
+TIMEOUT_SECONDS = 600
+"""Bound of one compilation; the largest networks of the test data take 1 s, Vela's older core up to 10 s."""
+
+_LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining", "--disable-fwd", "--disable-ifm-reuse")
+"""With LinearAlloc these make Vela emit one kernel per operator and every tensor at an address of its own."""
+
+_KIB = 1024
+_FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16")
+
+
+@dataclass(frozen=True, slots=True)
+class VelaSummary:
+    """Vela's own estimate: arena peak in bytes, and cycles in all, of the NPU alone and per memory (plain sums)."""
+
+    sram_memory_used: int
+    cycles_total: int
+    cycles_npu: int
+    cycles_sram_access: int
+    cycles_off_chip_flash_access: int
+
+
+@dataclass(frozen=True, slots=True)
+class VelaResult:
+    """A compilation: the compiled .tflite file and what Vela says of it.
+
+    ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
+    empty if the compilation was asked for no debug database.
+    """
+
+    compiled: bytes = field(repr=False)
+    layers: tuple[dict[int, str], ...] = field(repr=False)
+    summary: VelaSummary
+    version: str
+
+
+def vela_version() -> str:
+    """Version of the installed Vela; InputError if there is none."""
+    try:
+        return metadata.version("ethos-u-vela")
+    except metadata.PackageNotFoundError:
+        raise InputError("Vela is not installed: pip install 'ethos-u-vela>=5.2,<6'.") from None
+
+
+def _read_model(model: bytes) -> TfliteModel:
+    """The model, if it is one that Vela can be given."""
+    parsed = read_tflite(model)
+    if is_compiled(parsed):
+        raise InputError("The .tflite file is compiled for an Ethos-U already: give the network that it was compiled from.")
+    if not parsed.operators:
+        raise InputError("The .tflite file has 0 operators: a network of 1 or more is needed.")
+    used = {index for op in parsed.operators for index in op.inputs + op.outputs if index >= 0}
+    for index in sorted(used):
+        tensor = parsed.tensors[index]
+        if tensor.dtype in _FLOATS and not tensor.data:
+            raise InputError(
+                f"Tensor {tensor.name!r} has type {tensor.dtype}: the NPU works on INT8, UINT8 and INT16; "
+                "quantise the whole network, its inputs and outputs included."
+            )
+    return parsed
+
+
+def _arguments(
+    accelerator: str,
+    optimise: str,
+    arena_cache_size: int | None,
+    system_config: str,
+    memory_mode: str,
+    config: Path | None,
+    *,
+    legalise: bool,
+    legacy: bool,
+    debug_database: bool,
+    cpu_operators: tuple[str, ...],
+) -> list[str]:
+    if optimise not in ("Performance", "Size"):
+        raise InputError(f"--optimise {optimise!r} is unknown: choose Performance or Size.")
+    if not system_config.startswith("Ethos_U55"):
+        # Vela 5.2 takes the port width from the name: 16 bytes per cycle unless it starts like this.
+        raise InputError(
+            f"System config {system_config!r} does not start with Ethos_U55: rename it, Vela takes the bus width from the name."
+        )
+    if config is not None and not config.is_file():
+        raise InputError(f"Vela configuration file {str(config)!r} does not exist: give the path of an .ini file.")
+    arguments = ["--accelerator-config", find_accelerator(accelerator).name, "--optimise", optimise]
+    arguments += ["--config", DEFAULT_CONFIG if config is None else str(config.resolve())]
+    arguments += ["--system-config", system_config, "--memory-mode", memory_mode]
+    if arena_cache_size is not None:
+        if arena_cache_size < 1:
+            raise InputError(f"--arena-cache-size {arena_cache_size} is below 1: give a number of bytes.")
+        arguments += ["--arena-cache-size", str(arena_cache_size)]
+    if legalise:
+        arguments += ["--tensor-allocator", "LinearAlloc", *_LEGALISE]
+    if legacy:
+        arguments.append("--debug-force-legacy-core")
+    if debug_database:
+        arguments.append("--enable-debug-db")
+    if cpu_operators:
+        arguments += ["--ignore-ops", ",".join(cpu_operators)]
+    return arguments
+
+
+def _failure(process: subprocess.CompletedProcess[str]) -> str:
+    """Why Vela failed: its own last error line, or the signal that ended it."""
+    if process.returncode < 0:
+        return f"crashed with signal {-process.returncode}"
+    lines = [line.strip() for line in (process.stderr + process.stdout).splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    reason = (errors or lines or [f"exit status {process.returncode}"])[-1]
+    return f"says {reason[:300]!r}"
+
+
+def _run(arguments: list[str], folder: Path, timeout: float) -> None:
+    # -P and -I would hide a Vela that is on PYTHONPATH; the folder is fresh, so nothing in it can shadow a module.
+    command = [sys.executable, "-m", "ethosu.vela", "network.tflite", "--output-dir", "out", *arguments]
+    try:
+        process = subprocess.run(  # noqa: S603  # the arguments are checked above and no shell reads them
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"Vela did not finish within {timeout:g} s: the model may be damaged; get a fresh copy.") from None
+    if process.returncode != 0:
+        raise InputError(f"Vela cannot compile the network, it {_failure(process)}: check the model and the configuration names.")
+
+
+def _summary(folder: Path) -> VelaSummary:
+    files = sorted(folder.glob("*_summary_*.csv"))
+    if not files:
+        raise InputError("Vela wrote no summary of the compilation: check the model.")
+    with files[0].open(encoding="utf-8", newline="") as file:
+        row = next(csv.DictReader(file))
+    # The CSV gives memory in KiB as a decimal fraction, which is exact: bytes are its multiple of 1/1024.
+    return VelaSummary(
+        sram_memory_used=round(float(row["sram_memory_used"]) * _KIB),
+        cycles_total=round(float(row["cycles_total"])),
+        cycles_npu=round(float(row["cycles_npu"])),
+        cycles_sram_access=round(float(row["cycles_sram_access"])),
+        cycles_off_chip_flash_access=round(float(row["cycles_off_chip_flash_access"])),
+    )
+
+
+def compile_network(
+    model: bytes,
+    accelerator: str = DEFAULT_ACCELERATOR,
+    *,
+    optimise: str = "Performance",
+    arena_cache_size: int | None = None,
+    system_config: str = DEFAULT_SYSTEM_CONFIG,
+    memory_mode: str = DEFAULT_MEMORY_MODE,
+    config: Path | None = None,
+    legalise: bool = False,
+    legacy: bool = False,
+    debug_database: bool = True,
+    cpu_operators: tuple[str, ...] = (),
+    timeout: float = TIMEOUT_SECONDS,
+) -> VelaResult:
+    """Compile a .tflite ``model`` with Vela's command line; names and values are those of its options.
+
+    ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
+    ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
+    (``--ignore-ops``); ``config`` None is the vela.ini that Vela comes with. ``timeout`` is in seconds.
+
+    Raises InputError if the model is damaged, floating-point or compiled already, a name is unknown, or Vela fails,
+    crashes, hangs or places no operator on the NPU.
+    """
+    parsed = _read_model(model)
+    version = vela_version()
+    arguments = _arguments(
+        accelerator,
+        optimise,
+        arena_cache_size,
+        system_config,
+        memory_mode,
+        config,
+        legalise=legalise,
+        legacy=legacy,
+        debug_database=debug_database,
+        cpu_operators=cpu_operators,
+    )
+    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
+        folder = Path(name)
+        (folder / "network.tflite").write_bytes(model)
+        _run(arguments, folder, timeout)
+        output = folder / "out" / "network_vela.tflite"
+        if not output.is_file():
+            raise InputError(
+                "Vela wrote no compiled network: it found nothing that the NPU can run; use quantised operators that it supports."
+            )
+        compiled = output.read_bytes()
+        summary = _summary(folder / "out")
+        database = folder / "out" / "network_debug.xml"
+        text = database.read_text(encoding="utf-8", errors="replace") if database.is_file() else ""
+    if not is_compiled(read_tflite(compiled)):
+        raise InputError(f"Vela left all {len(parsed.operators)} operators on the CPU: use quantised operators that the NPU supports.")
+    return VelaResult(compiled, layer_names(text, parsed), summary, version)

@@ -1,0 +1,49 @@
+"""Vela's debug database: which layer every operation of a command stream belongs to.
+
+The file holds CSV tables in CDATA sections. ``queue`` maps the byte offset of a kernel command in its stream to
+``optimised_id``; ``optimised`` maps that to ``source_id``; ``source`` has the operator's index in the .tflite file
+(``ext_key``). ``perf`` holds Vela's own name for a scheduled operation, for those that have no source.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+from npu_model.tflite_model import TfliteModel
+
+_TABLE = re.compile(r'<table name="(\w+)">\s*<!\[CDATA\[(.*?)\]\]>', re.DOTALL)
+
+
+def read_tables(text: str) -> dict[str, tuple[dict[str, str], ...]]:
+    """The tables of a debug database by name, each row as column to text."""
+    return {name: tuple(csv.DictReader(io.StringIO(body.strip()))) for name, body in _TABLE.findall(text)}
+
+
+def _source_names(tables: dict[str, tuple[dict[str, str], ...]], model: TfliteModel) -> dict[str, str]:
+    """Name of the first output tensor in the .tflite file, by id in the ``source`` table."""
+    names = {}
+    for row in tables.get("source", ()):
+        key = row.get("ext_key", "")
+        if key.isdecimal() and int(key) < len(model.operators) and model.operators[int(key)].outputs:
+            names[row.get("id", "")] = model.tensors[model.operators[int(key)].outputs[0]].name
+    return names
+
+
+def layer_names(text: str, model: TfliteModel) -> tuple[dict[int, str], ...]:
+    """For every command stream in order: byte offset of a kernel command to the name of its layer.
+
+    A layer is called by its output tensor in the original ``model``; kernels without a source operator by Vela's name.
+    """
+    tables = read_tables(text)
+    sources = _source_names(tables, model)
+    optimised = {row.get("id", ""): sources.get(row.get("source_id", ""), "") for row in tables.get("optimised", ())}
+    scheduled = {row.get("id", ""): row.get("name", "") for row in tables.get("perf", ())}
+    streams: dict[int, dict[int, str]] = {}
+    for row in tables.get("queue", ()):
+        stream, offset = row.get("cmdstream_id", ""), row.get("offset", "")
+        if stream.isdecimal() and offset.isdecimal():
+            name = optimised.get(row.get("optimised_id", "")) or scheduled.get(row.get("scheduled_id", ""), "")
+            streams.setdefault(int(stream), {})[int(offset)] = name
+    return tuple(streams[stream] for stream in sorted(streams))

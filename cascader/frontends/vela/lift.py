@@ -1,0 +1,223 @@
+"""From a legalised compilation to a Network: the layer graph read back from the register command stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from cascader.ethosu.constants import Packing, constant_ranges
+from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
+from cascader.frontends.vela.address_map import AddressMap
+from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.naming import named_network
+from cascader.frontends.vela.tensors import TensorTable, unique
+from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
+from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
+from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.errors import InputError
+from npu_model.program import ActivationKind, Binding, DmaOperation, FeatureMap, KernelOperation, Program
+
+LUT_SLOT = 256
+"""Bytes of a LUT slot in SHRAM (ethos_u55_regs: eight slots of 256 bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A kernel operation with its layer's name and the table that its LUT slot holds; a CPU operator has neither."""
+
+    operation: KernelOperation
+    layer: str
+    lut: LutLoad | None
+
+    @property
+    def maps(self) -> tuple[FeatureMap, ...]:
+        """IFM, IFM2 if there is one, and OFM."""
+        return tuple(m for m in (self.operation.ifm, self.operation.ifm2, self.operation.ofm) if m is not None)
+
+
+_Step = tuple[_Kernel, ...] | CpuOperator
+
+
+def _table(operation: KernelOperation, tables: dict[int, LutLoad], device: Accelerator) -> LutLoad | None:
+    if operation.activation.kind is not ActivationKind.LUT:
+        return None
+    address = device.lut_address + operation.activation.lut * LUT_SLOT
+    if address not in tables:
+        raise InputError(f"A kernel uses LUT slot {operation.activation.lut}, which no transfer has filled: compile again.")
+    return tables[address]
+
+
+def _kernels(program: Program) -> Iterator[_Kernel]:
+    """The kernel operations.
+
+    InputError if the program transfers anything but look-up tables, or uses other regions than constants and arena.
+    """
+    device = accelerator(program.accelerator)
+    tables: dict[int, LutLoad] = {}
+    for index, operation in enumerate(program.operations):
+        if isinstance(operation, DmaOperation):
+            if not operation.to_shram or operation.source.region != CONSTANTS:
+                raise InputError(f"Operation {index} copies {operation.length} bytes into the arena: compile with the legalising options.")
+            tables[operation.destination] = LutLoad(operation.source, operation.destination)
+        elif isinstance(operation, KernelOperation):
+            kernel = _Kernel(operation, program.name(index), _table(operation, tables, device))
+            if any(m.region not in (CONSTANTS, ARENA) for m in kernel.maps):
+                raise InputError(f"Operation {index} uses a fast scratch region: compile with memory mode Shared_Sram.")
+            yield kernel
+
+
+def _shared_constants(network: CompiledNetwork) -> bytes:
+    """The constants, which all Programs of a compilation share; InputError if they do not."""
+    contents = {program.region(CONSTANTS).content for program in network.programs}
+    if len(contents) != 1:
+        raise InputError(f"The compiled network has {len(contents)} different constant regions: compile it with Vela 5.2.")
+    return contents.pop()
+
+
+def _arena_ranges(bindings: Iterable[Binding], steps: Iterable[_Step]) -> Iterator[tuple[int, int]]:
+    """Every range of the arena that anything reads, writes or is bound to."""
+    yield from ((b.byte_range.start, b.byte_range.end) for b in bindings)
+    for kernels in steps:
+        if not isinstance(kernels, CpuOperator):
+            for kernel in kernels:
+                yield from ((r.start, r.end) for m in kernel.maps if m.region == ARENA for r in m.byte_ranges())
+
+
+def _constant_ranges(steps: Iterable[_Step]) -> Iterator[tuple[int, int]]:
+    """Every range of the constants that is read as a feature map."""
+    for kernels in steps:
+        if not isinstance(kernels, CpuOperator):
+            for kernel in kernels:
+                yield from ((r.start, r.end) for m in kernel.maps if m.region == CONSTANTS for r in m.byte_ranges())
+
+
+def _part_names(steps: Sequence[_Step]) -> list[tuple[str, ...]]:
+    """Unique names, step by step: the layer's; without a debug database the operation's."""
+    labels = [[s.code] if isinstance(s, CpuOperator) else [k.layer or k.operation.mnemonic for k in s] for s in steps]
+    names = iter(unique([label for step in labels for label in step]))
+    return [tuple(next(names) for _ in step) for step in labels]
+
+
+def _npu_part(name: str, kernel: _Kernel, table: TensorTable) -> Part:
+    operation = kernel.operation
+    ifm2 = operation.ifm2
+    payload = EthosuPart(
+        operation=replace(
+            operation,
+            ifm=table.relative(operation.ifm),
+            ifm2=table.relative(ifm2) if ifm2 else None,
+            ofm=table.relative(operation.ofm),
+            blockdep=0,
+        ),
+        ifm=table.name(operation.ifm),
+        ofm=table.name(operation.ofm),
+        ifm2=table.name(ifm2) if ifm2 else None,
+        lut=kernel.lut,
+        layer=kernel.layer,
+    )
+    inputs = dict.fromkeys([payload.ifm] if payload.ifm2 is None else [payload.ifm, payload.ifm2])
+    return Part(name, tuple(inputs), (payload.ofm,), payload)
+
+
+def _cpu_part(name: str, operator: CpuOperator, table: TensorTable) -> Part:
+    inputs = tuple(table.port(binding) for binding in operator.inputs)
+    outputs = tuple(table.port(binding) for binding in operator.outputs)
+    read = tuple(dict.fromkeys(port.tensor for port in inputs))
+    written = tuple(dict.fromkeys(port.tensor for port in outputs))
+    return Part(name, read, written, CpuPart(operator.code, inputs, outputs))
+
+
+def _kinds(parts: Sequence[Part], inputs: Iterable[Port], outputs: Iterable[Port]) -> dict[str, TensorKind]:
+    """Kinds of the arena's tensors. What is read before it is written, and no input, keeps its bytes between inferences.
+
+    So does a tensor that holds an input and an output of the network: it is needed before the first part and after the last.
+    """
+    kinds = {port.tensor: TensorKind.INPUT for port in inputs}
+    for port in outputs:
+        kinds[port.tensor] = TensorKind.VARIABLE if port.tensor in kinds else TensorKind.OUTPUT
+    written = {name for name, kind in kinds.items() if kind is not TensorKind.OUTPUT}
+    for part in parts:
+        for name in part.inputs:
+            if name not in written:
+                kinds[name] = TensorKind.VARIABLE
+        written.update(part.outputs)
+    return kinds
+
+
+def _shapes(parts: Sequence[Part], ports: Iterable[Port]) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Shape and element size per tensor: of the feature map or port with the most elements, the first of equals."""
+    seen: dict[str, tuple[tuple[int, ...], int]] = {}
+
+    def see(name: str, shape: tuple[int, ...], element_size: int) -> None:
+        if name not in seen or prod(shape) * element_size > prod(seen[name][0]) * seen[name][1]:
+            seen[name] = (shape, element_size)
+
+    for part in parts:
+        payload = ethosu_part(part)
+        if payload:
+            operation = payload.operation
+            for name, m in ((payload.ofm, operation.ofm), (payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2)):
+                if name is not None and m is not None:
+                    see(name, (m.shape.height, m.shape.width, m.shape.depth), m.dtype.bytes)
+    for port in ports:
+        see(port.tensor, port.shape, port.dtype.bytes)
+    return seen
+
+
+def _tensors(table: TensorTable, parts: Sequence[Part], inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> tuple[Tensor, ...]:
+    """All tensors: the arena's in order of first use, then the constants'."""
+    cpu_ports = [port for part in parts if isinstance(part.payload, CpuPart) for port in part.payload.inputs + part.payload.outputs]
+    shapes = _shapes(parts, (*inputs, *outputs, *cpu_ports))
+    kinds = _kinds(parts, inputs, outputs)
+    sizes = {name: table.arena.size(index) for index, name in enumerate(table.arena_names)}
+    constant_sizes = {name: table.constants.size(index) for index, name in enumerate(table.constant_names)}
+    used = dict.fromkeys([port.tensor for port in inputs] + [name for part in parts for name in part.inputs + part.outputs])
+    used |= dict.fromkeys(port.tensor for port in outputs)
+    tensors = [Tensor(n, kinds.get(n, TensorKind.INTERMEDIATE), sizes[n], *shapes[n]) for n in used if n in sizes]
+    return (*tensors, *(Tensor(n, TensorKind.CONSTANT, size, *shapes[n]) for n, size in constant_sizes.items()))
+
+
+def lift(network: CompiledNetwork) -> Network:
+    """The layer graph of a network that was compiled with ``legalise``: one Part per kernel or CPU operator.
+
+    InputError if the compilation buffers weights or uses other regions than constants and arena. A compilation that
+    reuses arena addresses cannot be told from one that does not: its tensors would come out merged.
+    """
+    constants = _shared_constants(network)
+    steps = [tuple(_kernels(step)) if isinstance(step, Program) else step for step in network.steps]
+    names = _part_names(steps)
+    bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]
+    table = TensorTable.of(
+        AddressMap.of(_arena_ranges(bindings, steps)),
+        AddressMap.of(_constant_ranges(steps)),
+        bindings,
+        [
+            (n, k.operation.ofm)
+            for own, s in zip(names, steps, strict=True)
+            if not isinstance(s, CpuOperator)
+            for n, k in zip(own, s, strict=True)
+        ],
+    )
+    parts: list[Part] = []
+    segments = []
+    for own, kernels, step in zip(names, steps, network.steps, strict=True):
+        if isinstance(kernels, CpuOperator):
+            parts.append(_cpu_part(own[0], kernels, table))
+        else:
+            parts += [_npu_part(name, kernel, table) for name, kernel in zip(own, kernels, strict=True)]
+        segments.append(Segment(own, tuple(table.port(b) for b in step.inputs), tuple(table.port(b) for b in step.outputs)))
+    inputs = tuple(table.port(binding) for binding in network.inputs)
+    outputs = tuple(table.port(binding) for binding in network.outputs)
+    packing = Packing.of(span for part in parts if isinstance(part.payload, EthosuPart) for span in constant_ranges(part.payload))
+    packed = tuple(replace(p, payload=packing.part(p.payload)) if isinstance(p.payload, EthosuPart) else p for p in parts)
+    graph = CascaderGraph(packed, _tensors(table, packed, inputs, outputs))
+    return Network(graph, tuple(segments), inputs, outputs, packing.content(constants))
+
+
+def import_network(model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_operators: tuple[str, ...] = ()) -> Network:
+    """The Network of a quantised .tflite ``model`` with Vela's blocks and weight streams for this accelerator.
+
+    InputError as :func:`compile_network` raises it.
+    """
+    return lift(named_network(compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators)))

@@ -1,0 +1,39 @@
+"""Layer names for the Programs of any network that Vela has compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import accumulate
+
+from cascader.frontends.vela.compiler import VelaResult
+from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.program import Control, KernelOperation, Program
+
+_WORD = 4
+
+
+def name_operations(program: Program, layers: dict[int, str]) -> Program:
+    """``program`` with the names of its layers, which ``layers`` gives by the byte offset of the kernel command.
+
+    A DMA transfer or a wait belongs to the kernel that it prepares, the next one; STOP to none.
+    """
+    names = [""] * len(program.operations)
+    upcoming = ""
+    ends = list(accumulate(program.words))
+    for index in reversed(range(len(names))):
+        operation = program.operations[index]
+        if isinstance(operation, KernelOperation):
+            # The kernel command is the last word that the operation takes.
+            upcoming = layers.get((ends[index] - 1) * _WORD, "")
+        names[index] = "" if isinstance(operation, Control) else upcoming
+    return replace(program, names=tuple(names))
+
+
+def named_network(result: VelaResult) -> CompiledNetwork:
+    """Decode a compilation; every Program gets ``names`` if the debug database was asked for."""
+    network = read_compiled(result.compiled)
+    if not result.layers:
+        return network
+    streams = iter(result.layers)
+    steps = tuple(name_operations(step, next(streams, {})) if isinstance(step, Program) else step for step in network.steps)
+    return replace(network, steps=steps)

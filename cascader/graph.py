@@ -1,0 +1,169 @@
+"""CascaderGraph: Parts and the Tensors between them, in the nouns of TVM RFC 0037.
+
+Nothing here knows a device: what a Part computes is in its ``payload``, which only the device's own package reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import chain
+
+from npu_model.errors import InputError
+
+
+class TensorKind(Enum):
+    """Where a tensor's bytes come from and how long they are needed.
+
+    INPUT tensors are filled before the first Part runs, OUTPUT tensors are read after the last one, VARIABLE tensors
+    keep their bytes from one inference to the next, CONSTANT tensors are read-only and take no room in the arena.
+    """
+
+    INPUT = "input"
+    OUTPUT = "output"
+    INTERMEDIATE = "intermediate"
+    VARIABLE = "variable"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A range of memory with a meaning: ``size`` bytes; ``shape`` in elements of ``element_size`` bytes.
+
+    The size is at least what the shape needs, more where the layout pads (NHCWB16 rounds channels up to 16).
+    """
+
+    name: str
+    kind: TensorKind
+    size: int
+    shape: tuple[int, ...]
+    element_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One operator: the tensors it reads, in operand order, the tensors it writes, and what the device knows of it."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    payload: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class CascaderGraph:
+    """Parts in one valid order of execution, and their tensors.
+
+    A tensor may have several producers (a concatenation is written piece by piece) and may be read and written by one
+    Part. A Part depends on every earlier Part that wrote what it reads, read what it overwrites, or wrote what it
+    writes: the order given is the meaning, and any order that keeps these dependencies means the same.
+
+    Raises InputError if a name is used twice or missing, or a tensor is read that nothing has written.
+    """
+
+    parts: tuple[Part, ...]
+    tensors: tuple[Tensor, ...]
+    _tensors: dict[str, Tensor] = field(init=False, repr=False, compare=False)
+    _indices: dict[str, int] = field(init=False, repr=False, compare=False)
+    _users: dict[str, tuple[list[int], list[int]]] = field(init=False, repr=False, compare=False)
+    """Part indices that (write, read) each tensor, ascending."""
+
+    def __post_init__(self) -> None:
+        _check_names("Part", [part.name for part in self.parts])
+        _check_names("Tensor", [tensor.name for tensor in self.tensors])
+        for tensor in self.tensors:
+            _check_tensor(tensor)
+        _check_dataflow(self)
+        object.__setattr__(self, "_tensors", {tensor.name: tensor for tensor in self.tensors})
+        object.__setattr__(self, "_indices", {part.name: index for index, part in enumerate(self.parts)})
+        object.__setattr__(self, "_users", _users(self))
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor of this name; InputError if there is none."""
+        if name not in self._tensors:
+            raise InputError(f"Tensor {name!r} is not in the graph of {len(self.tensors)} tensors: use one of its names.")
+        return self._tensors[name]
+
+    def index(self, part: str) -> int:
+        """Position of the part of this name; InputError if there is none."""
+        if part not in self._indices:
+            raise InputError(f"Part {part!r} is not in the graph of {len(self.parts)} parts: use one of its names.")
+        return self._indices[part]
+
+    def producers(self, tensor: str) -> tuple[Part, ...]:
+        """The parts that write a byte of the tensor, in order."""
+        return tuple(self.parts[index] for index in self._users[self.tensor(tensor).name][0])
+
+    def consumers(self, tensor: str) -> tuple[Part, ...]:
+        """The parts that read the tensor, in order."""
+        return tuple(self.parts[index] for index in self._users[self.tensor(tensor).name][1])
+
+    def predecessors(self, part: str) -> tuple[str, ...]:
+        """Names of the parts that must have run before this one, in order."""
+        own = self.index(part)
+        reads, writes = self.parts[own].inputs, self.parts[own].outputs
+        before = {
+            *chain.from_iterable(self._users[name][0] for name in reads),
+            *chain.from_iterable(chain(*self._users[name]) for name in writes),
+        }
+        return tuple(self.parts[index].name for index in sorted(before) if index < own)
+
+    def check_order(self, order: tuple[str, ...]) -> None:
+        """InputError unless ``order`` names every part once and after all of its predecessors."""
+        _check_names("Part", list(order))
+        if len(order) != len(self.parts):
+            raise InputError(f"The order has {len(order)} parts where the graph has {len(self.parts)}: name each part once.")
+        done: set[str] = set()
+        for name in order:
+            missing = [before for before in self.predecessors(name) if before not in done]
+            if missing:
+                raise InputError(f"Part {name!r} is ordered before {missing[0]!r}, whose result it needs: put it after.")
+            done.add(name)
+
+    def select(self, *kinds: TensorKind) -> Iterator[Tensor]:
+        """The tensors of these kinds, in order."""
+        return (tensor for tensor in self.tensors if tensor.kind in kinds)
+
+
+def _users(graph: CascaderGraph) -> dict[str, tuple[list[int], list[int]]]:
+    users: dict[str, tuple[list[int], list[int]]] = {tensor.name: ([], []) for tensor in graph.tensors}
+    for index, part in enumerate(graph.parts):
+        for name in dict.fromkeys(part.outputs):
+            users[name][0].append(index)
+        for name in dict.fromkeys(part.inputs):
+            users[name][1].append(index)
+    return users
+
+
+def _check_names(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"{what} {name!r} appears twice: names are unique, rename one.")
+        seen.add(name)
+
+
+def _check_tensor(tensor: Tensor) -> None:
+    if tensor.size < 1 or tensor.element_size < 1:
+        raise InputError(f"Tensor {tensor.name!r} has {tensor.size} bytes of {tensor.element_size}-byte elements: both must be 1 or more.")
+
+
+def _check_dataflow(graph: CascaderGraph) -> None:
+    """Every operand exists, constants are never written, and what is read has been written or was there at the start."""
+    kinds = {tensor.name: tensor.kind for tensor in graph.tensors}
+    written = {name for name, kind in kinds.items() if kind in (TensorKind.INPUT, TensorKind.VARIABLE, TensorKind.CONSTANT)}
+    for part in graph.parts:
+        for name in part.inputs + part.outputs:
+            if name not in kinds:
+                raise InputError(f"Part {part.name!r} uses tensor {name!r}, which is not in the graph: add it.")
+        for name in part.inputs:
+            if name not in written:
+                raise InputError(f"Part {part.name!r} reads tensor {name!r} before any part has written it: reorder the parts.")
+        for name in part.outputs:
+            if kinds[name] is TensorKind.CONSTANT:
+                raise InputError(f"Part {part.name!r} writes tensor {name!r}, which is constant: give it another output.")
+        written.update(part.outputs)
+    for tensor in graph.select(TensorKind.OUTPUT):
+        if tensor.name not in written:
+            raise InputError(f"No part writes the output tensor {tensor.name!r}: remove the output or add its part.")
