@@ -8,33 +8,44 @@ from fractions import Fraction
 AXI0 = 0
 AXI1 = 1
 
+DRIVER_BURST_BYTES = 64
+"""Largest transaction of the NPU: the core driver's default for the AXI_LIMIT registers (max_beats 64 B)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The timing adapter's gate: addresses pass in the first ``on`` cycles of every ``on + off`` cycles.
+
+    In each such period no address passes once ``cap_words`` data words have been accepted; the transaction that
+    crosses the cap passes whole. Reads and writes count together. ``cap_words`` 0 means no cap.
+    Source: ML embedded evaluation kit, timing adapter (PULSE_ON, PULSE_OFF, BWCAP).
+    """
+
+    on: int
+    off: int
+    cap_words: int
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory as a port sees it.
+    """One memory as an AXI port sees it.
 
-    A data word is the port's width (8 bytes on the U55). At most ``cap_words`` words pass in every
-    ``cap_period`` cycles, reads and writes together; ``cap_words`` 0 means no cap. Latencies are the cycles from
-    the acceptance of a transaction to its first data word (reads) or to its response (writes). ``max_reads`` and
-    ``max_writes`` bound the outstanding transactions of ``burst_bytes`` each; 0 means no bound.
+    A data word is as wide as the port (8 bytes on the U55) and takes ``cycles_per_word`` cycles; with ``shared``
+    reads and writes share one data path, else each direction has its own. Latencies are cycles from the acceptance
+    of a transaction to its first data word (reads), or from its last data word to its response (writes).
+    ``max_reads`` and ``max_writes`` bound the outstanding transactions of at most ``burst_bytes`` each; 0 means no
+    bound.
     """
 
     name: str
-    burst_bytes: int
     read_latency: int
     write_latency: int
-    max_reads: int
-    max_writes: int
-    cap_words: int = 0
-    cap_period: int = 1
-
-    def words_per_cycle(self) -> Fraction:
-        """Sustained data words per cycle under the cap; 1 at most.
-
-        >>> Memory("flash", 64, 64, 0, 2, 0, cap_words=50, cap_period=400).words_per_cycle()
-        Fraction(1, 8)
-        """
-        return min(Fraction(1), Fraction(self.cap_words, self.cap_period)) if self.cap_words else Fraction(1)
+    max_reads: int = 0
+    max_writes: int = 0
+    burst_bytes: int = DRIVER_BURST_BYTES
+    cycles_per_word: Fraction = Fraction(1)
+    shared: bool = True
+    pulse: Pulse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +54,6 @@ class MemorySystem:
 
     ``name`` says where the values are from (system config, memory mode, timing-adapter profile). ``region_ports[i]``
     is AXI0 or AXI1 for region ``i``; ``command_port`` is the port that the command stream is fetched through.
-    Both ports may lead to one and the same memory (Sram_Only): then ``ports[0] == ports[1]`` and traffic is charged
-    to AXI0 by the region map.
     """
 
     name: str
