@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from npu_model.blocks import VELA_API_STEP, valid_blocks
 from npu_model.compiled import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, ElementwiseKind, Kernel, OperationKind, PoolKind, Shram, Upscale
-from npu_model.shapes import Shape3D
+from npu_model.shapes import Shape3D, round_up
 from npu_model.shram import BlockQuery, accumulator_format, ifm_block, ifm_depth_step, shram_partition
 
 ACCELERATORS = [accelerator(name) for name in accelerator_names()]
@@ -171,9 +172,10 @@ def test_every_compiled_block_is_valid_for_the_layer_that_its_slice_is_from() ->
             for op in program.kernels:
                 query = BlockQuery.of(op)
                 # Vela keeps the layer's block for its depth slices and stripes, which may be smaller than the block.
-                layer = Shape3D(*(max(a, b) for a, b in zip(_hwd(op.ofm.shape), _hwd(op.block), strict=True)))
-                whole = BlockQuery(**{f: getattr(query, f) for f in query.__slots__} | {"ofm": layer})
-                assert op.block in valid_blocks(whole, accelerator(program.accelerator))
+                device = accelerator(program.accelerator)
+                sides = zip(_hwd(op.ofm.shape), _hwd(op.block), _hwd(device.ofm_ublock), strict=True)
+                layer = Shape3D(*(side if block <= round_up(side, ublock) else block for side, block, ublock in sides))
+                assert op.block in valid_blocks(replace(query, ofm=layer), device)
 
 
 def _hwd(shape: Shape3D) -> tuple[int, int, int]:
