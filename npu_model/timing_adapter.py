@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from npu_model.errors import InputError
-from npu_model.memory import AXI0, AXI1, Memory, MemorySystem
+from npu_model.memory import AXI0, AXI1, Memory, MemorySystem, Pulse
 from npu_model.memory_mode import MemoryMode, port_number
 
 if sys.version_info >= (3, 11):
@@ -37,8 +37,8 @@ class TimingAdapter:
     """One adapter's parameters, under Arm's names in lower case; InputError if a register cannot hold one.
 
     ``maxr`` and ``maxw`` bound the outstanding reads and writes (0: no bound), ``rlatency`` and ``wlatency`` are the least
-    cycles of each, and at most ``bwcap`` bus words, reads and writes together, pass in ``pulse_on + pulse_off`` cycles (0: no cap).
-    That the adapter also holds back new addresses for the ``pulse_off`` cycles is not modelled.
+    cycles of each. Addresses pass in ``pulse_on`` of every ``pulse_on + pulse_off`` cycles, and until ``bwcap`` bus words, reads
+    and writes together, were accepted in that period (0: no cap).
     """
 
     maxr: int
@@ -58,20 +58,21 @@ class TimingAdapter:
                 wraps = f" ({value} would wrap to {value & limit} in its register)" if value > limit else ""
                 remedy = "write 0 for no bound" if key in ("maxr", "maxw", "bwcap") and value > limit else "write a value in range"
                 raise InputError(f"{key.upper()} is {value}{wraps}: the range is 0 to {limit}; {remedy}.")
-        if self.bwcap and not self.pulse_on + self.pulse_off:
-            raise InputError(f"BWCAP is {self.bwcap} in a period of 0 cycles: set PULSE_ON and PULSE_OFF to the period, or BWCAP to 0.")
+        if not self.pulse_on and (self.bwcap or self.pulse_off):
+            raise InputError("PULSE_ON is 0, so that no address ever passes: set it to 1 or more, or PULSE_OFF and BWCAP to 0 as well.")
 
-    def memory(self, name: str, burst_bytes: int) -> Memory:
-        """The memory as the NPU sees it through the adapter."""
+    def memory(self, name: str, burst_bytes: int, *, shared: bool) -> Memory:
+        """The memory as the NPU sees it through the adapter: a word a cycle, gated by the pulse."""
+        gated = self.bwcap or self.pulse_off
         return Memory(
             name=name,
-            burst_bytes=burst_bytes,
             read_latency=self.rlatency,
             write_latency=self.wlatency,
             max_reads=self.maxr,
             max_writes=self.maxw,
-            cap_words=self.bwcap,
-            cap_period=self.pulse_on + self.pulse_off if self.bwcap else 1,
+            burst_bytes=burst_bytes,
+            shared=shared,
+            pulse=Pulse(self.pulse_on, self.pulse_off, self.bwcap) if gated else None,
         )
 
 
@@ -79,19 +80,22 @@ class TimingAdapter:
 class TimingProfile:
     """The adapters before SRAM (AXI0) and external memory (AXI1), the NPU's burst and clock, and the memory mode.
 
+    ``shared_data_path`` says that reads and writes of one port take turns on its data words.
     Change a parameter with ``dataclasses.replace(profile, ext=dataclasses.replace(profile.ext, rlatency=16))``.
     """
 
     name: str
     clock_hz: int
     burst_bytes: int
+    shared_data_path: bool
     memory_mode: MemoryMode
     sram: TimingAdapter
     ext: TimingAdapter
 
     def memory_system(self) -> MemorySystem:
         """The memory system that the NPU sees."""
-        memories = {AXI0: self.sram.memory("sram", self.burst_bytes), AXI1: self.ext.memory("ext", self.burst_bytes)}
+        adapters = {AXI0: ("sram", self.sram), AXI1: ("ext", self.ext)}
+        memories = {port: ta.memory(name, self.burst_bytes, shared=self.shared_data_path) for port, (name, ta) in adapters.items()}
         used = {port: memories[port] for port in self.memory_mode.used_ports}
         return self.memory_mode.system(f"timing adapter {self.name}", self.clock_hz, used)
 
@@ -121,22 +125,25 @@ def _adapter(table: dict[str, Any], key: str) -> TimingAdapter:
 def parse_profile(name: str, text: str) -> TimingProfile:
     """The profile that a TOML text describes; ``name`` is what reports call it.
 
-    Keys: ``clock_hz``, ``burst_bytes`` (the driver's AXI burst: 64, 128 or 256), a table ``[memory_mode]`` with Vela's three keys,
-    and tables ``[sram]`` and ``[ext]`` with the adapter's parameters under Arm's names. InputError names what is wrong.
+    Keys: ``clock_hz``, ``burst_bytes`` (the driver's AXI burst: 64, 128 or 256), ``shared_data_path``, a table ``[memory_mode]``
+    with Vela's three keys, and tables ``[sram]`` and ``[ext]`` with the adapter's parameters under Arm's names.
+    InputError names what is wrong.
     """
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"The timing-adapter profile is not TOML ({error}): write key = value lines.") from None
-    _expect("The top level", table, ("clock_hz", "burst_bytes", "memory_mode", "sram", "ext"))
-    clock, burst = table["clock_hz"], table["burst_bytes"]
+    _expect("The top level", table, ("clock_hz", "burst_bytes", "shared_data_path", "memory_mode", "sram", "ext"))
+    clock, burst, shared = table["clock_hz"], table["burst_bytes"], table["shared_data_path"]
     if type(clock) is not int or not 1 <= clock <= _MAX_CLOCK_HZ:
         raise InputError(f"clock_hz is {clock!r}: an integer from 1 to {_MAX_CLOCK_HZ} is needed; write the NPU's clock in Hz.")
     if type(burst) is not int or burst not in _BURSTS:
         raise InputError(f"burst_bytes is {burst!r}: the NPU splits bursts at {', '.join(map(str, _BURSTS))} bytes; write one of these.")
+    if type(shared) is not bool:
+        raise InputError(f"shared_data_path is {shared!r}: true or false is needed; write whether reads and writes take turns.")
     areas = _table(table, "memory_mode", _AREAS)
     mode = MemoryMode(*(port_number(key, areas[key]) for key in _AREAS))
-    return TimingProfile(name, clock, burst, mode, _adapter(table, "sram"), _adapter(table, "ext"))
+    return TimingProfile(name, clock, burst, shared, mode, _adapter(table, "sram"), _adapter(table, "ext"))
 
 
 @cache

@@ -17,7 +17,7 @@ DEFAULT_MEMORY_MODE = "Shared_Sram"
 
 _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 _MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
-_MAX_PERIOD = 4096
+_MAX_SCALE = 4096
 _MAX_CLOCK_HZ = 100_000_000_000
 _MAX_CYCLES = 1_000_000
 _MAX_BURST = 4096
@@ -118,26 +118,25 @@ def _memory_name(section: _Section, port: int) -> str:
 
 def _memory(section: _Section, port: int) -> Memory:
     name = _memory_name(section, port)
-    scale = section.number(f"{name}_clock_scale", Fraction(1, _MAX_PERIOD), Fraction(1024))
+    scale = section.number(f"{name}_clock_scale", Fraction(1, _MAX_SCALE), Fraction(_MAX_SCALE))
     burst = section.integer(f"{name}_burst_length", _BURST_STEP, _MAX_BURST)
     if burst % _BURST_STEP:
         raise InputError(
             f"{name}_burst_length={burst} in [{section.title}] is not in whole bus words: write a multiple of {_BURST_STEP} bytes."
         )
-    # A long decimal has no short period; one of 4096 cycles at most keeps a token bucket honest to 1 part in 4096 of a word.
-    cap = scale.limit_denominator(_MAX_PERIOD)
     reads, writes = (
         section.integer(f"{name}_max_{what}", 0, _MAX_CYCLES) if section.has(f"{name}_max_{what}") else 0 for what in ("reads", "writes")
     )
     return Memory(
         name=name,
-        burst_bytes=burst,
         read_latency=section.integer(f"{name}_read_latency", 0, _MAX_CYCLES),
         write_latency=section.integer(f"{name}_write_latency", 0, _MAX_CYCLES),
         max_reads=reads,
         max_writes=writes,
-        cap_words=cap.numerator if cap < 1 else 0,
-        cap_period=cap.denominator if cap < 1 else 1,
+        burst_bytes=burst,
+        # A port moves one word a cycle at most, however fast the memory. Reads and writes share the memory, as in Vela's estimates.
+        cycles_per_word=max(Fraction(1), 1 / scale),
+        shared=True,
     )
 
 
@@ -148,8 +147,8 @@ def _memory_mode(section: _Section) -> MemoryMode:
 def memory_system(text: str, system_config: str = DEFAULT_SYSTEM_CONFIG, memory_mode: str = DEFAULT_MEMORY_MODE) -> MemorySystem:
     """The memory system that ``system_config`` and ``memory_mode`` of a ``vela.ini`` describe, as a U55 sees it.
 
-    A clock scale below 1 becomes a cap in bus words per period, exact where the period is 4096 cycles or less; a scale
-    of 1 or more is no cap, as a port moves one word a cycle. ``max_reads`` and ``max_writes``, which SoC vendors
+    A clock scale of 1/n becomes n cycles per bus word, exactly; above 1 it is 1, as a port moves one word a cycle. Reads and
+    writes share the memory, as Vela counts them. ``max_reads`` and ``max_writes``, which SoC vendors
     leave out, default to 0 (no bound); any other missing key is an InputError, as are unknown names, malformed values and
     an arena in flash. Keys of other NPUs (``ports_used``: a U55 has one port per memory) and unknown ones do not matter.
     """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reference_data import shared_data
 
 from npu_model.errors import InputError
-from npu_model.memory import AXI0, AXI1, Memory, MemorySystem
+from npu_model.memory import AXI0, AXI1, Memory, MemorySystem, Pulse
 from npu_model.timing_adapter import TimingAdapter, TimingProfile, parse_profile, profile, profile_names
 from npu_model.vela_ini import arena_cache_size, config_names, memory_system
 from testbed.configs import load_memory_system, load_timing_adapter, vela_ini_text
@@ -51,6 +51,7 @@ cache_mem_area=Axi0
 PROFILE = """
 clock_hz = 250_000_000
 burst_bytes = 128
+shared_data_path = false
 [memory_mode]
 const_mem_area = "Axi0"
 arena_mem_area = "Axi0"
@@ -83,7 +84,7 @@ def test_velas_default_is_the_high_end_embedded_system_with_shared_sram() -> Non
     system = load_memory_system()
     assert system.name == "Ethos_U55_High_End_Embedded, Shared_Sram"
     assert system.clock_hz == 500_000_000
-    assert system.ports == (Memory("Sram", 32, 32, 32, 4, 4), Memory("OffChipFlash", 128, 64, 0, 2, 0, 1, 8))
+    assert system.ports == (Memory("Sram", 32, 32, 4, 4, 32), Memory("OffChipFlash", 64, 0, 2, 0, 128, Fraction(8)))
     assert system.region_ports == (AXI1, AXI0, AXI0, AXI0, AXI0, AXI0, AXI0, AXI0)
     assert system.command_port == AXI1
 
@@ -110,12 +111,12 @@ def test_every_combination_of_velas_own_file_is_read_or_refused_for_an_arena_in_
 
 def test_deep_embedded_flash_moves_half_a_byte_a_cycle() -> None:
     flash = load_memory_system("Ethos_U55_Deep_Embedded").ports[AXI1]
-    assert flash.words_per_cycle() * 8 == Fraction(1, 2)
+    assert 8 / flash.cycles_per_word == Fraction(1, 2)
 
 
 def test_in_sram_only_everything_goes_through_axi0_to_one_memory() -> None:
     system = load_memory_system(memory_mode="Sram_Only")
-    assert system.ports[AXI0] == system.ports[AXI1] == Memory("Sram", 32, 32, 32, 4, 4)
+    assert system.ports[AXI0] == system.ports[AXI1] == Memory("Sram", 32, 32, 4, 4, 32)
     assert set(system.region_ports) == {AXI0}
     assert system.command_port == AXI0
 
@@ -123,7 +124,7 @@ def test_in_sram_only_everything_goes_through_axi0_to_one_memory() -> None:
 def test_in_dedicated_sram_only_the_fast_scratch_is_behind_axi0() -> None:
     system = load_memory_system("Ethos_U65_Mid_End", "Dedicated_Sram_384KB")
     assert [system.port_of(region) for region in range(3)] == [AXI1, AXI1, AXI0]
-    assert system.ports[AXI1] == Memory("Dram", 128, 500, 250, 12, 6, 15, 32)
+    assert system.ports[AXI1] == Memory("Dram", 500, 250, 12, 6, 128, Fraction(32, 15))
 
 
 def test_a_memory_mode_inherits_its_ports_and_adds_an_arena_size() -> None:
@@ -142,17 +143,12 @@ def test_a_section_inherits_along_a_chain_and_its_own_value_wins() -> None:
 
 def test_a_vendor_file_without_outstanding_limits_has_no_bound() -> None:
     system = custom()
-    assert system.ports[AXI0] == Memory("Sram", 32, 29, 30, 0, 0, 381, 500)
-    assert system.ports[AXI1] == Memory("OnChipFlash", 128, 60, 0, 0, 0, 121, 1000)
+    assert system.ports[AXI0] == Memory("Sram", 29, 30, 0, 0, 32, Fraction(500, 381))
+    assert system.ports[AXI1] == Memory("OnChipFlash", 60, 0, 0, 0, 128, Fraction(1000, 121))
 
 
-def test_a_memory_faster_than_the_port_is_not_capped() -> None:
-    assert custom("Sram_clock_scale=0.762", "Sram_clock_scale=2.5").ports[AXI0].cap_words == 0
-
-
-def test_a_long_decimal_becomes_a_cap_of_a_short_period() -> None:
-    sram = custom("Sram_clock_scale=0.762", "Sram_clock_scale=0.33333333333333333").ports[AXI0]
-    assert (sram.cap_words, sram.cap_period) == (1, 3)
+def test_a_memory_faster_than_the_port_moves_a_word_a_cycle() -> None:
+    assert custom("Sram_clock_scale=0.762", "Sram_clock_scale=2.5").ports[AXI0].cycles_per_word == 1
 
 
 @pytest.mark.parametrize(
@@ -230,14 +226,16 @@ def test_a_damaged_file_is_read_or_refused(position: int, character: str, resume
 
 def test_the_high_end_profile_caps_sram_at_a_word_a_cycle_and_flash_at_a_byte() -> None:
     system = load_timing_adapter("u55_high_end")
-    assert system.ports == (Memory("sram", 64, 32, 32, 8, 8, 4000, 4000), Memory("ext", 64, 64, 0, 2, 0, 50, 400))
-    assert [memory.words_per_cycle() * 8 for memory in system.ports] == [8, 1]
+    assert system.ports == (
+        Memory("sram", 32, 32, 8, 8, 64, pulse=Pulse(3999, 1, 4000)),
+        Memory("ext", 64, 0, 2, 0, 64, pulse=Pulse(320, 80, 50)),
+    )
     assert system.region_ports[:3] == (AXI1, AXI0, AXI0)
 
 
 def test_with_the_adapters_off_only_the_port_width_remains() -> None:
     for memory in load_timing_adapter("off").ports:
-        assert replace(memory, name="") == Memory("", 64, 0, 0, 0, 0, 0, 1)
+        assert replace(memory, name="") == Memory("", 0, 0, 0, 0, 64, Fraction(1), shared=False, pulse=None)
 
 
 def test_every_built_in_profile_is_read() -> None:
@@ -260,9 +258,8 @@ def test_every_setting_of_the_measured_memory_sweeps_can_be_expressed() -> None:
     assert len(rows) == 10
     for row in rows:
         sram, ext = sweep_setting(row).memory_system().ports
-        sram_cap, ext_cap = int(row["sram_bwcap_words_per_4000"]), int(row["ext_bwcap_words_per_400"])
-        assert sram.words_per_cycle() == (Fraction(sram_cap, 4000) if sram_cap else 1)
-        assert ext.words_per_cycle() == (Fraction(ext_cap, 400) if ext_cap else 1)
+        assert sram.pulse == Pulse(3999, 1, int(row["sram_bwcap_words_per_4000"]))
+        assert ext.pulse == Pulse(320, 80, int(row["ext_bwcap_words_per_400"]))
         assert ext.read_latency == int(row["ext_read_latency"])
         assert (sram.read_latency, sram.max_reads, ext.max_reads) == (32, 8, 2)
 
@@ -273,7 +270,7 @@ def test_a_profile_of_ones_own_is_read_from_a_file(tmp_path: Path) -> None:
     system = load_timing_adapter(path)
     assert system.name == "timing adapter board"
     assert system.clock_hz == 250_000_000
-    assert system.ports[AXI0] == system.ports[AXI1] == Memory("sram", 128, 10, 20, 4, 3, 20, 40)
+    assert system.ports[AXI0] == system.ports[AXI1] == Memory("sram", 10, 20, 4, 3, 128, shared=False, pulse=Pulse(30, 10, 20))
     assert system.command_port == AXI0
 
 
@@ -286,11 +283,12 @@ def test_a_profile_of_ones_own_is_read_from_a_file(tmp_path: Path) -> None:
         ("WLATENCY = 20", "WLATENCY = -1", "WLATENCY is -1: the range is 0 to 4095"),
         ("BWCAP = 20", "BWCAP = 2.5", "an integer from 0 to 65535 is needed"),
         ("BWCAP = 20", "BWCAP = true", "BWCAP is True"),
-        ("PULSE_ON = 30\nPULSE_OFF = 10", "PULSE_ON = 0\nPULSE_OFF = 0", "period of 0 cycles"),
+        ("PULSE_ON = 30\nPULSE_OFF = 10", "PULSE_ON = 0\nPULSE_OFF = 10", "no address ever passes"),
         ("MAXR = 4\n", "", r"\[sram\] of the timing-adapter profile lacks MAXR"),
         ("MAXR = 4\n", "MAXR = 4\nMODE = 1\n", "has the unknown MODE"),
         ("[sram]", "[dram]", "lacks sram"),
         ("burst_bytes = 128", "burst_bytes = 32", "splits bursts at 64, 128, 256"),
+        ("shared_data_path = false", "shared_data_path = 0", "shared_data_path is 0: true or false"),
         ("clock_hz = 250_000_000", "clock_hz = 0", "clock_hz is 0"),
         ('arena_mem_area = "Axi0"', "arena_mem_area = 0", "arena_mem_area is 0: .*write Axi0 or Axi1"),
         ("clock_hz = 250_000_000", "clock_hz = ", "is not TOML"),
@@ -307,7 +305,7 @@ def test_a_broken_profile_is_refused_with_the_value_and_the_bound(old: str, new:
 def test_an_adapter_changed_in_code_is_checked_too() -> None:
     with pytest.raises(InputError, match="MAXR is 64"):
         replace(profile("u55_high_end").sram, maxr=64)
-    with pytest.raises(InputError, match="period of 0 cycles"):
+    with pytest.raises(InputError, match="no address ever passes"):
         TimingAdapter(0, 0, 0, 0, 0, 0, 1)
 
 
