@@ -106,25 +106,28 @@ def _distance(previous: KernelOperation, operation: KernelOperation, operand: Fe
     return blockdep
 
 
-def blockdep(previous: KernelOperation | None, operation: KernelOperation, accelerator: Accelerator) -> int:
-    """The largest safe value (0 to 3) for ``operation`` after ``previous``; 0 if there is none.
-
-    0 where the two share SHRAM banks that one uses as LUT, where both operands, a broadcast one or one that is read in another
-    shape come from the previous OFM; 3 where nothing overlaps; else the distance between writer and reader. Addresses are absolute.
-    """
-    if previous is None:
-        return 0
-    tables = [op.activation.kind is ActivationKind.LUT for op in (previous, operation)]
-    if accelerator.reserved_lut_banks == 0 and tables == [True, False]:
-        return 0
+def _dependency(previous: KernelOperation, operation: KernelOperation) -> int:
+    """BLOCKDEP as far as feature maps decide it."""
     first, second = _overlap(operation.ifm, previous.ofm), _overlap(operation.ifm2, previous.ofm)
     if not first and not second:
         return MAX_BLOCKDEP
     operand = operation.ifm if first else operation.ifm2
     if operand is None or (first and second):
         return 0
-    if second and operand.shape.elements < operation.ifm.shape.elements:
+    broadcast = second and operand.shape.elements < operation.ifm.shape.elements
+    return 0 if broadcast or not _same_grid(operand, previous.ofm) else _distance(previous, operation, operand)
+
+
+def blockdep(previous: KernelOperation | None, operation: KernelOperation, accelerator: Accelerator) -> int:
+    """The largest safe value (0 to 3) for ``operation`` after ``previous``; 0 if there is none.
+
+    0 where the two share SHRAM banks that one uses as LUT, where both operands, a broadcast one or one that is read in another
+    shape come from the previous OFM; 3 where nothing overlaps; else the distance between writer and reader. Addresses are
+    absolute.
+    """
+    if previous is None:
         return 0
-    if not _same_grid(operand, previous.ofm):
+    tables = [op.activation.kind is ActivationKind.LUT for op in (previous, operation)]
+    if accelerator.reserved_lut_banks == 0 and tables == [True, False]:
         return 0
-    return _distance(previous, operation, operand)
+    return _dependency(previous, operation)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from cascader.ethosu.blockdep import blockdep
 from cascader.ethosu.feature_maps import rebase
-from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
+from cascader.ethosu.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Port, Segment
 from cascader.ethosu.schedule import Schedule
 from cascader.schedule import Job
 from npu_model.accelerator import Accelerator
@@ -84,9 +84,6 @@ class _Stream:
             # The banks of the tables are not reserved here: such a kernel has its accumulators or operands there.
             self.tables = []
         return operation
-
-
-LUT_SLOT = 256
 
 
 def _overlap(a: LutLoad, b: LutLoad) -> bool:

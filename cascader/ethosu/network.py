@@ -13,6 +13,9 @@ CONSTANTS = 0
 ARENA = 1
 """Base-pointer region of all other feature maps (Vela's use)."""
 
+LUT_SLOT = 256
+"""Bytes of a look-up table's slot in SHRAM, of which there are eight (core driver)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Port:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cascader.ethosu.in_place import overwritable_operand
-from cascader.ethosu.network import Network, ethosu_part
-from cascader.schedule import Buffer, Job, place
-from npu_model.errors import InputError
+from cascader.ethosu.network import Network
+from cascader.schedule import Buffer, Job
 from npu_model.shapes import round_up
 
 ARENA_ALIGNMENT = 16
@@ -30,7 +28,7 @@ class Schedule:
     """Self-contained: lowering it needs nothing else.
 
     Jobs run in order, one per step; every tensor of the arena is in one buffer; ``arena_size`` is the bytes that all
-    buffers together span, a multiple of 16.
+    buffers together span, a multiple of 16. :func:`~cascader.ethosu.check.check_schedule` says what must hold.
     """
 
     accelerator: str
@@ -48,30 +46,3 @@ class Schedule:
 def arena_extent(buffers: tuple[Buffer, ...]) -> int:
     """Bytes from address 0 to the end of the highest buffer, rounded up to 16."""
     return round_up(max((buffer.address + buffer.size for buffer in buffers), default=0), ARENA_ALIGNMENT)
-
-
-def schedule_layer_by_layer(
-    network: Network,
-    accelerator: str,
-    *,
-    arena_cache_size: int | None = None,
-    in_place: bool = True,
-    provenance: Provenance = Provenance(),
-) -> Schedule:
-    """Every part whole, in the network's order: the schedule that cascading is measured against.
-
-    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. InputError if the arena
-    would exceed ``arena_cache_size`` bytes.
-    """
-    order = tuple(part.name for part in network.graph.parts)
-    operands = {part.name: overwritable_operand(part) for part in network.graph.parts} if in_place else {}
-    buffers = place(network.graph, order, {part: tensor for part, tensor in operands.items() if tensor is not None})
-    size = arena_extent(buffers)
-    if arena_cache_size is not None and size > arena_cache_size:
-        raise InputError(
-            f"The layer-by-layer schedule needs {size} bytes, {size - arena_cache_size} more than the arena cache size of "
-            f"{arena_cache_size}: allow {size}, the smallest that it reaches, or cascade."
-        )
-    payloads = [ethosu_part(part) for part in network.graph.parts]
-    jobs = tuple(Job(name, payload.operation.block if payload else None) for name, payload in zip(order, payloads, strict=True))
-    return Schedule(accelerator, network, jobs, buffers, size, provenance)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from cascader.ethosu.constants import Packing, constant_ranges
-from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
+from cascader.ethosu.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
 from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.naming import named_network
@@ -17,9 +17,6 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.compiled import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Binding, DmaOperation, FeatureMap, KernelOperation, Program
-
-LUT_SLOT = 256
-"""Bytes of a LUT slot in SHRAM (ethos_u55_regs: eight slots of 256 bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
