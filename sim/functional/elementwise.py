@@ -7,14 +7,21 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_model.errors import InputError
-from npu_model.program import ElementwiseKind, KernelOperation, Rounding, ScaledOperand
+from npu_model.program import ElementwiseKind, KernelOperation, Rounding, Scale, ScaledOperand
 from sim.functional.memory import Memory
 from sim.functional.rescale import Integers, rescale, shift_right, wrap32
 
-_OPERAND_SHIFT = {8: 19, 16: 14}
-"""Left shift of the operand that is not rescaled, by IFM bits (Vela 5.2.0 advanced elementwise scaling, less the half)."""
+_OPERAND_SHIFT = {8: 20, 16: 15}
+"""Left shift of both operands before they are rescaled, by IFM bits (Vela 5.2.0 advanced elementwise scaling).
+
+The operand without a scale is halved, which is TFLite's factor for the larger of two input scales.
+"""
 
 _MAX_SHIFT = 31
+
+_ONLY_32 = (ElementwiseKind.CLZ, ElementwiseKind.SHR, ElementwiseKind.SHL)
+_NOT_32 = (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.MIN, ElementwiseKind.MAX)
+"""Operations that compilers use on 32 bits only, and on 8 and 16 bits only."""
 
 
 def _operands(op: KernelOperation, memory: Memory, user: str) -> tuple[Integers, Integers]:
@@ -30,23 +37,30 @@ def _operands(op: KernelOperation, memory: Memory, user: str) -> tuple[Integers,
 
 
 def _scaled_ofm(op: KernelOperation, values: Integers) -> Integers:
-    """The OFM scale; on 32-bit operands its shift alone applies."""
-    scale = 1 if op.ifm.dtype.bits == 32 else op.ofm_scale.scale
-    return rescale(values, scale, op.ofm_scale.shift, op.rounding)
+    return rescale(values, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding)
+
+
+def _multiply(op: KernelOperation, a: Integers, b: Integers) -> Integers:
+    """On 32-bit operands the shift of the OFM scale alone applies: softmax multiplies with a scale of 1 << 30 and means a shift of 31."""
+    if op.ifm.dtype.bits == 32:
+        return rescale(a * b, 1, op.ofm_scale.shift, op.rounding)
+    return _scaled_ofm(op, a * b)
 
 
 def _add(op: KernelOperation, a: Integers, b: Integers, sign: int, user: str) -> Integers:
+    factors = (op.opa_scale.scale, op.opb_scale.scale, op.ofm_scale.scale)
+    if op.ifm.dtype.bits == 32 and (op.scaled_operand is not ScaledOperand.BOTH or factors != (1, 1, 1)):
+        raise InputError(f"{user} scales 32-bit operands by {factors}: only 1 is known; remove the quantisation of int32 tensors.")
     if op.scaled_operand is ScaledOperand.BOTH:
         if op.opa_scale.shift:
             raise InputError(f"{user} shifts operand A by {op.opa_scale.shift} with 16-bit scales for both: that mode has no shift.")
         return _scaled_ofm(op, a * op.opa_scale.scale + sign * b * op.opb_scale.scale)
-    shift = _OPERAND_SHIFT.get(op.ifm.dtype.bits)
-    if shift is None:
-        raise InputError(f"{user} rescales one of its 32-bit operands: that is known for 8 and 16 bits only.")
+    shift = _OPERAND_SHIFT[op.ifm.dtype.bits]
+    scale = Scale(op.opa_scale.scale, op.opa_scale.shift + shift)
     if op.scaled_operand is ScaledOperand.A:
-        a, b = rescale(a, op.opa_scale.scale, op.opa_scale.shift, Rounding.DOUBLE), b << shift
+        a, b = rescale(a << shift, scale.scale, scale.shift, Rounding.DOUBLE), b << shift - 1
     else:
-        a, b = a << shift, rescale(b, op.opa_scale.scale, op.opa_scale.shift, Rounding.DOUBLE)
+        a, b = a << shift - 1, rescale(b << shift, scale.scale, scale.shift, Rounding.DOUBLE)
     return _scaled_ofm(op, a + sign * b)
 
 
@@ -72,13 +86,11 @@ def _unary(op: KernelOperation, memory: Memory, user: str) -> Integers:
         return np.where(values < 0, _scaled_ofm(op, values), values)
     if op.elementwise is ElementwiseKind.ABS:
         return _scaled_ofm(op, np.abs(values))
-    if op.ifm.dtype.bits != 32:
-        raise InputError(f"{user} counts leading zeros of {op.ifm.dtype}: 32 bits are known; widen the operand.")
     return leading_zeros(values)
 
 
 _BINARY: dict[ElementwiseKind, Callable[[KernelOperation, Integers, Integers, str], Integers]] = {
-    ElementwiseKind.MUL: lambda op, a, b, _: _scaled_ofm(op, a * b),
+    ElementwiseKind.MUL: lambda op, a, b, _: _multiply(op, a, b),
     ElementwiseKind.ADD: lambda op, a, b, user: _add(op, a, b, 1, user),
     ElementwiseKind.SUB: lambda op, a, b, user: _add(op, a, b, -1, user),
     ElementwiseKind.MIN: lambda _, a, b, __: np.minimum(a, b),
@@ -88,11 +100,23 @@ _BINARY: dict[ElementwiseKind, Callable[[KernelOperation, Integers, Integers, st
 }
 
 
+def _check(op: KernelOperation, user: str) -> None:
+    """Refuse what no compiler emits, so that nothing public says what the NPU makes of it."""
+    bits, zero = op.ifm.dtype.bits, op.ifm.zero_point
+    if (bits == 32 and op.elementwise in _NOT_32) or (bits != 32 and op.elementwise in _ONLY_32):
+        raise InputError(f"{user} works on {op.ifm.dtype}: that width is not verified for it; use {16 if bits == 32 else 32} bits.")
+    if bits == 32 and (zero or (op.ifm2 and op.ifm2.zero_point) or op.scalar_zero_point):
+        raise InputError(f"{user} has 32-bit operands with a zero point: whether the NPU subtracts it is not public; use 0.")
+    if op.ifm2 is not None and op.ifm2.dtype.bits != bits:
+        raise InputError(f"{user} has operands of {op.ifm.dtype} and {op.ifm2.dtype}: both need the same width.")
+
+
 def elementwise(op: KernelOperation, memory: Memory, user: str) -> Integers:
     """The result of an ELEMENTWISE operation, height x width x depth of the OFM, before zero point and clamp."""
+    _check(op, user)
     if op.ifm.shape != op.ofm.shape:
         raise InputError(f"{user} has an IFM of {op.ifm.shape} and an OFM of {op.ofm.shape}: only IFM2 may be broadcast.")
     if op.elementwise is None or op.elementwise.is_unary:
         return _unary(op, memory, user)
     a, b = _operands(op, memory, user)
-    return np.broadcast_to(_BINARY[op.elementwise](op, a, b, user), a.shape if op.broadcast.swap is False else b.shape)
+    return _BINARY[op.elementwise](op, a, b, user)

@@ -10,6 +10,7 @@ from sim.functional.activation import finish
 from sim.functional.convolution import convolution
 from sim.functional.elementwise import elementwise
 from sim.functional.filters import FilterCache
+from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import Memory, numpy_dtype
 from sim.functional.pooling import pooling
 from sim.functional.rescale import Integers
@@ -31,13 +32,14 @@ def execute(program: Program, memory: Memory, on_operation: OnOperation | None =
 
     Waits and control change nothing here: an order of operations that the waits allow but that gives another result is a
     matter for the timing replay. InputError names the operation if it reads a byte that was never written, reaches outside
-    its region or uses a function of the NPU whose exact arithmetic is not public.
+    its region, overwrites its own input or uses a function of the NPU whose exact arithmetic is not public.
     """
     device = accelerator(program.accelerator)
     cache = FilterCache(device)
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):
             user = f"Operation {index} ({op.mnemonic}{' ' + program.name(index) if program.name(index) else ''})"
+            require_no_hazard(op, user)
             values = finish(op, _compute(op, memory, cache, user), memory, device.lut_address, user)
             memory.scatter(op.ofm, values.astype(numpy_dtype(op.ofm.dtype)), user)
         elif isinstance(op, DmaOperation):

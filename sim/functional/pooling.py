@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_model.errors import InputError
-from npu_model.program import KernelOperation, Padding, PoolKind, Scale
+from npu_model.program import Kernel, KernelOperation, Padding, PoolKind, Rounding, Scale
 from sim.functional.memory import Memory
 from sim.functional.rescale import Integers, rescale
 from sim.functional.window import covered
@@ -29,23 +29,44 @@ def _reduce(op: KernelOperation, image: Integers, function: np.ufunc) -> Integer
 
 
 def _maximum(op: KernelOperation, values: Integers, user: str) -> Integers:
-    if op.global_scale and op.ofm_scale != Scale(1, 0) and op.ofm_scale.scale != 1 << op.ofm_scale.shift:
+    if op.global_scale and op.ofm_scale.scale != 1 << op.ofm_scale.shift:
         raise InputError(f"{user} rescales a maximum by {op.ofm_scale}: whether the NPU applies that is not public; keep the scales equal.")
     lowest = op.ifm.dtype.minimum - (1 << op.ifm.dtype.bits)
     return _reduce(op, covered(op, values, lowest), np.maximum)
 
 
+def round_half_away(sums: Integers, counts: Integers) -> Integers:
+    """``sums / counts`` to the nearest integer, halves away from zero: TFLite's rule for average pooling.
+
+    >>> round_half_away(np.array([5, -5, 7]), np.array([2, 2, 3])).tolist()
+    [3, -3, 2]
+    """
+    return np.asarray(np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts)), np.int64)
+
+
 def _average(op: KernelOperation, values: Integers, user: str) -> Integers:
+    """With padding the NPU divides by the number of elements inside the IFM, and OFM_SCALE holds one or is not used.
+
+    Vela's two cores say so (per-channel mode without a scale in the one, a global scale of one in the other), and LiteRT
+    agrees with the result of both, with either of the rounding modes that they choose.
+    """
     sums = _reduce(op, covered(op, values, 0), np.add)
-    if op.global_scale:
+    if op.padding == Padding():
+        if not op.global_scale:
+            raise InputError(f"{user} averages without padding and without a global scale: what divides the sum is not public.")
         return rescale(sums, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding)
-    raise InputError(f"{user} averages with padding: how the NPU divides at the border is not public; compile for a depthwise convolution.")
+    if (op.global_scale and op.ofm_scale != Scale(1, 0)) or op.rounding is Rounding.TRUNCATE:
+        raise InputError(f"{user} averages with padding, {op.ofm_scale} and {op.rounding.name} rounding: only Scale(1, 0) is known.")
+    inside = covered(op, np.ones((op.ifm.shape.height, op.ifm.shape.width, 1), np.int64), 0)
+    return round_half_away(sums, _reduce(op, inside, np.add))
 
 
 def _reduce_sum(op: KernelOperation, values: Integers, user: str) -> Integers:
-    if op.kernel.elements != 1 or op.padding != Padding() or op.ofm.shape.depth != 1:
+    if op.ifm.dtype.bits == 8:
+        raise InputError(f"{user} sums {op.ifm.dtype} channels: 16 and 32 bits are verified; compile for a convolution with ones.")
+    if op.kernel != Kernel() or op.padding != Padding() or op.ofm.shape.depth != 1:
         raise InputError(f"{user} sums a window of {op.kernel.elements} into {op.ofm.shape.depth} channels: 1 into 1 is what the NPU does.")
-    sums = covered(op, values, 0).sum(axis=2, keepdims=True)[:: op.kernel.stride_y, :: op.kernel.stride_x]
+    sums = values.sum(axis=2, keepdims=True)
     return rescale(sums, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding) if op.global_scale else sums
 
 
