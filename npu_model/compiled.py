@@ -5,14 +5,19 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType, Program, Quantisation, Region, RegionRole
+from npu_model.program.check import check_program
 from npu_model.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 
 CUSTOM_CODE = "ethos-u"
 _METADATA = "OfflineMemoryAllocation"
 _STREAM, _CONSTANTS, _SCRATCH, _FAST_SCRATCH, _FIRST_IFM = range(5)
+_MAX_RANK = 8
+"""Dimensions of a LiteRT tensor (its runtime shapes hold up to 8)."""
+
 _DATA_TYPES = {
     "INT8": DataType(8, signed=True),
     "UINT8": DataType(8, signed=False),
@@ -56,7 +61,9 @@ def _arena_offsets(model: TfliteModel) -> dict[int, int]:
     if len(blob) < 12 or len(blob) % 4:
         return {}
     values = struct.unpack(f"<{len(blob) // 4}i", blob)
-    return {index: offset for index, offset in enumerate(values[3 : 3 + values[2]]) if offset >= 0}
+    if values[2] != len(values) - 3:
+        raise InputError(f"The {_METADATA} metadata claims {values[2]} offsets but holds {len(values) - 3}: the file is damaged.")
+    return {index: offset for index, offset in enumerate(values[3:]) if offset >= 0}
 
 
 def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding:
@@ -68,13 +75,20 @@ def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding
         )
     if index not in offsets:
         raise InputError(f"Tensor {tensor.name!r} has no arena offset in {_METADATA}: compile with Vela's .tflite output.")
+    if len(tensor.shape) > _MAX_RANK:
+        raise InputError(f"Tensor {tensor.name!r} has {len(tensor.shape)} dimensions: up to {_MAX_RANK} are known; the file is damaged.")
+    if any(extent < 1 for extent in tensor.shape):
+        raise InputError(f"Tensor {tensor.name!r} has shape {tensor.shape}: every extent must be at least 1; the file is damaged.")
     quantisation = Quantisation(tensor.scales[0], tensor.zero_points[0]) if tensor.scales and tensor.zero_points else None
     return Binding(tensor.name, 1, offsets[index], tensor.shape, dtype, quantisation)
 
 
 def _size(tensor: TfliteTensor) -> int:
     """Bytes of a scratch tensor: its (one-dimensional uint8) shape."""
-    return tensor.shape[0] if tensor.shape else 0
+    size = tensor.shape[0] if tensor.shape else 0
+    if size < 0:
+        raise InputError(f"The scratch tensor {tensor.name!r} has {size} bytes: 0 or more are needed; the file is damaged.")
+    return size
 
 
 def _regions(model: TfliteModel, operator: TfliteOperator) -> tuple[Region, ...]:
@@ -97,7 +111,7 @@ def _program(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, in
         raise InputError(f"The {CUSTOM_CODE} operator has {len(operator.inputs)} inputs: {_FIRST_IFM} or more are needed; compile again.")
     payload = parse_payload(model.tensors[operator.inputs[_STREAM]].data)
     operations, words = decode_words(payload.words)
-    return Program(
+    program = Program(
         accelerator=payload.accelerator,
         operations=operations,
         words=words,
@@ -105,6 +119,8 @@ def _program(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, in
         inputs=_bindings(model, operator.inputs[_FIRST_IFM:], offsets),
         outputs=_bindings(model, operator.outputs, offsets),
     )
+    check_program(program, accelerator(program.accelerator))
+    return program
 
 
 def _cpu_operator(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> CpuOperator:
@@ -122,7 +138,11 @@ def is_compiled(model: TfliteModel) -> bool:
 
 
 def read_compiled(data: bytes) -> CompiledNetwork:
-    """Decode every Program of a ``*_vela.tflite``; InputError if it is damaged or was not compiled for an Ethos-U."""
+    """Decode every Program of a ``*_vela.tflite``.
+
+    InputError if the file is damaged, was not compiled for an Ethos-U that :func:`accelerator` knows, or breaks a
+    rule of :func:`check_program`.
+    """
     model = read_tflite(data)
     if not is_compiled(model):
         raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: compile it with Vela first.")

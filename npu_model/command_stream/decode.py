@@ -284,7 +284,8 @@ def decode_words(words: tuple[int, ...]) -> tuple[tuple[Operation, ...], tuple[i
     position = start = 0
     while position < len(words):
         word = words[position]
-        code, parameter = word & 0x3FF, word >> 16
+        # Bits 10-13 and 15 are zero in every command: left in the code, they make it an unknown one.
+        code, parameter = word & 0xFFFF & ~PAYLOAD_BIT, word >> 16
         try:
             if word & PAYLOAD_BIT:
                 if position + 1 >= len(words):

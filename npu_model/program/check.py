@@ -1,0 +1,156 @@
+"""The rules of the command stream that a Program must keep on a given accelerator, and their check.
+
+Sources: Arm core driver ``ethosu55_interface.h`` (alignment, register ranges), Vela 5.2.0 ``register_command_stream_util.py``
+(``check_*``), Linux ``drivers/accel/ethosu`` (every access inside its region). What the registers cannot hold at all is the
+encoder's concern.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
+from npu_model.program.feature_map import BRICK, ByteRange, FeatureMap, Layout
+from npu_model.program.operations import (
+    ActivationKind,
+    Control,
+    ControlKind,
+    DmaOperation,
+    DmaWait,
+    KernelOperation,
+    KernelWait,
+    Operation,
+)
+from npu_model.program.program import Binding, Program
+
+ALIGNMENT = 16
+"""Bytes: NHCWB16 bases and strides, weight and scale streams, and all of a DMA transfer on the U55."""
+
+ADDRESS_LIMIT = 1 << 32
+"""The U55 drives 32 address bits."""
+
+BANK_BYTES = 1024
+"""Size of a SHRAM bank."""
+
+
+def _aligned(what: str, value: int, multiple: int) -> Iterator[str]:
+    if value % multiple:
+        yield f"has {what} {value:#x} but a multiple of {multiple} is needed"
+
+
+def _inside(program: Program, what: str, part: ByteRange) -> Iterator[str]:
+    """What is wrong with an access: it must lie in a region of the program and in the address space."""
+    size = next((region.size for region in program.regions if region.index == part.region), None)
+    if size is None:
+        yield f"uses region {part.region} for its {what} but the program has {', '.join(str(r.index) for r in program.regions)}"
+    elif part.start < 0 or part.end > min(size, ADDRESS_LIMIT) or part.end < part.start:
+        yield f"has its {what} at bytes {part.start:#x} to {part.end:#x} but region {part.region} has {size:#x}"
+
+
+def _feature_map(program: Program, what: str, fm: FeatureMap) -> Iterator[str]:
+    multiple = ALIGNMENT if fm.layout is Layout.NHCWB16 else fm.dtype.bytes
+    for base, *_ in fm.tile_boxes():
+        yield from _aligned(f"{what} base", base, multiple)
+    yield from _aligned(f"{what} row stride", fm.strides.y, multiple)
+    if fm.layout is Layout.NHWC:
+        yield from _aligned(f"{what} column stride", fm.strides.x, multiple)
+    elif fm.shape.depth > BRICK:
+        yield from _aligned(f"{what} brick stride", fm.strides.c, multiple)
+    for part in fm.byte_ranges():
+        yield from _inside(program, what, part)
+
+
+def _streams(program: Program, op: KernelOperation, device: Accelerator) -> Iterator[str]:
+    """Weights and scales."""
+    if op.parallel_mode >= device.cores:
+        yield f"runs on {op.parallel_mode + 1} cores but the accelerator has {device.cores}"
+    for what, ranges in (("weights", op.weights), ("scales", op.scales)):
+        for part in ranges:
+            yield from _aligned(f"{what} length", part.length, ALIGNMENT)
+            if what == "weights":
+                yield from _aligned(f"{what} base", part.start, ALIGNMENT)
+            yield from _inside(program, what, part)
+
+
+def _block(op: KernelOperation, device: Accelerator) -> Iterator[str]:
+    """OFM block within the hardware's limits; SHRAM areas inside the SHRAM and in order."""
+    block, limit, banks = op.block, device.max_block, device.shram_banks
+    if block.height > limit.height or block.width > limit.width or block.depth > limit.depth:
+        yield f"has OFM block {block} but {limit} is the largest"
+    yield from _aligned("OFM block depth", block.depth, device.ofm_ublock.depth)
+    if block.depth < op.ofm.shape.depth:
+        yield from _aligned("OFM block depth (it splits the OFM)", block.depth, device.ofm_split_depth)
+    lut_banks = device.lut_banks if op.activation.kind is ActivationKind.LUT else 0
+    top = banks - max(device.reserved_lut_banks, lut_banks)
+    if not device.reserved_output_banks <= op.shram.ib_end <= banks:
+        yield f"ends its IFM buffer at SHRAM bank {op.shram.ib_end} but banks {device.reserved_output_banks} to {banks} exist"
+    if op.shram.ab_start > top:
+        yield f"starts its accumulators at SHRAM bank {op.shram.ab_start} but {top} is the last bank they may end at"
+
+
+def _kernel(program: Program, op: KernelOperation, device: Accelerator) -> Iterator[str]:
+    yield from _feature_map(program, "IFM", op.ifm)
+    if op.ifm2 is not None:
+        yield from _feature_map(program, "IFM2", op.ifm2)
+    yield from _feature_map(program, "OFM", op.ofm)
+    yield from _streams(program, op, device)
+    yield from _block(op, device)
+    if op.activation.minimum > op.activation.maximum:
+        yield f"clamps to {op.activation.minimum} to {op.activation.maximum} but the first must not be above the second"
+
+
+def _dma(program: Program, op: DmaOperation, device: Accelerator) -> Iterator[str]:
+    yield from _aligned("DMA source", op.source.start, ALIGNMENT)
+    yield from _aligned("DMA destination", op.destination, ALIGNMENT)
+    yield from _aligned("DMA length", op.length, ALIGNMENT)
+    yield from _inside(program, "DMA source", op.source)
+    for part in op.writes():
+        yield from _inside(program, "DMA destination", part)
+    shram = device.shram_banks * BANK_BYTES
+    if op.to_shram and op.destination + op.length > shram:
+        yield f"writes SHRAM bytes {op.destination:#x} to {op.destination + op.length:#x} but there are {shram:#x}"
+
+
+def _operation(program: Program, op: Operation, device: Accelerator) -> Iterator[str]:
+    if isinstance(op, KernelOperation):
+        yield from _kernel(program, op, device)
+    elif isinstance(op, DmaOperation):
+        yield from _dma(program, op, device)
+    elif isinstance(op, DmaWait) and op.outstanding >= device.max_outstanding_dma:
+        yield f"waits for {op.outstanding} outstanding transfers but at most {device.max_outstanding_dma} can be under way"
+    elif isinstance(op, KernelWait) and op.outstanding >= device.max_outstanding_kernels:
+        yield f"waits for {op.outstanding} outstanding kernels but at most {device.max_outstanding_kernels} can be under way"
+
+
+def _binding(program: Program, binding: Binding) -> Iterator[str]:
+    if any(extent < 1 for extent in binding.shape):
+        yield f"has shape {binding.shape} but every extent must be at least 1"
+    else:
+        yield from _inside(program, "array", binding.byte_range)
+    if binding.quantisation is not None and not 0 < binding.quantisation.scale < math.inf:
+        yield f"has quantisation scale {binding.quantisation.scale} but it must be positive and finite"
+
+
+def violations(program: Program, device: Accelerator) -> Iterator[str]:
+    """Each broken rule as a sentence without its end, in the program's order; see :func:`check_program`."""
+    for word, bindings in (("Input", program.inputs), ("Output", program.outputs)):
+        for binding in bindings:
+            yield from (f"{word} {binding.name!r} {problem}" for problem in _binding(program, binding))
+    for index, op in enumerate(program.operations):
+        name = op.mnemonic if isinstance(op, KernelOperation) else type(op).__name__
+        yield from (f"Operation {index} ({name}) {problem}" for problem in _operation(program, op, device))
+    last = program.operations[-1] if program.operations else None
+    if not (isinstance(last, Control) and last.kind is ControlKind.STOP):
+        yield f"The last of {len(program.operations)} operations is not NPU_OP_STOP, which must end the stream"
+
+
+def check_program(program: Program, device: Accelerator) -> None:
+    """InputError, naming the operation, the value and the bound, at the first rule that ``program`` breaks on ``device``.
+
+    Rules: every access lies in its region and below 4 GiB; bases, strides and streams are aligned; the OFM block and the SHRAM areas
+    fit the accelerator; waits are for no more than can be outstanding; arrays of inputs and outputs have their bytes; NPU_OP_STOP is last.
+    """
+    for violation in violations(program, device):
+        raise InputError(f"{violation}: the program is damaged or for another accelerator than {device.name}.")
