@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,73 +51,105 @@ class TfliteModel:
     metadata: dict[str, bytes]
 
 
-def _text(value: bytes | None) -> str:
-    return "" if value is None else value.decode("utf-8")
+class _Reader:
+    """The model's tables as plain values, with a bound on what is read.
 
+    Offsets of a damaged file may point thousands of vectors at the same bytes. An intact file holds each vector once or
+    shares a few, so that ``SHARING`` times its length is never reached.
+    """
 
-def _indices(vector: Any, length: int) -> tuple[int, ...]:
-    return tuple(int(value) for value in vector) if length else ()
+    SHARING = 4
 
+    def __init__(self, data: bytes) -> None:
+        self.model: Any = tflite.Model.GetRootAsModel(data, 0)
+        self.left = self.SHARING * len(data)
 
-def _buffer(model: Any, index: int) -> bytes:
-    if not 0 <= index < model.BuffersLength():
-        raise InputError(f"Buffer {index} is named but the file has {model.BuffersLength()}: the file is damaged.")
-    buffer = model.Buffers(index)
-    return bytes(buffer.DataAsNumpy()) if buffer.DataLength() else b""
+    def spend(self, size: int) -> None:
+        """Count ``size`` bytes of vectors as read."""
+        self.left -= size
+        if self.left < 0:
+            raise InputError(
+                f"The .tflite file's vectors overlap to over {self.SHARING} times its length: it is damaged; get a fresh copy."
+            )
 
+    def text(self, value: bytes | None) -> str:
+        """A string of the file; "" if it is absent."""
+        self.spend(len(value or b""))
+        return "" if value is None else value.decode("utf-8")
 
-def _tensor(model: Any, tensor: Any) -> TfliteTensor:
-    quantisation = tensor.Quantization()
-    scales: tuple[float, ...] = ()
-    zero_points: tuple[int, ...] = ()
-    dimension = 0
-    if quantisation is not None:
-        scales = tuple(float(s) for s in quantisation.ScaleAsNumpy()) if quantisation.ScaleLength() else ()
-        zero_points = _indices(quantisation.ZeroPointAsNumpy(), quantisation.ZeroPointLength())
-        dimension = quantisation.QuantizedDimension()
-    return TfliteTensor(
-        name=_text(tensor.Name()),
-        shape=_indices(tensor.ShapeAsNumpy(), tensor.ShapeLength()),
-        dtype=_TYPE_NAMES.get(tensor.Type(), f"type {tensor.Type()}"),
-        scales=scales,
-        zero_points=zero_points,
-        quantised_dimension=dimension,
-        is_variable=bool(tensor.IsVariable()),
-        data=_buffer(model, tensor.Buffer()),
-    )
+    def indices(self, vector: Callable[[], Any], length: int) -> tuple[int, ...]:
+        """A vector of integers; () if it is absent."""
+        self.spend(4 * length)
+        return tuple(int(value) for value in vector()) if length else ()
 
+    def buffer(self, index: int) -> bytes:
+        """The content of a buffer."""
+        count = self.model.BuffersLength()
+        if not 0 <= index < count:
+            raise InputError(f"Buffer {index} is named but the file has {count}: the file is damaged.")
+        buffer = self.model.Buffers(index)
+        self.spend(buffer.DataLength())
+        return bytes(buffer.DataAsNumpy()) if buffer.DataLength() else b""
 
-def _operator(model: Any, operator: Any, tensors: int) -> TfliteOperator:
-    if not 0 <= operator.OpcodeIndex() < model.OperatorCodesLength():
-        raise InputError(
-            f"Operator code {operator.OpcodeIndex()} is named but the file has {model.OperatorCodesLength()}: the file is damaged."
+    def tensor(self, tensor: Any) -> TfliteTensor:
+        """One tensor with its constant data."""
+        quantisation = tensor.Quantization()
+        scales: tuple[float, ...] = ()
+        zero_points: tuple[int, ...] = ()
+        dimension = 0
+        if quantisation is not None:
+            self.spend(4 * quantisation.ScaleLength())
+            scales = tuple(float(s) for s in quantisation.ScaleAsNumpy()) if quantisation.ScaleLength() else ()
+            zero_points = self.indices(quantisation.ZeroPointAsNumpy, quantisation.ZeroPointLength())
+            dimension = quantisation.QuantizedDimension()
+        return TfliteTensor(
+            name=self.text(tensor.Name()),
+            shape=self.indices(tensor.ShapeAsNumpy, tensor.ShapeLength()),
+            dtype=_TYPE_NAMES.get(tensor.Type(), f"type {tensor.Type()}"),
+            scales=scales,
+            zero_points=zero_points,
+            quantised_dimension=dimension,
+            is_variable=bool(tensor.IsVariable()),
+            data=self.buffer(tensor.Buffer()),
         )
-    code = model.OperatorCodes(operator.OpcodeIndex())
-    # Codes above 127 are only in the newer field, older files only have the deprecated one.
-    builtin = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
-    inputs = _indices(operator.InputsAsNumpy(), operator.InputsLength())
-    outputs = _indices(operator.OutputsAsNumpy(), operator.OutputsLength())
-    if any(not -1 <= index < tensors for index in inputs + outputs):
-        raise InputError(f"An operator names a tensor outside 0 to {tensors - 1}: the file is damaged.")
-    return TfliteOperator(_BUILTIN_NAMES.get(builtin, f"BUILTIN_{builtin}"), _text(code.CustomCode()), inputs, outputs)
 
+    def operator(self, operator: Any, tensors: int) -> TfliteOperator:
+        """One operator; its tensors are within ``tensors``."""
+        count = self.model.OperatorCodesLength()
+        if not 0 <= operator.OpcodeIndex() < count:
+            raise InputError(f"Operator code {operator.OpcodeIndex()} is named but the file has {count}: the file is damaged.")
+        code = self.model.OperatorCodes(operator.OpcodeIndex())
+        # Codes above 127 are only in the newer field, older files only have the deprecated one.
+        builtin = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
+        inputs = self.indices(operator.InputsAsNumpy, operator.InputsLength())
+        outputs = self.indices(operator.OutputsAsNumpy, operator.OutputsLength())
+        if any(not -1 <= index < tensors for index in inputs + outputs):
+            raise InputError(f"An operator names a tensor outside 0 to {tensors - 1}: the file is damaged.")
+        name = _BUILTIN_NAMES.get(builtin, f"BUILTIN_{builtin}")
+        return TfliteOperator(name, self.text(code.CustomCode()), inputs, outputs)
 
-def _parse(data: bytes) -> TfliteModel:
-    model = tflite.Model.GetRootAsModel(data, 0)
-    if model.SubgraphsLength() < 1:
-        raise InputError("The .tflite file has no subgraph: it is damaged or empty.")
-    graph = model.Subgraphs(0)
-    tensors = tuple(_tensor(model, graph.Tensors(i)) for i in range(graph.TensorsLength()))
-    operators = tuple(_operator(model, graph.Operators(i), len(tensors)) for i in range(graph.OperatorsLength()))
-    inputs = _indices(graph.InputsAsNumpy(), graph.InputsLength())
-    outputs = _indices(graph.OutputsAsNumpy(), graph.OutputsLength())
-    if any(not 0 <= index < len(tensors) for index in inputs + outputs):
-        raise InputError(f"The network's inputs or outputs name a tensor outside 0 to {len(tensors) - 1}: the file is damaged.")
-    metadata = {}
-    for i in range(model.MetadataLength()):
-        entry = model.Metadata(i)
-        metadata[_text(entry.Name())] = _buffer(model, entry.Buffer())
-    return TfliteModel(_text(model.Description()), tensors, operators, inputs, outputs, metadata)
+    def table(self, entry: Callable[[int], Any], length: int) -> Iterator[Any]:
+        """The entries of a vector of tables, one after the other."""
+        for index in range(length):
+            self.spend(4)
+            yield entry(index)
+
+    def read(self) -> TfliteModel:
+        """The first subgraph and the metadata."""
+        model = self.model
+        if model.SubgraphsLength() < 1:
+            raise InputError("The .tflite file has no subgraph: it is damaged or empty.")
+        graph = model.Subgraphs(0)
+        tensors = tuple(self.tensor(tensor) for tensor in self.table(graph.Tensors, graph.TensorsLength()))
+        operators = tuple(self.operator(op, len(tensors)) for op in self.table(graph.Operators, graph.OperatorsLength()))
+        inputs = self.indices(graph.InputsAsNumpy, graph.InputsLength())
+        outputs = self.indices(graph.OutputsAsNumpy, graph.OutputsLength())
+        if any(not 0 <= index < len(tensors) for index in inputs + outputs):
+            raise InputError(f"The network's inputs or outputs name a tensor outside 0 to {len(tensors) - 1}: the file is damaged.")
+        metadata = {}
+        for entry in self.table(model.Metadata, model.MetadataLength()):
+            metadata[self.text(entry.Name())] = self.buffer(entry.Buffer())
+        return TfliteModel(self.text(model.Description()), tensors, operators, inputs, outputs, metadata)
 
 
 def read_tflite(data: bytes) -> TfliteModel:
@@ -124,7 +157,7 @@ def read_tflite(data: bytes) -> TfliteModel:
     if len(data) < 16 or data[4:8] != b"TFL3":
         raise InputError(f"The file is not a .tflite model ({len(data)} bytes, no TFL3 identifier): give a TensorFlow Lite flatbuffer.")
     try:
-        return _parse(data)
+        return _Reader(data).read()
     except InputError:
         raise
     except (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
