@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cascader import allocation
+from cascader.allocation import Buffer as Space
+from cascader.allocation import Problem, solve
 from cascader.graph import CascaderGraph, TensorKind
 from npu_model.shapes import Shape3D
 
@@ -93,10 +94,8 @@ def place(graph: CascaderGraph, order: tuple[str, ...], in_place: Mapping[str, s
     groups = storage_groups(graph, order, in_place)
     spans = [Lifetime(lives[group[0]].start, max(lives[name].end for name in group)) for group in groups]
     sizes = [graph.tensor(group[0]).size for group in groups]
-    problem = allocation.Problem(
-        tuple(allocation.Buffer(group[0], size, span.start, span.end) for group, size, span in zip(groups, sizes, spans, strict=True))
-    )
-    solution = allocation.solve(problem)
+    problem = Problem(tuple(Space(group[0], size, span.start, span.end) for group, size, span in zip(groups, sizes, spans, strict=True)))
+    solution = solve(problem)
     return tuple(
         Buffer(group, address, size, span.start, span.end)
         for group, address, size, span in zip(groups, solution.addresses, sizes, spans, strict=True)

@@ -29,6 +29,7 @@ from npu_model.program import (
     Region,
     RegionRole,
 )
+from npu_model.program.check import check_program
 from npu_model.shram import BlockQuery, shram_partition
 
 STOP_MASK = 0xFFFF
@@ -43,7 +44,9 @@ class _Stream:
     operations: list[Operation] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kernels: list[KernelOperation] = field(default_factory=list)
-    """Kernels that may still run, the newest last."""
+    """All kernels so far, the newest last."""
+    running: int = 0
+    """How many of the newest kernels may not have finished."""
     tables: list[LutLoad] = field(default_factory=list)
     """Look-up tables that are in SHRAM."""
 
@@ -56,11 +59,10 @@ class _Stream:
         """Transfer a table unless it is in its place already, after the kernels that use that place, and wait for it."""
         if table in self.tables:
             return
-        newest_first = reversed(self.kernels)
-        users = [age for age, kernel in enumerate(newest_first) if self._uses(kernel, table)]
+        users = [age for age in range(self.running) if self._uses(self.kernels[-1 - age], table)]
         if users:
             self.issue(KernelWait(users[0]), name)
-            self.kernels = self.kernels[len(self.kernels) - users[0] :]
+            self.running = users[0]
         self.issue(DmaOperation(table.source, table.destination, to_shram=True), name)
         self.issue(DmaWait(0), name)
         self.tables = [other for other in self.tables if not _overlap(other, table)] + [table]
@@ -75,15 +77,15 @@ class _Stream:
         size = next((t.source.length for t in self.tables if t.destination == start), LUT_SLOT)
         return start < table.destination + table.source.length and table.destination < start + size
 
-    def run(self, operation: KernelOperation, previous: KernelOperation | None, name: str) -> KernelOperation:
-        """Issue a kernel behind ``previous``."""
-        operation = replace(operation, blockdep=blockdep(previous, operation, self.accelerator))
+    def run(self, operation: KernelOperation, name: str) -> None:
+        """Issue a kernel behind the others."""
+        operation = replace(operation, blockdep=blockdep(self.kernels, operation, self.accelerator))
         self.issue(operation, name)
-        self.kernels = [*self.kernels, operation][-self.accelerator.max_outstanding_kernels :]
+        self.kernels.append(operation)
+        self.running = min(self.running + 1, self.accelerator.max_outstanding_kernels)
         if self.accelerator.reserved_lut_banks == 0 and operation.activation.kind is not ActivationKind.LUT:
             # The banks of the tables are not reserved here: such a kernel has its accumulators or operands there.
             self.tables = []
-        return operation
 
 
 def _overlap(a: LutLoad, b: LutLoad) -> bool:
@@ -131,19 +133,17 @@ def _program(schedule: Schedule, segment: Segment, jobs: tuple[Job, ...], addres
     accelerator = find_accelerator(schedule.accelerator)
     graph = schedule.network.graph
     stream = _Stream(accelerator)
-    previous = None
     for job in jobs:
         part = graph.parts[graph.index(job.part)].payload
         if not isinstance(part, EthosuPart):
             raise InputError(f"Part {job.part!r} runs on the CPU but is inside an NPU segment: give it a segment of its own.")
         if part.lut is not None:
             stream.load(part.lut, part.layer)
-        operation = _with_block(_resolved(part, addresses), job, accelerator)
-        previous = stream.run(operation, previous, part.layer)
+        stream.run(_with_block(_resolved(part, addresses), job, accelerator), part.layer)
     stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
     operations = tuple(stream.operations)
     constants = schedule.network.constants
-    return Program(
+    program = Program(
         accelerator=schedule.accelerator,
         operations=operations,
         words=encode_operations(operations)[1],
@@ -155,6 +155,8 @@ def _program(schedule: Schedule, segment: Segment, jobs: tuple[Job, ...], addres
         outputs=_bindings(segment.outputs, addresses),
         names=tuple(stream.names),
     )
+    check_program(program, accelerator)
+    return program
 
 
 def _step(schedule: Schedule, segment: Segment, jobs: tuple[Job, ...], addresses: dict[str, int]) -> Program | CpuOperator:
@@ -169,7 +171,7 @@ def lower(schedule: Schedule) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     Tables are loaded into SHRAM when a kernel needs one that is not there, kernels wait for what they read by BLOCKDEP.
-    InputError if a block config does not fit.
+    InputError if a block config does not fit or an operation breaks a rule of the accelerator.
     """
     addresses = schedule.addresses()
     steps = []
