@@ -27,15 +27,17 @@ def _compute(op: KernelOperation, memory: Memory, cache: FilterCache, user: str)
     return elementwise(op, memory, user)
 
 
-def execute(program: Program, memory: Memory, on_operation: OnOperation | None = None) -> None:
+def execute(program: Program, memory: Memory, on_operation: OnOperation | None = None, filters: FilterCache | None = None) -> None:
     """Run the operations one after the other; ``memory`` holds the results.
+
+    ``filters`` keeps decoded weights from one run to the next; without it they are kept for this run.
 
     Waits and control change nothing here: an order of operations that the waits allow but that gives another result is a
     matter for the timing replay. InputError names the operation if it reads a byte that was never written, reaches outside
     its region, overwrites its own input or uses a function of the NPU whose exact arithmetic is not public.
     """
     device = accelerator(program.accelerator)
-    cache = FilterCache(device)
+    cache = filters or FilterCache(device)
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):
             user = f"Operation {index} ({op.mnemonic}{' ' + program.name(index) if program.name(index) else ''})"

@@ -12,6 +12,7 @@ from npu_model.compiled import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import Binding
 from sim.functional.execute import OnOperation, execute
+from sim.functional.filters import FilterCache
 from sim.functional.memory import Memory, Store, numpy_dtype
 
 Array = NDArray[Any]
@@ -55,9 +56,14 @@ def _run_on_cpu(operator: CpuOperator, arena: Store) -> None:
 
 
 def run(
-    network: CompiledNetwork, inputs: Mapping[str, Array] | Sequence[Array], on_operation: OnOperation | None = None
+    network: CompiledNetwork,
+    inputs: Mapping[str, Array] | Sequence[Array],
+    on_operation: OnOperation | None = None,
+    filters: FilterCache | None = None,
 ) -> dict[str, Array]:
     """Outputs of the network, by name, for inputs by name or in the network's order.
+
+    ``filters`` keeps decoded weights from one run to the next, for many inputs of one network.
 
     Arrays have the bindings' types and element counts. InputError on other inputs, on a CPU operator other than a mere
     copy, and on all that :func:`sim.functional.execute.execute` refuses.
@@ -75,7 +81,7 @@ def run(
             for binding in network.inputs:
                 memory.place(binding, _checked(binding, arrays[binding.name]))
             staged = True
-        execute(step, memory, on_operation)
+        execute(step, memory, on_operation, filters)
     if memory is None:
         raise InputError("The network has no NPU operator: compile it with Vela for an Ethos-U55.")
     return {binding.name: memory.fetch(binding) for binding in network.outputs}

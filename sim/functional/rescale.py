@@ -65,7 +65,7 @@ def rescale(values: Integers, scale: int | Integers, shift: int | Integers, roun
     if shifts.size and (int(shifts.min()) < 0 or int(shifts.max()) > _MAX_SHIFT):
         raise InputError(f"A scale shift of {int(shifts.max())} is outside 0 to {_MAX_SHIFT}: the scale table is damaged.")
     largest = magnitude(values) * (magnitude(scales) if scales.size else 0)
-    if largest + (1 << int(shifts.max(initial=0)) >> 1) + _NUDGE < _INT64:
+    if largest + (1 << int(shifts.max(initial=0))) + _NUDGE < _INT64:
         product = values * scales
         product += _rounding_term(values, shifts, rounding)
         product >>= shifts
