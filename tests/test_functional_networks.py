@@ -15,7 +15,7 @@ from reference_data import shared_data
 from unit_networks import Reference, compile_network, differing_bytes
 
 import sim.functional.filters
-from npu_model.accelerator import Accelerator, accelerator
+from npu_model.accelerator import Accelerator
 from npu_model.compiled import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program, Rounding
@@ -77,7 +77,7 @@ def with_natural_rounding(network: CompiledNetwork) -> CompiledNetwork:
 def test_vela_rounds_a_fully_connected_twice_where_litert_rounds_once(name: str, options: tuple[str, ...], tmp_path: Path) -> None:
     data = model(name)
     network, reference = compile_network(data, tmp_path, *options), Reference(data)
-    filters = FilterCache(accelerator(network.programs[0].accelerator))
+    filters = FilterCache()
     as_compiled = [differing_bytes(network, reference, seed, extreme=True, filters=filters) for seed in range(30)]
     once = with_natural_rounding(network)
     corrected = [differing_bytes(once, reference, seed, extreme=True, filters=filters) for seed in range(30)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, KernelOperation, OperationKind
 from sim.functional.filters import Filter, FilterCache, Real, ScaleTable
@@ -80,10 +81,10 @@ def _check(op: KernelOperation, user: str) -> None:
         raise InputError(f"{user} has {op.ifm.shape.depth} IFM and {op.ofm.shape.depth} OFM channels: a depthwise operation has as many.")
 
 
-def convolution(op: KernelOperation, memory: Memory, cache: FilterCache, user: str) -> Integers:
+def convolution(op: KernelOperation, memory: Memory, cache: FilterCache, accelerator: Accelerator, user: str) -> Integers:
     """The rescaled sums of a CONV_2D or DEPTHWISE operation, height x width x depth of the OFM, before zero point and clamp."""
     _check(op, user)
-    weights: Filter = cache.filter(op, memory, user)
+    weights: Filter = cache.filter(op, memory, accelerator, user)
     values = memory.gather(op.ifm, user).astype(weights.taps.dtype)
     values -= op.ifm.zero_point
     image = covered(op, values, 0)

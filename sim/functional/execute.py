@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npu_model.accelerator import accelerator
+from npu_model.accelerator import Accelerator, accelerator
 from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program
 from sim.functional.activation import finish
 from sim.functional.convolution import convolution
@@ -19,9 +19,9 @@ OnOperation = Callable[[int, Operation, Memory], None]
 """Called after each operation with its index, itself and the memory as it is then."""
 
 
-def _compute(op: KernelOperation, memory: Memory, cache: FilterCache, user: str) -> Integers:
+def _compute(op: KernelOperation, memory: Memory, cache: FilterCache, device: Accelerator, user: str) -> Integers:
     if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
-        return convolution(op, memory, cache, user)
+        return convolution(op, memory, cache, device, user)
     if op.kind is OperationKind.POOL:
         return pooling(op, memory, user)
     return elementwise(op, memory, user)
@@ -37,12 +37,12 @@ def execute(program: Program, memory: Memory, on_operation: OnOperation | None =
     its region, overwrites its own input or uses a function of the NPU whose exact arithmetic is not public.
     """
     device = accelerator(program.accelerator)
-    cache = filters or FilterCache(device)
+    cache = FilterCache() if filters is None else filters
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):
             user = f"Operation {index} ({op.mnemonic}{' ' + program.name(index) if program.name(index) else ''})"
             require_no_hazard(op, user)
-            values = finish(op, _compute(op, memory, cache, user), memory, device.lut_address, user)
+            values = finish(op, _compute(op, memory, cache, device, user), memory, device.lut_address, user)
             memory.scatter(op.ofm, values.astype(numpy_dtype(op.ofm.dtype)), user)
         elif isinstance(op, DmaOperation):
             memory.transfer(op, f"Operation {index} (DMA)")

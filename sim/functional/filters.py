@@ -62,22 +62,21 @@ def _filter(op: KernelOperation, stream: bytes, accelerator: Accelerator, user: 
 class FilterCache:
     """Filters and scale tables by the bytes that they were decoded from and by what decides their meaning."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
+    def __init__(self) -> None:
         self._filters: dict[object, Filter] = {}
         self._scales: dict[tuple[int, bytes], ScaleTable] = {}
 
-    def filter(self, op: KernelOperation, memory: Memory, user: str) -> Filter:
-        """The decoded weights of a convolution or depthwise operation."""
+    def filter(self, op: KernelOperation, memory: Memory, accelerator: Accelerator, user: str) -> Filter:
+        """The decoded weights of a convolution or depthwise operation, encoded for this accelerator."""
         if len(op.weights) != 1:
             raise InputError(f"{user} has {len(op.weights)} weight streams: one core is modelled; compile for an Ethos-U55.")
         stream = memory.read(op.weights[0], user)
         ifm, kernel = op.ifm, op.kernel
         geometry = (kernel.height, kernel.width, kernel.dilation_y, kernel.dilation_x, ifm.shape.depth, op.ofm.shape.depth)
         order = (op.kind, op.block.depth, op.part_kernel, op.decompose)
-        key = (stream, geometry, order, ifm.dtype, ifm.zero_point)
+        key = (stream, accelerator.name, geometry, order, ifm.dtype, ifm.zero_point)
         if key not in self._filters:
-            self._filters[key] = _filter(op, stream, self._accelerator, user)
+            self._filters[key] = _filter(op, stream, accelerator, user)
         return self._filters[key]
 
     def scales(self, op: KernelOperation, memory: Memory, user: str) -> ScaleTable:
