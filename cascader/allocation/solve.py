@@ -2,7 +2,7 @@
 
 First fit takes the buffers in an order and puts each at the lowest address that its gaps to those already placed leave free.
 The search is for the order. It ends as soon as the lower bound is reached, which on the tensors of a network is nearly
-always at once. Local search over orders: after Vela 5.2.0's hill-climb allocator (idea only).
+always at once. Local search over orders is the idea of Vela 5.2.0's hill-climb allocator.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ def first_fit(geometry: Geometry, order: Sequence[int]) -> list[int]:
 
 
 def _climb(geometry: Geometry, order: list[int], addresses: list[int], target: int, params: SolverParams) -> list[int]:
-    """Addresses after swapping, in the order, a buffer at the peak or one in conflict with it with any other one.
+    """Addresses after moving, again and again, what stands at the peak to an earlier place in the order.
 
-    A swap stays if the peak is no higher: the many orders of equal peak are the way from one hill to the next.
+    One time in two it is the buffer at the peak, else one in conflict with it. A move stays if the peak is no higher: the
+    many orders of equal peak are the way from one hill to the next.
     """
     rng = random.Random(params.seed)  # noqa: S311  # a search needs no secrecy
     best = geometry.peak(addresses)
@@ -79,10 +80,10 @@ def _climb(geometry: Geometry, order: list[int], addresses: list[int], target: i
         if best <= target:
             break
         top = rng.choice([i for i, b in enumerate(geometry.buffers) if addresses[i] + b.size == best])
-        chosen = rng.choice([top, *(other for other, _, _ in geometry.gaps[top])])
-        candidate = list(order)
-        here, there = candidate.index(chosen), rng.randrange(len(candidate))
-        candidate[here], candidate[there] = candidate[there], candidate[here]
+        chosen = top if rng.random() < 0.5 else rng.choice([top, *(other for other, _, _ in geometry.gaps[top])])
+        place = order.index(chosen)
+        candidate = order[:place] + order[place + 1 :]
+        candidate.insert(rng.randrange(place + 1), chosen)
         trial = first_fit(geometry, candidate)
         peak = geometry.peak(trial)
         if peak <= best:
