@@ -222,6 +222,16 @@ def test_nothing_may_follow_the_stop() -> None:
         encode_operations([STOP, POOL])
 
 
+def test_a_stream_of_sixteen_mebibytes_is_too_long_for_the_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="16777216 bytes"):
+        decode_words((0,) * (1 << 22))
+    # Four million operations take a while to encode: a smaller bound shows the same.
+    monkeypatch.setattr("npu_model.command_stream.encode.MAX_STREAM_BYTES", 64)
+    assert len(encode_operations([KernelWait(0)] * 15)[0]) == 15
+    with pytest.raises(InputError, match="has 64 bytes: the NPU reads less than 64"):
+        encode_operations([KernelWait(0)] * 16)
+
+
 @pytest.mark.parametrize("name", accelerator_names())
 @pytest.mark.parametrize("count", [0, 1, 70000])
 def test_the_payload_is_the_one_that_vela_builds(name: str, count: int) -> None:

@@ -53,6 +53,9 @@ _KINDS = {
     Cmd0.POOL: OperationKind.POOL,
     Cmd0.ELEMENTWISE: OperationKind.ELEMENTWISE,
 }
+MAX_STREAM_BYTES = 1 << 24
+"""A command stream is shorter than 16 MiB (the hardware's limit; Vela 5.2.0 ``generate_command_stream`` has the same bound)."""
+
 FIRST_LUT = 16
 """ACTIVATION function of LUT slot 0; slot 7 is ``_LAST_LUT``."""
 
@@ -276,8 +279,11 @@ def decode_operation(registers: RegisterFile, command: Cmd0, parameter: int) -> 
 def decode_words(words: tuple[int, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
     """Operations of a register command stream, and the words that each took (its SETs and itself).
 
-    Words after NPU_OP_STOP are not read. InputError on an unknown command or a register used before it is set.
+    Words after NPU_OP_STOP are not read. InputError on an unknown command, a register used before it is
+    set, or a stream that is too long for the hardware.
     """
+    if 4 * len(words) >= MAX_STREAM_BYTES:
+        raise InputError(f"The command stream has {4 * len(words)} bytes: the NPU reads less than {MAX_STREAM_BYTES}; the file is damaged.")
     registers = RegisterFile()
     operations: list[Operation] = []
     counts: list[int] = []

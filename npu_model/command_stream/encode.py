@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from itertools import pairwise
 
-from npu_model.command_stream.decode import FIRST_LUT, decode_operation
+from npu_model.command_stream.decode import FIRST_LUT, MAX_STREAM_BYTES, decode_operation
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
 from npu_model.errors import InputError
 from npu_model.program import (
@@ -42,9 +42,6 @@ from npu_model.program import (
     OperationKind,
     Scale,
 )
-
-MAX_STREAM_BYTES = 1 << 24
-"""A command stream is shorter than 16 MiB (register QSIZE; Vela 5.2.0 has the same bound)."""
 
 _NARROW = {
     "IFM_PAD_TOP": 7,
