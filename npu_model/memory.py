@@ -11,6 +11,10 @@ AXI1 = 1
 DRIVER_BURST_BYTES = 64
 """Largest transaction of the NPU: the core driver's default for the AXI_LIMIT registers (max_beats 64 B)."""
 
+NPU_MAX_READS = 32
+NPU_MAX_WRITES = 16
+"""Outstanding transactions that the U55's AXI_LIMIT registers allow at most (core driver)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pulse:

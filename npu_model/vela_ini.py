@@ -7,7 +7,7 @@ import math
 from fractions import Fraction
 
 from npu_model.errors import InputError
-from npu_model.memory import Memory, MemorySystem
+from npu_model.memory import NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem
 from npu_model.memory_mode import MemoryMode, port_number
 
 DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
@@ -124,16 +124,12 @@ def _memory(section: _Section, port: int) -> Memory:
         raise InputError(
             f"{name}_burst_length={burst} in [{section.title}] is not in whole bus words: write a multiple of {_BURST_STEP} bytes."
         )
-    reads, writes = (
-        section.integer(f"{name}_max_{what}", 0, _MAX_CYCLES) if section.has(f"{name}_max_{what}") else 0 for what in ("reads", "writes")
-    )
     return Memory(
         name=name,
         read_latency=section.integer(f"{name}_read_latency", 0, _MAX_CYCLES),
         write_latency=section.integer(f"{name}_write_latency", 0, _MAX_CYCLES),
-        max_reads=reads,
-        max_writes=writes,
-        burst_bytes=burst,
+        max_reads=NPU_MAX_READS,
+        max_writes=NPU_MAX_WRITES,
         # A port moves one word a cycle at most, however fast the memory. Reads and writes share the memory, as in Vela's estimates.
         cycles_per_word=max(Fraction(1), 1 / scale),
         shared=True,
@@ -148,9 +144,10 @@ def memory_system(text: str, system_config: str = DEFAULT_SYSTEM_CONFIG, memory_
     """The memory system that ``system_config`` and ``memory_mode`` of a ``vela.ini`` describe, as a U55 sees it.
 
     A clock scale of 1/n becomes n cycles per bus word, exactly; above 1 it is 1, as a port moves one word a cycle. Reads and
-    writes share the memory, as Vela counts them. ``max_reads`` and ``max_writes``, which SoC vendors
-    leave out, default to 0 (no bound); any other missing key is an InputError, as are unknown names, malformed values and
-    an arena in flash. Keys of other NPUs (``ports_used``: a U55 has one port per memory) and unknown ones do not matter.
+    writes share the memory, as Vela counts them. Transactions and their outstanding number are the NPU's own (64 bytes, 32
+    reads, 16 writes): Vela's ``burst_length`` (a hint at how short transfers waste bandwidth, which the simulator counts beat by
+    beat) is checked and, like ``max_reads`` and ``max_writes`` (which Vela heeds for the U85 alone), left to Vela's estimator. A missing key is an InputError, as are unknown names, malformed values and an arena in flash. Keys of other NPUs
+    (``ports_used``: a U55 has one port per memory) and unknown ones do not matter.
     """
     parser = _parse(text)
     system = _Section(parser, _SYSTEM, system_config, "System config")

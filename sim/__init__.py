@@ -1,1 +1,23 @@
 """Replay of a Program: timing, traffic and memory."""
+
+from sim.events import Busy, Cause, Event, Listener, Unit, Wait
+from sim.footprint import Footprint, footprint
+from sim.replay import Beats, NetworkReplay, OperationReplay, Replay, operation_beats, replay, replay_network
+
+__all__ = [
+    "Beats",
+    "Busy",
+    "Cause",
+    "Event",
+    "Footprint",
+    "Listener",
+    "NetworkReplay",
+    "OperationReplay",
+    "Replay",
+    "Unit",
+    "Wait",
+    "footprint",
+    "operation_beats",
+    "replay",
+    "replay_network",
+]

@@ -84,7 +84,7 @@ def test_velas_default_is_the_high_end_embedded_system_with_shared_sram() -> Non
     system = load_memory_system()
     assert system.name == "Ethos_U55_High_End_Embedded, Shared_Sram"
     assert system.clock_hz == 500_000_000
-    assert system.ports == (Memory("Sram", 32, 32, 4, 4, 32), Memory("OffChipFlash", 64, 0, 2, 0, 128, Fraction(8)))
+    assert system.ports == (Memory("Sram", 32, 32, 32, 16, 64), Memory("OffChipFlash", 64, 0, 32, 16, 64, Fraction(8)))
     assert system.region_ports == (AXI1, AXI0, AXI0, AXI0, AXI0, AXI0, AXI0, AXI0)
     assert system.command_port == AXI1
 
@@ -116,7 +116,7 @@ def test_deep_embedded_flash_moves_half_a_byte_a_cycle() -> None:
 
 def test_in_sram_only_everything_goes_through_axi0_to_one_memory() -> None:
     system = load_memory_system(memory_mode="Sram_Only")
-    assert system.ports[AXI0] == system.ports[AXI1] == Memory("Sram", 32, 32, 4, 4, 32)
+    assert system.ports[AXI0] == system.ports[AXI1] == Memory("Sram", 32, 32, 32, 16, 64)
     assert set(system.region_ports) == {AXI0}
     assert system.command_port == AXI0
 
@@ -124,7 +124,7 @@ def test_in_sram_only_everything_goes_through_axi0_to_one_memory() -> None:
 def test_in_dedicated_sram_only_the_fast_scratch_is_behind_axi0() -> None:
     system = load_memory_system("Ethos_U65_Mid_End", "Dedicated_Sram_384KB")
     assert [system.port_of(region) for region in range(3)] == [AXI1, AXI1, AXI0]
-    assert system.ports[AXI1] == Memory("Dram", 500, 250, 12, 6, 128, Fraction(32, 15))
+    assert system.ports[AXI1] == Memory("Dram", 500, 250, 32, 16, 64, Fraction(32, 15))
 
 
 def test_a_memory_mode_inherits_its_ports_and_adds_an_arena_size() -> None:
@@ -141,10 +141,10 @@ def test_a_section_inherits_along_a_chain_and_its_own_value_wins() -> None:
     assert (system.clock_hz, system.ports[AXI0].read_latency, system.ports[AXI0].write_latency) == (160_000_000, 13, 30)
 
 
-def test_a_vendor_file_without_outstanding_limits_has_no_bound() -> None:
+def test_a_vendor_file_needs_no_outstanding_limits_as_the_npu_has_its_own() -> None:
     system = custom()
-    assert system.ports[AXI0] == Memory("Sram", 29, 30, 0, 0, 32, Fraction(500, 381))
-    assert system.ports[AXI1] == Memory("OnChipFlash", 60, 0, 0, 0, 128, Fraction(1000, 121))
+    assert system.ports[AXI0] == Memory("Sram", 29, 30, 32, 16, 64, Fraction(500, 381))
+    assert system.ports[AXI1] == Memory("OnChipFlash", 60, 0, 32, 16, 64, Fraction(1000, 121))
 
 
 def test_a_memory_faster_than_the_port_moves_a_word_a_cycle() -> None:
@@ -227,8 +227,8 @@ def test_a_damaged_file_is_read_or_refused(position: int, character: str, resume
 def test_the_high_end_profile_caps_sram_at_a_word_a_cycle_and_flash_at_a_byte() -> None:
     system = load_timing_adapter("u55_high_end")
     assert system.ports == (
-        Memory("sram", 32, 32, 8, 8, 64, pulse=Pulse(3999, 1, 4000)),
-        Memory("ext", 64, 0, 2, 0, 64, pulse=Pulse(320, 80, 50)),
+        Memory("sram", 32, 32, 8, 8, 64, shared=False, pulse=Pulse(3999, 1, 4000)),
+        Memory("ext", 64, 0, 2, 0, 64, shared=False, pulse=Pulse(320, 80, 50)),
     )
     assert system.region_ports[:3] == (AXI1, AXI0, AXI0)
 

@@ -1,0 +1,103 @@
+"""The cycles of a block: pure functions of operation, block and accelerator.
+
+The formulas are Arm's own throughput rules (Vela 5.2.0 ``npu_performance.py`` and regor ``ethos_u55_performance.cpp``)
+where the FVP agrees with them; each deviation says so.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil
+
+from npu_model.accelerator import Accelerator
+from npu_model.program import AccumulatorFormat, ActivationKind, ElementwiseKind, KernelOperation, OperationKind, PoolKind
+from npu_model.shapes import Shape3D, ceil_div
+from npu_model.traversal import reduces_depth
+
+CYCLES_PER_UBLOCK_STEP = 4
+"""MAC cycles of one OFM ublock for 32 (8-bit) IFM channels: each lane does an 8-deep dot product per cycle."""
+
+DECODER_CYCLES_PER_CHANNEL = 4
+"""Weight-decoder cycles per OFM channel of a ublock and step: 32 weights at 8 a cycle (Vela; FVP data agree)."""
+
+POOL_FLOOR = 16
+"""Least MAC cycles of a pooling ublock. Vela's cores say 4 and (Regor, 8-bit) 16; the FVP sides with 16 for 1x1 windows."""
+
+
+def ofm_ublock(op: KernelOperation, accelerator: Accelerator) -> Shape3D:
+    """The ublock that the operation is processed in.
+
+    With 2 x 2 ublocks, convolutions of one OFM row, an even width and a window of one row use 1 x 4 (Vela, Regor).
+    """
+    ublock = accelerator.ofm_ublock
+    flat = op.ofm.shape.height == 1 and op.ofm.shape.width % 2 == 0 and op.kernel.height == 1
+    if flat and ublock.height == 2 and op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
+        return Shape3D(1, 2 * ublock.width, ublock.depth)
+    return ublock
+
+
+def mac_cycles(op: KernelOperation, accelerator: Accelerator, block: Shape3D, taps: int, ifm_channels: int) -> int:
+    """MAC cycles of one step: one sub-kernel of ``taps`` over one IFM block of ``ifm_channels`` for one OFM ``block``.
+
+    With n = taps, s = ublocks in height x width, d = ublocks in depth, w = 4 * ublock depth (weight decoder):
+
+    - convolution, depth first: max(w, 4 s) n d per 32 (8-bit) or 16 (16-bit) IFM channels
+    - convolution, part kernel: max(w, 4 s) ceil(n / 4, 16-bit: 2) d ceil(channels / 8)
+    - depthwise: max(w, 4 s bytes) ceil(n / 4) d
+    - REDUCE_SUM: as depth first, without weights
+    - pooling: max(16, n, 16-bit: 2 n) s d
+
+    Elementwise operations use no MACs: 0.
+
+    A 3x3 depth-first step of an 8x8x16 block on 128 MACs: 8 x 4 ublocks in the plane, 2 in depth, 9 taps:
+
+    >>> 4 * (8 * 4) * 9 * 2
+    2304
+    """
+    if op.kind is OperationKind.ELEMENTWISE:
+        return 0
+    ublock = ofm_ublock(op, accelerator)
+    plane = ceil_div(block.height, ublock.height) * ceil_div(block.width, ublock.width)
+    depth = ceil_div(block.depth, ublock.depth)
+    size = op.ifm.dtype.bytes
+    if op.kind is OperationKind.POOL and not reduces_depth(op):
+        # A 16-bit element takes the lane twice, but for the 32-MAC configuration (Vela).
+        passes = 2 if size == 2 and accelerator.macs > 32 else 1
+        return max(POOL_FLOOR, taps * passes) * plane * depth
+    decoder = 0 if op.kind is OperationKind.POOL else DECODER_CYCLES_PER_CHANNEL * ublock.depth
+    if op.kind is OperationKind.DEPTHWISE:
+        return max(decoder, CYCLES_PER_UBLOCK_STEP * plane * size) * ceil_div(taps, 4) * depth
+    step = max(decoder, CYCLES_PER_UBLOCK_STEP * plane)
+    if op.part_kernel:
+        return step * ceil_div(taps, 4 // size) * depth * ceil_div(ifm_channels, 8)
+    return step * taps * depth
+
+
+def _operation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:
+    """Cycles per OFM element of the operation itself."""
+    rates = accelerator.output
+    if op.kind is OperationKind.ELEMENTWISE:
+        if op.ifm.dtype.bits == 32:
+            return rates.binary32 if op.is_binary else rates.unary32
+        if op.elementwise is ElementwiseKind.MUL:
+            return rates.mul32 if op.ofm.dtype.bits == 32 else rates.mul
+        if op.elementwise in (ElementwiseKind.ADD, ElementwiseKind.SUB):
+            return rates.scaled_add
+        return rates.other
+    if op.pool is PoolKind.MAX:
+        return rates.max_pool
+    return rates.acc40 if op.accumulator is AccumulatorFormat.INT40 else rates.other
+
+
+def _activation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:
+    """Least cycles per OFM element that the activation allows."""
+    if op.activation.kind is not ActivationKind.NONE:
+        return accelerator.output.lut
+    dtype = op.ofm.dtype
+    clamps = op.activation.minimum > dtype.minimum or op.activation.maximum < dtype.maximum
+    return accelerator.output.relu if clamps else Fraction(0)
+
+
+def output_cycles(op: KernelOperation, accelerator: Accelerator, elements: int) -> int:
+    """Output-unit (AO) cycles of ``elements`` OFM elements: the larger of the operation's and the activation's rate."""
+    return ceil(max(_operation_rate(op, accelerator), _activation_rate(op, accelerator)) * elements)

@@ -1,0 +1,72 @@
+"""Traffic: the runs of data beats that moving a box of a feature map takes.
+
+A beat is one data word of the port. Rules found from the FVP's beat counters, which they reproduce exactly: the NPU moves
+one row at a time; NHCWB16 in whole 16-channel bricks; an NHWC row is one run if its pixels are dense, else one run per
+pixel, and writes are further cut at every 16 channels; a run touches every beat that it overlaps.
+"""
+
+from __future__ import annotations
+
+from npu_model.program import BRICK, FeatureMap, Layout
+from npu_model.shapes import ceil_div
+from npu_model.traversal import Box
+
+BEAT_BYTES = 8
+"""Bytes of one data beat on the U55 (PMU data beats, verified by traffic replay)."""
+
+Runs = tuple[int, ...]
+"""Data beats of runs of consecutive addresses, in order; a run is moved in one or more transactions."""
+
+
+def _beats(address: int, length: int) -> int:
+    """Beats that ``length`` bytes at ``address`` overlap."""
+    return ceil_div(address + length, BEAT_BYTES) - address // BEAT_BYTES
+
+
+def _brick_runs(feature_map: FeatureMap, box: Box) -> Runs:
+    bricks = ceil_div(box.c1, BRICK) - box.c0 // BRICK
+    run = ceil_div((box.x1 - box.x0) * BRICK * feature_map.dtype.bytes, BEAT_BYTES)
+    return (run,) * ((box.y1 - box.y0) * bricks)
+
+
+def _row_runs(feature_map: FeatureMap, box: Box) -> Runs:
+    length = (box.x1 - box.x0) * feature_map.strides.x
+    return tuple(_beats(feature_map.address(y, box.x0, 0), length) for y in range(box.y0, box.y1))
+
+
+def _pixel_runs(feature_map: FeatureMap, box: Box, channels: int) -> Runs:
+    """One run per pixel and ``channels`` channels."""
+    size = feature_map.dtype.bytes
+    return tuple(
+        _beats(feature_map.address(y, x, c), min(channels, box.c1 - c) * size)
+        for y in range(box.y0, box.y1)
+        for x in range(box.x0, box.x1)
+        for c in range(box.c0, box.c1, channels)
+    )
+
+
+def _is_dense(feature_map: FeatureMap, box: Box) -> bool:
+    """Whether the pixels of a row follow each other without a gap."""
+    return box.c0 == 0 and (box.c1 - box.c0) * feature_map.dtype.bytes == feature_map.strides.x
+
+
+def read_runs(feature_map: FeatureMap, box: Box) -> Runs:
+    """Runs that read ``box``; none for an empty box."""
+    if box.is_empty:
+        return ()
+    if feature_map.layout is Layout.NHCWB16:
+        return _brick_runs(feature_map, box)
+    if _is_dense(feature_map, box):
+        return _row_runs(feature_map, box)
+    return _pixel_runs(feature_map, box, box.c1 - box.c0)
+
+
+def write_runs(feature_map: FeatureMap, box: Box) -> Runs:
+    """Runs that write ``box``; none for an empty box."""
+    if box.is_empty:
+        return ()
+    if feature_map.layout is Layout.NHCWB16:
+        return _brick_runs(feature_map, box)
+    if _is_dense(feature_map, box) and box.c1 - box.c0 <= BRICK:
+        return _row_runs(feature_map, box)
+    return _pixel_runs(feature_map, box, BRICK)

@@ -1,0 +1,132 @@
+"""The order in which the NPU walks through a kernel operation: OFM blocks, and the IFM areas that each one needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npu_model.program import KernelOperation, OperationKind, PoolKind, Upscale
+from npu_model.shapes import Shape3D, ceil_div
+from npu_model.shram import ifm_depth_step
+from npu_model.weight_order import WeightFormat
+
+KEPT_IFM_BLOCKS = 2
+"""IFM blocks that the double input buffer keeps: see :func:`keeps_ifm`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Rows ``y0`` to ``y1``, columns ``x0`` to ``x1`` and channels ``c0`` to ``c1`` of a feature map, ends exclusive."""
+
+    y0: int
+    y1: int
+    x0: int
+    x1: int
+    c0: int
+    c1: int
+
+    @property
+    def shape(self) -> Shape3D:
+        """Height, width and depth of the box."""
+        return Shape3D(self.y1 - self.y0, self.x1 - self.x0, self.c1 - self.c0)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the box has no element."""
+        return self.y1 <= self.y0 or self.x1 <= self.x0 or self.c1 <= self.c0
+
+
+@dataclass(frozen=True, slots=True)
+class SubKernel:
+    """A part of the filter window that is processed in one pass: first row and column, rows and columns, in taps."""
+
+    y: int
+    x: int
+    height: int
+    width: int
+
+    @property
+    def taps(self) -> int:
+        """Filter taps of the part."""
+        return self.height * self.width
+
+
+def ofm_blocks(op: KernelOperation) -> Iterator[Box]:
+    """The OFM blocks, clipped to the OFM, in the hardware's order: depth fastest, then width, then height.
+
+    Source: Vela's BLOCKDEP rule and weight layout; the AXI0 read beats of the FVP fit no other order.
+    """
+    ofm, block = op.ofm.shape, op.block
+    for y in range(0, ofm.height, block.height):
+        for x in range(0, ofm.width, block.width):
+            for c in range(0, ofm.depth, block.depth):
+                yield Box(
+                    y,
+                    min(ofm.height, y + block.height),
+                    x,
+                    min(ofm.width, x + block.width),
+                    c,
+                    min(ofm.depth, c + block.depth),
+                )
+
+
+def sub_kernels(op: KernelOperation) -> tuple[SubKernel, ...]:
+    """The passes over the filter window: at most 8 x 8 of the dilated window each, row by row."""
+    rows, columns = WeightFormat.of(op).subkernel
+    kernel = op.kernel
+    return tuple(
+        SubKernel(y, x, min(rows, kernel.height - y), min(columns, kernel.width - x))
+        for y in range(0, kernel.height, rows)
+        for x in range(0, kernel.width, columns)
+    )
+
+
+def reduces_depth(op: KernelOperation) -> bool:
+    """Whether every OFM channel needs all IFM channels: convolutions and REDUCE_SUM."""
+    return op.kind is OperationKind.CONV_2D or op.pool is PoolKind.REDUCE_SUM
+
+
+def ifm_channel_steps(op: KernelOperation, ofm_box: Box) -> tuple[tuple[int, int], ...]:
+    """Channel ranges of the IFM blocks behind one OFM block, in order: one per IFM depth block, else the OFM block's own."""
+    depth = op.ifm.shape.depth
+    if not reduces_depth(op):
+        return ((min(ofm_box.c0, depth - 1), min(ofm_box.c1, depth)),)
+    step = ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)
+    return tuple((c, min(depth, c + step)) for c in range(0, depth, step))
+
+
+def _side(first: int, last: int, stride: int, pad: int, taps: int, extent: int, upscale: Upscale) -> tuple[int, int]:
+    """IFM rows (or columns) behind OFM rows ``first`` to ``last`` (exclusive), clipped to the IFM."""
+    low, high = first * stride - pad, (last - 1) * stride - pad + taps
+    if upscale is not Upscale.NONE:
+        low, high = low // 2, ceil_div(high, 2)
+    return max(0, low), min(extent, high)
+
+
+def ifm_box(op: KernelOperation, ofm_box: Box, part: SubKernel, channels: tuple[int, int]) -> Box:
+    """What one pass reads of the IFM for one OFM block; empty where the window lies in the padding."""
+    kernel, ifm = op.kernel, op.ifm.shape
+    rows = (part.height - 1) * kernel.dilation_y + 1
+    columns = (part.width - 1) * kernel.dilation_x + 1
+    top, left = op.padding.top - part.y * kernel.dilation_y, op.padding.left - part.x * kernel.dilation_x
+    y0, y1 = _side(ofm_box.y0, ofm_box.y1, kernel.stride_y, top, rows, ifm.height, op.upscale)
+    x0, x1 = _side(ofm_box.x0, ofm_box.x1, kernel.stride_x, left, columns, ifm.width, op.upscale)
+    return Box(y0, y1, x0, x1, *channels)
+
+
+def ifm2_box(shape: Shape3D, ofm_box: Box) -> Box:
+    """What one OFM block of an elementwise operation reads of its second operand, of ``shape``; broadcast axes have extent 1."""
+    y = (0, 1) if shape.height == 1 else (ofm_box.y0, ofm_box.y1)
+    x = (0, 1) if shape.width == 1 else (ofm_box.x0, ofm_box.x1)
+    c = (0, 1) if shape.depth == 1 else (ofm_box.c0, ofm_box.c1)
+    return Box(*y, *x, *c)
+
+
+def keeps_ifm(op: KernelOperation, passes: int) -> bool:
+    """Whether the IFM of one OFM block still lies in the input buffer for the next block of the same rows and columns.
+
+    It does if the block needed no more fetches than the double buffer holds and the window is one sub-kernel: the next
+    OFM block, deeper in the same place, then reads nothing. Undocumented; found from the AXI0 read beats of the FVP,
+    which it reproduces exactly on the calibration points. ``passes`` counts the fetches of one OFM block.
+    """
+    return reduces_depth(op) and passes <= KEPT_IFM_BLOCKS and len(sub_kernels(op)) == 1

@@ -1,0 +1,111 @@
+"""The front of the NPU: command fetch, command processor and DMA."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import simpy
+
+from npu_model.block_jobs import block_jobs
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
+from npu_model.shapes import ceil_div
+from npu_model.traffic import BEAT_BYTES
+from sim.events import Cause, Unit
+from sim.machine import KernelRun, Machine, Threshold, Times
+from sim.ports import Channel
+
+Process = Generator[simpy.Event, Any, None]
+
+COMMAND_BUFFER_WORDS = 64
+"""Words fetched ahead of the command processor. Undocumented; the FVP's cycles hardly depend on it."""
+
+FETCH_WORDS = 16
+"""Words of one command fetch: a 64-byte transaction."""
+
+WORD_BYTES = 4
+
+DMA_CHUNK_BEATS = 32
+"""Beats that the DMA reads before it writes them on; coarser than the hardware, to save events."""
+
+DMA_CHUNKS_AHEAD = 2
+"""Chunks that the DMA has asked for before the oldest has arrived."""
+
+
+def command_fetch(machine: Machine) -> Process:
+    """Fetch the command stream in order, as far ahead as the buffer goes."""
+    total = sum(machine.program.words)
+    requested = 0
+    while requested < total:
+        yield machine.parsed.reach(requested + FETCH_WORDS - COMMAND_BUFFER_WORDS)
+        words = min(FETCH_WORDS, total - requested)
+        # A beat is charged when its first word is asked for, so that an odd word at the end costs a whole beat.
+        beats = ceil_div((requested + words) * WORD_BYTES, BEAT_BYTES) - ceil_div(requested * WORD_BYTES, BEAT_BYTES)
+        yield machine.ports.fetch_commands((beats,))
+        machine.fetched.advance(words)
+        requested += words
+
+
+def _parse(machine: Machine, operation: int, words: int) -> Process:
+    """Take the next words of the stream, one a cycle."""
+    env, parsed = machine.env, machine.parsed
+    end = parsed.count + words
+    while parsed.count < end:
+        step = min(FETCH_WORDS, end - parsed.count)
+        yield from machine.recorder.wait(Unit.CC, Cause.COMMANDS, machine.fetched.reach(parsed.count + step), operation)
+        yield from machine.recorder.work(Unit.CC, env.timeout(step), operation)
+        parsed.advance(step)
+
+
+def command_processor(machine: Machine) -> Process:
+    """Parse the stream and issue its operations to the kernel and DMA queues; ends when all of them are finished."""
+    accelerator, recorder = machine.accelerator, machine.recorder
+    kernels = dmas = 0
+    previous: KernelRun | None = None
+    for index, (op, words) in enumerate(zip(machine.program.operations, machine.program.words, strict=True)):
+        yield from _parse(machine, index, words)
+        if isinstance(op, KernelOperation):
+            slot = machine.kernels_done.reach(kernels + 1 - accelerator.max_outstanding_kernels)
+            yield from recorder.wait(Unit.CC, Cause.KERNEL_QUEUE, slot, index)
+            previous = KernelRun(index, op, block_jobs(op, accelerator), previous, Threshold(machine.env), machine.env.cycle)
+            machine.kernel_queue.put(previous)
+            kernels += 1
+        elif isinstance(op, DmaOperation):
+            slot = machine.dmas_done.reach(dmas + 1 - accelerator.max_outstanding_dma)
+            yield from recorder.wait(Unit.CC, Cause.DMA_QUEUE, slot, index)
+            machine.dma_queue.put((index, op, machine.env.cycle))
+            dmas += 1
+        elif isinstance(op, KernelWait):
+            yield from recorder.wait(Unit.CC, Cause.KERNEL_WAIT, machine.kernels_done.reach(kernels - op.outstanding), index)
+        elif isinstance(op, DmaWait):
+            yield from recorder.wait(Unit.CC, Cause.DMA_WAIT, machine.dmas_done.reach(dmas - op.outstanding), index)
+    last = len(machine.program.operations) - 1
+    yield from recorder.wait(Unit.CC, Cause.DRAIN, machine.kernels_done.reach(kernels), last)
+    yield from recorder.wait(Unit.CC, Cause.DRAIN, machine.dmas_done.reach(dmas), last)
+
+
+def _copy(machine: Machine, op: DmaOperation) -> Process:
+    """Read the source chunk by chunk and write each chunk on; ends with the last response."""
+    ports = machine.ports
+    total = ceil_div(op.length, BEAT_BYTES)
+    chunks = [min(DMA_CHUNK_BEATS, total - first) for first in range(0, total, DMA_CHUNK_BEATS)]
+    reads: list[simpy.Event] = []
+    written: simpy.Event = machine.env.timeout(0)
+    for i, beats in enumerate(chunks):
+        while len(reads) < min(len(chunks), i + DMA_CHUNKS_AHEAD):
+            reads.append(ports.read(op.source.region, Channel.MEM2MEM, (chunks[len(reads)],)))
+        yield reads[i]
+        if not op.to_shram:
+            written = ports.write(op.destination_region, Channel.MEM2MEM, (beats,))
+    yield written
+
+
+def dma(machine: Machine) -> Process:
+    """Run the transfers in order, one at a time."""
+    while True:
+        index, op, issued = yield machine.dma_queue.get()
+        start = machine.env.cycle
+        yield from _copy(machine, op)
+        machine.recorder.was_busy(Unit.DMA, start, index)
+        machine.times[index] = Times(issued, machine.env.cycle)
+        machine.dmas_done.advance()

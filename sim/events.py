@@ -1,0 +1,70 @@
+"""What a replay tells its listeners: who was busy, who waited, and for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+
+class Unit(Enum):
+    """The hardware units, by the names of Arm's PMU events and debug registers."""
+
+    CC = "command processor"
+    DMA = "DMA"
+    IFM = "input load"
+    WD = "weight decoder"
+    MAC = "MAC array"
+    AO = "output unit"
+    OFM = "write-back"
+
+
+class Cause(Enum):
+    """What a unit waits for."""
+
+    COMMANDS = "command fetch"
+    KERNEL_QUEUE = "kernel queue full"
+    DMA_QUEUE = "DMA queue full"
+    KERNEL_WAIT = "KERNEL_WAIT"
+    DMA_WAIT = "DMA_WAIT"
+    DRAIN = "outstanding work at the end"
+    BLOCKDEP = "BLOCKDEP"
+    SHRAM = "SHRAM reconfiguration"
+    IB = "input buffer"
+    WEIGHTS = "decoded weights"
+    ACC = "accumulators"
+    OB = "output buffer"
+    DW = "decoded-weight buffer full"
+    AXI0 = "AXI0"
+    AXI1 = "AXI1"
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """``unit`` worked for operation ``operation`` (index in the Program) from cycle ``start`` to ``end``."""
+
+    unit: Unit
+    start: int
+    end: int
+    operation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """``unit`` waited for ``cause`` on behalf of operation ``operation`` from cycle ``start`` to ``end``."""
+
+    unit: Unit
+    cause: Cause
+    start: int
+    end: int
+    operation: int
+
+
+Event = Busy | Wait
+
+
+class Listener(Protocol):
+    """Anything that wants to hear of a replay; events come in order of their end."""
+
+    def on_event(self, event: Event) -> None:
+        """Take one event."""

@@ -1,0 +1,139 @@
+"""The SRAM that a replay is seen to use: the bytes touched, and the bytes that hold something still needed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from npu_model.program import Binding, ByteRange, DmaOperation, KernelOperation, Program, RegionRole
+
+Access = tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]
+"""The byte ranges that one operation reads, and those that it writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Arena bytes of one or more Programs run one after the other.
+
+    ``peak`` is the end of the highest byte touched: what the arena must hold. ``live_peak`` is the largest number of
+    bytes that were written and still to be read at one time, ``live[i]`` that number during operation ``i`` (counted
+    over all Programs): an arena that packs perfectly needs no less for this schedule.
+    """
+
+    peak: int
+    live_peak: int
+    live: tuple[int, ...]
+
+
+def _arena_regions(program: Program) -> frozenset[int]:
+    """Regions of the arena; the fast scratch is the same memory unless the mode is Dedicated_Sram."""
+    return frozenset(r.index for r in program.regions if r.role in (RegionRole.ARENA, RegionRole.FAST_SCRATCH))
+
+
+def _arena_only(ranges: Iterable[ByteRange], regions: frozenset[int]) -> tuple[ByteRange, ...]:
+    return tuple(r for r in ranges if r.region in regions and r.length > 0)
+
+
+def _accesses(program: Program) -> Iterable[Access]:
+    regions = _arena_regions(program)
+    for op in program.operations:
+        if isinstance(op, (KernelOperation, DmaOperation)):
+            yield _arena_only(op.reads(), regions), _arena_only(op.writes(), regions)
+        else:
+            yield (), ()
+
+
+class _Segments:
+    """The arena cut at every address where an access begins or ends."""
+
+    def __init__(self, ranges: Iterable[ByteRange]) -> None:
+        self.cuts = sorted({edge for r in ranges for edge in (r.start, r.end)})
+
+    def of(self, access: ByteRange) -> range:
+        """Numbers of the segments inside an access."""
+        return range(bisect_left(self.cuts, access.start), bisect_left(self.cuts, access.end))
+
+    def size(self, segment: int) -> int:
+        """Bytes of a segment."""
+        return self.cuts[segment + 1] - self.cuts[segment]
+
+
+class _Lives:
+    """The life of every segment, from its write to the last use before its next write, as changes of the live bytes."""
+
+    def __init__(self, segments: _Segments, steps: int) -> None:
+        self._segments = segments
+        self._born: dict[int, int] = {}
+        self._last_use: dict[int, int] = {}
+        self._change = [0] * (steps + 1)
+
+    def read(self, step: int, access: ByteRange) -> None:
+        """A segment that was never written lives from the start."""
+        for segment in self._segments.of(access):
+            self._born.setdefault(segment, 0)
+            self._last_use[segment] = step
+
+    def write(self, step: int, access: ByteRange) -> None:
+        """A segment that the same operation reads (in place) lives on; any other begins anew."""
+        for segment in self._segments.of(access):
+            if self._last_use.get(segment) != step:
+                self._end(segment)
+                self._born[segment] = step
+            self._last_use[segment] = step
+
+    def _end(self, segment: int) -> None:
+        if segment in self._born:
+            self._change[self._born[segment]] += self._segments.size(segment)
+            self._change[self._last_use[segment] + 1] -= self._segments.size(segment)
+
+    def live_bytes(self) -> tuple[int, ...]:
+        """Live bytes at each step; to be called once, at the end."""
+        for segment in self._born:
+            self._end(segment)
+        return tuple(accumulate(self._change[:-1]))
+
+
+def _live_bytes(accesses: Sequence[Access]) -> tuple[int, ...]:
+    """Live bytes during each access."""
+    lives = _Lives(_Segments(r for reads, writes in accesses for r in reads + writes), len(accesses))
+    for step, (reads, writes) in enumerate(accesses):
+        for access in reads:
+            lives.read(step, access)
+        for access in writes:
+            lives.write(step, access)
+    return lives.live_bytes()
+
+
+def _bound(bindings: Sequence[Binding]) -> tuple[ByteRange, ...]:
+    return tuple(b.byte_range for b in bindings)
+
+
+def footprint(programs: Sequence[Program], inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Footprint:
+    """Replay the accesses of ``programs`` between the network's ``inputs`` and ``outputs``.
+
+    Inputs are written before the first operation, outputs read after the last; both count as touched. Tensors that
+    CPU operators exchange with the Programs are those Programs' own bindings.
+    """
+    accesses: list[Access] = [((), _bound(inputs))]
+    for program in programs:
+        accesses.append(((), _bound([b for b in program.inputs if b not in inputs])))
+        accesses += _accesses(program)
+        accesses.append((_bound([b for b in program.outputs if b not in outputs]), ()))
+    accesses.append((_bound(outputs), ()))
+    arena = [tuple(ByteRange(1, r.start, r.end) for r in side) for access in accesses for side in access]
+    merged = list(zip(arena[::2], arena[1::2], strict=True))
+    live = _live_bytes(merged)
+    touched = [r.end for reads, writes in merged for r in reads + writes]
+    return Footprint(peak=max(touched, default=0), live_peak=max(live, default=0), live=_per_operation(programs, live))
+
+
+def _per_operation(programs: Sequence[Program], live: Sequence[int]) -> tuple[int, ...]:
+    """The entries of ``live`` that belong to operations (the others are inputs and outputs)."""
+    values: list[int] = []
+    position = 1
+    for program in programs:
+        values += live[position + 1 : position + 1 + len(program.operations)]
+        position += len(program.operations) + 2
+    return tuple(values)

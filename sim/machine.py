@@ -1,0 +1,129 @@
+"""The state that the NPU's units share during one replay: queues, double buffers, counts and ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import simpy
+
+from npu_model.accelerator import Accelerator
+from npu_model.block_jobs import BlockJob
+from npu_model.memory import MemorySystem
+from npu_model.program import KernelOperation, Program
+from sim.clock import Clock
+from sim.events import Listener
+from sim.ports import Ports
+from sim.recorder import Recorder
+
+SLOTS = 2
+"""Slots of every buffer between two units: IB0/IB1, DW0/DW1, ACC0/ACC1, OB0/OB1 (core driver, debug registers)."""
+
+
+class Threshold:
+    """A count that grows; an event fires when it reaches a level."""
+
+    def __init__(self, env: Clock) -> None:
+        self._env = env
+        self._waiting: list[tuple[int, simpy.Event]] = []
+        self.count = 0
+
+    def reach(self, level: int) -> simpy.Event:
+        """An event that fires once the count is at least ``level``."""
+        event = self._env.event()
+        if self.count >= level:
+            event.succeed()
+        else:
+            self._waiting.append((level, event))
+        return event
+
+    def advance(self, by: int = 1) -> None:
+        """Count on; the waiting events fire in the order in which they were made."""
+        self.count += by
+        if self._waiting:
+            ready = [event for level, event in self._waiting if level <= self.count]
+            self._waiting = [entry for entry in self._waiting if entry[0] > self.count]
+            for event in ready:
+                event.succeed()
+
+
+class DoubleBuffer:
+    """Two slots between two units: the producer takes a free one, fills it, the consumer empties and frees it."""
+
+    def __init__(self, env: Clock) -> None:
+        self._free = simpy.Container(env, capacity=SLOTS, init=SLOTS)
+        self._filled = simpy.Store(env)
+
+    def take(self) -> simpy.Event:
+        """An event that fires when a slot is free, and takes it."""
+        return self._free.get(1)
+
+    def fill(self, content: object) -> None:
+        """Hand a filled slot to the consumer."""
+        self._filled.put(content)
+
+    def next(self) -> simpy.Event:
+        """An event that fires with the content of the next filled slot."""
+        return self._filled.get()
+
+    def release(self) -> None:
+        """Free a slot."""
+        self._free.put(1)
+
+
+@dataclass(slots=True)
+class KernelRun:
+    """A kernel operation on its way through the units."""
+
+    index: int
+    op: KernelOperation
+    jobs: tuple[BlockJob, ...]
+    previous: KernelRun | None
+    written: Threshold
+    """Blocks that are stored."""
+    issued: int
+    """Cycle at which the kernel entered its queue."""
+
+    def needed_of_previous(self, block: int) -> int:
+        """Blocks of the previous kernel that must be stored before this one's ``block`` may start (BLOCKDEP)."""
+        return len(self.previous.jobs) - max(0, self.op.blockdep - block) if self.previous else 0
+
+    @property
+    def repartitions(self) -> bool:
+        """Whether the SHRAM partition differs from the previous kernel's."""
+        return self.previous is not None and self.previous.op.shram != self.op.shram
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When an operation was issued to its queue and when it was finished, in cycles."""
+
+    issued: int
+    finished: int
+
+
+class Machine:
+    """Everything that more than one unit looks at."""
+
+    def __init__(self, program: Program, accelerator: Accelerator, system: MemorySystem, listeners: Sequence[Listener]) -> None:
+        env = Clock()
+        self.env = env
+        self.program = program
+        self.accelerator = accelerator
+        self.recorder = Recorder(env, listeners)
+        self.ports = Ports(env, system)
+        self.times: dict[int, Times] = {}
+        # The command processor's view: words fetched and parsed, operations finished.
+        self.fetched = Threshold(env)
+        self.parsed = Threshold(env)
+        self.kernels_done = Threshold(env)
+        self.dmas_done = Threshold(env)
+        # The queues that it fills.
+        self.kernel_queue = simpy.Store(env)
+        self.dma_queue = simpy.Store(env)
+        # The pipeline's buffers, in the data's way.
+        self.weight_queue = simpy.Store(env)
+        self.input_buffer = DoubleBuffer(env)
+        self.weight_buffer = DoubleBuffer(env)
+        self.accumulators = DoubleBuffer(env)
+        self.output_buffer = DoubleBuffer(env)

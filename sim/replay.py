@@ -1,0 +1,203 @@
+"""Replay: run Programs on the engine and say what each operation cost, per unit, port and cause."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npu_model.accelerator import Accelerator, accelerator
+from npu_model.block_jobs import block_jobs
+from npu_model.compiled import CompiledNetwork
+from npu_model.errors import InputError
+from npu_model.memory import AXI0, AXI1, MemorySystem
+from npu_model.program import DmaOperation, KernelOperation, Operation, Program
+from npu_model.shapes import ceil_div
+from npu_model.traffic import BEAT_BYTES
+from sim.engine import run_engine
+from sim.events import Cause, Listener, Unit
+from sim.footprint import Footprint, footprint
+from sim.machine import Machine
+
+MAX_BLOCKS = 4_000_000
+"""OFM blocks that a replay accepts: far beyond any real network, so that a damaged file cannot keep us busy for hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beats:
+    """Data beats (of 8 bytes) per port and direction."""
+
+    axi0_read: int = 0
+    axi0_write: int = 0
+    axi1_read: int = 0
+    axi1_write: int = 0
+
+    def __add__(self, other: Beats) -> Beats:
+        return Beats(
+            self.axi0_read + other.axi0_read,
+            self.axi0_write + other.axi0_write,
+            self.axi1_read + other.axi1_read,
+            self.axi1_write + other.axi1_write,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OperationReplay:
+    """What one kernel operation or DMA transfer did.
+
+    ``issued`` and ``finished`` are cycles of the replay. ``busy`` and ``waits`` hold the cycles of each unit (and cause)
+    that had any. ``beats`` leaves out the command fetch.
+    """
+
+    index: int
+    name: str
+    op: KernelOperation | DmaOperation
+    issued: int
+    finished: int
+    busy: dict[Unit, int]
+    waits: dict[tuple[Unit, Cause], int]
+    beats: Beats
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The replay of one Program: ``cycles`` is the PMU's NPU ACTIVE, ``beats`` the ports' data beats."""
+
+    program: Program
+    accelerator: Accelerator
+    system: MemorySystem
+    cycles: int
+    beats: Beats
+    operations: tuple[OperationReplay, ...]
+    busy: dict[Unit, int]
+    waits: dict[tuple[Unit, Cause], int]
+
+    def pmu(self) -> dict[str, int]:
+        """Counters under the names of Arm's PMU events (core driver ``ethosu55_interface.h``)."""
+        wait = defaultdict(int, self.waits)
+        return {
+            "NPU_ACTIVE": self.cycles,
+            "AXI0_RD_DATA_BEAT_RECEIVED": self.beats.axi0_read,
+            "AXI0_WR_DATA_BEAT_WRITTEN": self.beats.axi0_write,
+            "AXI1_RD_DATA_BEAT_RECEIVED": self.beats.axi1_read,
+            "MAC_ACTIVE": self.busy.get(Unit.MAC, 0),
+            "MAC_STALLED_BY_IB": wait[Unit.MAC, Cause.IB],
+            "MAC_STALLED_BY_WD": wait[Unit.MAC, Cause.WEIGHTS],
+            "MAC_STALLED_BY_ACC": wait[Unit.MAC, Cause.ACC],
+            "AO_ACTIVE": self.busy.get(Unit.AO, 0),
+            "AO_STALLED_BY_ACC": wait[Unit.AO, Cause.ACC],
+            "AO_STALLED_BY_OB": wait[Unit.AO, Cause.OB],
+            "CC_STALLED_ON_BLOCKDEP": wait[Unit.IFM, Cause.BLOCKDEP],
+            "CC_STALLED_ON_SHRAM_RECONFIG": wait[Unit.IFM, Cause.SHRAM],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkReplay:
+    """The replays of a network's Programs, one after the other, in one arena; CPU operators take no NPU cycles."""
+
+    replays: tuple[Replay, ...]
+    footprint: Footprint
+
+    @property
+    def cycles(self) -> int:
+        """NPU ACTIVE of all Programs."""
+        return sum(replay.cycles for replay in self.replays)
+
+    @property
+    def beats(self) -> Beats:
+        """Data beats of all Programs."""
+        return sum((replay.beats for replay in self.replays), Beats())
+
+
+def _add(beats: list[list[int]], port: int, direction: int, amount: int) -> None:
+    beats[port][direction] += amount
+
+
+def operation_beats(op: Operation, device: Accelerator, system: MemorySystem) -> Beats:
+    """Data beats of one operation, counted from its blocks without any timing (commands not included)."""
+    beats = [[0, 0], [0, 0]]
+    if isinstance(op, KernelOperation):
+        for job in block_jobs(op, device):
+            for read in job.scales + tuple(r for step in job.steps for r in step.fetches + step.weights):
+                _add(beats, system.port_of(read.region), 0, sum(read.runs))
+            _add(beats, system.port_of(op.ofm.region), 1, sum(job.writes))
+    elif isinstance(op, DmaOperation):
+        _add(beats, system.port_of(op.source.region), 0, ceil_div(op.length, BEAT_BYTES))
+        if not op.to_shram:
+            _add(beats, system.port_of(op.destination_region), 1, ceil_div(op.length, BEAT_BYTES))
+    return Beats(beats[AXI0][0], beats[AXI0][1], beats[AXI1][0], beats[AXI1][1])
+
+
+def _blocks(op: KernelOperation) -> int:
+    ofm, block = op.ofm.shape, op.block
+    return ceil_div(ofm.height, block.height) * ceil_div(ofm.width, block.width) * ceil_div(ofm.depth, block.depth)
+
+
+def _check_work(program: Program) -> None:
+    blocks = sum(_blocks(op) for op in program.kernels)
+    if blocks > MAX_BLOCKS:
+        raise InputError(f"The program has {blocks} OFM blocks: at most {MAX_BLOCKS} are replayed; check its block configs.")
+
+
+def _by_operation(machine: Machine) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
+    busy: dict[int, dict[Unit, int]] = defaultdict(dict)
+    waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(dict)
+    for (index, unit), cycles in machine.recorder.busy.items():
+        busy[index][unit] = cycles
+    for (index, unit, cause), cycles in machine.recorder.waits.items():
+        waits[index][unit, cause] = cycles
+    return busy, waits
+
+
+def _totals(machine: Machine) -> tuple[dict[Unit, int], dict[tuple[Unit, Cause], int]]:
+    busy: dict[Unit, int] = defaultdict(int)
+    waits: dict[tuple[Unit, Cause], int] = defaultdict(int)
+    for (_, unit), cycles in machine.recorder.busy.items():
+        busy[unit] += cycles
+    for (_, unit, cause), cycles in machine.recorder.waits.items():
+        waits[unit, cause] += cycles
+    return dict(busy), dict(waits)
+
+
+def replay(program: Program, system: MemorySystem, listeners: Sequence[Listener] = ()) -> Replay:
+    """Run one Program; InputError if its accelerator is unknown or it is absurdly large."""
+    device = accelerator(program.accelerator)
+    _check_work(program)
+    machine = run_engine(program, device, system, listeners)
+    busy, waits = _by_operation(machine)
+    operations = tuple(
+        OperationReplay(
+            index=index,
+            name=program.name(index),
+            op=op,
+            issued=machine.times[index].issued,
+            finished=machine.times[index].finished,
+            busy=busy[index],
+            waits=waits[index],
+            beats=operation_beats(op, device, system),
+        )
+        for index, op in enumerate(program.operations)
+        if isinstance(op, (KernelOperation, DmaOperation))
+    )
+    reads, writes = machine.ports.reads, machine.ports.writes
+    totals, total_waits = _totals(machine)
+    return Replay(
+        program=program,
+        accelerator=device,
+        system=system,
+        cycles=machine.env.cycle,
+        beats=Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats),
+        operations=operations,
+        busy=totals,
+        waits=total_waits,
+    )
+
+
+def replay_network(network: CompiledNetwork, system: MemorySystem, listeners: Sequence[Listener] = ()) -> NetworkReplay:
+    """Run every Program of a compiled network in order."""
+    programs = network.programs
+    return NetworkReplay(
+        replays=tuple(replay(program, system, listeners) for program in programs),
+        footprint=footprint(programs, network.inputs, network.outputs),
+    )
