@@ -3,16 +3,15 @@
 Four buffers in ten steps, and the best that can be done with them::
 
     bytes
-      48 +---+-----------+
-         | b |           |        a  size 32, steps 0 to 4
-      32 +---+-+---------+        b  size 16, steps 0 to 2
-         |     |    d    |        c  size 16, steps 3 to 10
-         |  a  |         |        d  size 32, steps 4 to 10
-      16 |     +---------+
-         |     |
-       0 +-----+----------> step
+     48 +-----+  +--------------+        a  size 32, steps 0 to 4
+        |  b  |  |      c       |        b  size 16, steps 0 to 2
+     32 +-----+--+--+-----------+        c  size 16, steps 3 to 10
+        |     a     |     d     |        d  size 32, steps 4 to 10
+        |           |           |
+      0 +-----------+-----------+
+        0     2  3  4          10  step
 
-(Here c would stand on a at step 3, so that the peak is 48 bytes.) A solver chooses the height of each box; time is given.
+A solver chooses the height of each box; time is given.
 
 Only :func:`gap` and :func:`stack_height` know what keeps two buffers apart. The search works with gaps: of two buffers
 in conflict, one lies above the other by at least their gap.
