@@ -16,9 +16,9 @@ from unit_networks import Reference, compile_network, differing_bytes
 
 import sim.functional.filters
 from npu_model.accelerator import Accelerator
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
-from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program, Rounding
+from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, PoolKind, Program, Rounding
 from sim.functional import FilterCache, Memory, run
 
 LEGACY = "--debug-force-legacy-core"
@@ -57,6 +57,12 @@ def test_every_accelerator_computes_the_same_network(tmp_path: Path) -> None:
     for macs in (32, 64, 256):
         network = compile_network(data, tmp_path, accelerator=f"ethos-u55-{macs}")
         assert differing_bytes(network, reference, 5) == 0
+
+
+def test_an_earlier_velas_stream_with_a_stale_scale_in_its_maximum_equals_the_reference_kernels() -> None:
+    stream = (shared_data() / "fvp" / "streams" / "yolo-fastest_192_face_v4.ethos-u55-128.vela500.tflite").read_bytes()
+    assert any(op.pool is PoolKind.MAX and op.ofm_scale.scale == 3817748709 for op in read_compiled(stream).programs[0].kernels)
+    assert differing_bytes(read_compiled(stream), Reference(model("yolo_fastest_192_face_i8")), 3) == 0
 
 
 def with_natural_rounding(network: CompiledNetwork) -> CompiledNetwork:

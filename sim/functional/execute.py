@@ -27,6 +27,15 @@ def _compute(op: KernelOperation, memory: Memory, cache: FilterCache, device: Ac
     return elementwise(op, memory, user)
 
 
+def _run_kernel(op: KernelOperation, memory: Memory, cache: FilterCache, device: Accelerator, user: str) -> None:
+    for fm in (op.ifm, op.ifm2, op.ofm):
+        if fm is not None:
+            memory.require_inside(fm, user)
+    require_no_hazard(op, user)
+    values = finish(op, _compute(op, memory, cache, device, user), memory, device.lut_address, user)
+    memory.scatter(op.ofm, values.astype(numpy_dtype(op.ofm.dtype)), user)
+
+
 def execute(program: Program, memory: Memory, on_operation: OnOperation | None = None, filters: FilterCache | None = None) -> None:
     """Run the operations one after the other; ``memory`` holds the results.
 
@@ -40,10 +49,7 @@ def execute(program: Program, memory: Memory, on_operation: OnOperation | None =
     cache = FilterCache() if filters is None else filters
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):
-            user = f"Operation {index} ({op.mnemonic}{' ' + program.name(index) if program.name(index) else ''})"
-            require_no_hazard(op, user)
-            values = finish(op, _compute(op, memory, cache, device, user), memory, device.lut_address, user)
-            memory.scatter(op.ofm, values.astype(numpy_dtype(op.ofm.dtype)), user)
+            _run_kernel(op, memory, cache, device, f"Operation {index} ({' '.join(filter(None, (op.mnemonic, program.name(index))))})")
         elif isinstance(op, DmaOperation):
             memory.transfer(op, f"Operation {index} (DMA)")
         if on_operation is not None:

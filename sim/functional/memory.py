@@ -22,6 +22,9 @@ UNDEFINED = 0xA5
 """What an unwritten byte holds: any value but zero, which would hide mistakes."""
 
 _SHRAM_BANK = 1024
+_MAX_ELEMENTS = 1 << 28
+"""More elements than any feature map in the arena of a U55 has; damaged registers would ask for terabytes."""
+
 _DTYPES: dict[DataType, np.dtype[Any]] = {
     DataType(8, signed=True): np.dtype("<i1"),
     DataType(8, signed=False): np.dtype("<u1"),
@@ -110,13 +113,21 @@ class Memory:
             byte = span.start + int(np.argmin(written))
             raise InputError(f"{user} reads byte {byte:#x} of region {span.region}, which was never written: the schedule is wrong.")
 
+    def require_inside(self, fm: FeatureMap, user: str) -> None:
+        """InputError unless all of the feature map lies inside its region and its size is one that a device has."""
+        if fm.shape.elements > _MAX_ELEMENTS:
+            raise InputError(f"{user} has a feature map of {fm.shape} elements: {_MAX_ELEMENTS} is the limit; the stream is damaged.")
+        for box in boxes(fm):
+            self._region(fm.region, box.end, user)
+
     def gather(self, fm: FeatureMap, user: str) -> NDArray[Any]:
         """The feature map as an array of height x width x depth; InputError if an element was never written."""
+        self.require_inside(fm, user)
         shape = fm.shape
         dtype = numpy_dtype(fm.dtype)
         values = np.empty((shape.height, shape.width, shape.depth), dtype)
+        store = self.regions[fm.region]
         for box in boxes(fm):
-            store = self._region(fm.region, box.end, user)
             if not store.written[box.start : box.end].all():
                 self._require_box(store, fm, box, user)
             view = np.ndarray(box.shape, dtype, store.data.data, box.start, box.strides)
@@ -139,10 +150,11 @@ class Memory:
 
     def scatter(self, fm: FeatureMap, values: NDArray[Any], user: str) -> None:
         """Write an array of height x width x depth that holds values of the feature map's type."""
+        self.require_inside(fm, user)
         mask_type = _WRITTEN[fm.dtype.bytes]
         every = int.from_bytes(b"\x01" * fm.dtype.bytes, "little")
+        store = self.regions[fm.region]
         for box in boxes(fm):
-            store = self._region(fm.region, box.end, user)
             rows, columns, bricks, lanes = box.shape
             part = values[box.y : box.y + rows, box.x : box.x + columns, box.c : box.c + box.channels]
             view = np.ndarray(box.shape, numpy_dtype(fm.dtype), store.data.data, box.start, box.strides)

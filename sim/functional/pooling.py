@@ -28,9 +28,8 @@ def _reduce(op: KernelOperation, image: Integers, function: np.ufunc) -> Integer
     return image
 
 
-def _maximum(op: KernelOperation, values: Integers, user: str) -> Integers:
-    if op.global_scale and op.ofm_scale.scale != 1 << op.ofm_scale.shift:
-        raise InputError(f"{user} rescales a maximum by {op.ofm_scale}: whether the NPU applies that is not public; keep the scales equal.")
+def _maximum(op: KernelOperation, values: Integers) -> Integers:
+    """No scale applies: Vela 5.0.0 leaves an average's 1/n in OFM_SCALE, and LiteRT agrees only if the NPU ignores it."""
     lowest = op.ifm.dtype.minimum - (1 << op.ifm.dtype.bits)
     return _reduce(op, covered(op, values, lowest), np.maximum)
 
@@ -78,4 +77,4 @@ def pooling(op: KernelOperation, memory: Memory, user: str) -> Integers:
         return _reduce_sum(op, values, user)
     if op.ifm.shape.depth != op.ofm.shape.depth:
         raise InputError(f"{user} has {op.ifm.shape.depth} IFM and {op.ofm.shape.depth} OFM channels: pooling keeps them.")
-    return _maximum(op, values, user) if op.pool is PoolKind.MAX else _average(op, values, user)
+    return _maximum(op, values) if op.pool is PoolKind.MAX else _average(op, values, user)
