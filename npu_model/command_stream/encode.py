@@ -10,8 +10,6 @@ Each operation is decoded again from the registers just written. What the regist
 here and never a different operation in the stream.
 
 Encoding what was decoded from a Vela stream gives the same commands per operation, in the order above.
-
-Widths of the fields: Arm core driver ``ethosu55_interface.h``, Vela 5.2.0 ``ethos_u65_interface.hpp`` (same layout).
 """
 
 from __future__ import annotations
@@ -21,7 +19,8 @@ from dataclasses import fields
 from itertools import pairwise
 
 from npu_model.command_stream.decode import FIRST_LUT, MAX_STREAM_BYTES, decode_operation
-from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
+from npu_model.command_stream.registers import Cmd0, Cmd1
+from npu_model.command_stream.writer import RegisterWriter
 from npu_model.errors import InputError
 from npu_model.program import (
     Activation,
@@ -43,35 +42,6 @@ from npu_model.program import (
     Scale,
 )
 
-_NARROW = {
-    "IFM_PAD_TOP": 7,
-    "IFM_PAD_LEFT": 7,
-    "IFM_PAD_RIGHT": 8,
-    "IFM_PAD_BOTTOM": 8,
-    "IFM_IB_END": 6,
-    "IFM2_IB_START": 6,
-    "AB_START": 6,
-    "IFM_REGION": 3,
-    "IFM2_REGION": 3,
-    "OFM_REGION": 3,
-    "WEIGHT_REGION": 3,
-    "SCALE_REGION": 3,
-    "OFM_BLK_HEIGHT_M1": 5,
-    "OFM_BLK_WIDTH_M1": 6,
-    "OFM_BLK_DEPTH_M1": 7,
-    "PARALLEL_MODE": 1,
-    "BLOCKDEP": 2,
-    "DMA_WAIT": 4,
-    "KERNEL_WAIT": 4,
-    "SCALE_LENGTH": 20,
-    "SCALE1_LENGTH": 20,
-}
-"""Bits of the fields that are narrower than their word (16 bits in a one-word command, 32 in a payload)."""
-
-_ADDRESS_BITS = 40
-"""Bits of an address: 32 in the payload, 8 in the parameter (U65; the U55's 32-bit bus is the program check's concern)."""
-
-_SHIFT_BITS = 6
 _LOG2_BYTES = {8: 0, 16: 1, 32: 2}
 _FUNCTIONS = {ActivationKind.NONE: 0, ActivationKind.TANH: 3, ActivationKind.SIGMOID: 4}
 _COMMANDS = {
@@ -84,81 +54,13 @@ _SHRAM_DESTINATION = 1 << 8 | 3
 """DMA0_DST_REGION of a transfer to SHRAM: the internal mode bit, and the region that Vela 5.2.0 gives with it."""
 
 
-class _Writer:
-    """The words so far and the registers as they leave them; ``where`` names the operation in messages."""
-
-    def __init__(self) -> None:
-        self.words: list[int] = []
-        self.registers = RegisterFile()
-        self.where = ""
-        # By name, as the two command enumerations share their numbers.
-        self._held: dict[str, tuple[int, int]] = {}
-
-    def holds(self, register: Cmd0 | Cmd1) -> bool:
-        """Whether the stream has SET this register."""
-        return register.name in self._held
-
-    def check(self, what: str, value: int, low: int, high: int) -> None:
-        """InputError unless ``low <= value <= high``."""
-        if not low <= value <= high:
-            raise InputError(f"{self.where} has {what} {value}: the register holds {low} to {high}; split or shrink the operation.")
-
-    def _changes(self, name: str, value: tuple[int, int]) -> bool:
-        changed = self._held.get(name) != value
-        self._held[name] = value
-        return changed
-
-    def short(self, register: Cmd0, value: int) -> None:
-        """SET an unsigned field."""
-        self.check(register.name, value, 0, (1 << _NARROW.get(register.name, 16)) - 1)
-        if self._changes(register.name, (value, 0)):
-            self.registers.set_short(register, value)
-            self.words.append(value << 16 | register)
-
-    def minus_one(self, register: Cmd0, value: int) -> None:
-        """SET an extent, which the register holds less one."""
-        self.check(register.name.removesuffix("_M1"), value, 1, 1 << _NARROW.get(register.name, 16))
-        self.short(register, value - 1)
-
-    def signed(self, register: Cmd0, value: int) -> None:
-        """SET a 16-bit two's complement field."""
-        self.check(register.name, value, -(1 << 15), (1 << 15) - 1)
-        self.short(register, value & 0xFFFF)
-
-    def _long(self, register: Cmd1, parameter: int, payload: int) -> None:
-        if self._changes(register.name, (parameter, payload)):
-            self.registers.set_long(register, parameter, payload)
-            self.words += [parameter << 16 | PAYLOAD_BIT | register, payload]
-
-    def address(self, register: Cmd1, value: int) -> None:
-        """SET an address, stride or DMA length in bytes."""
-        self.check(register.name, value, 0, (1 << _ADDRESS_BITS) - 1)
-        self._long(register, value >> 32, value & 0xFFFFFFFF)
-
-    def length(self, register: Cmd1, value: int) -> None:
-        """SET a length in bytes."""
-        self.check(register.name, value, 0, (1 << _NARROW.get(register.name, 32)) - 1)
-        self._long(register, 0, value)
-
-    def scale(self, register: Cmd1, value: Scale) -> None:
-        """SET a scale word with its shift."""
-        self.check(f"{register.name} shift", value.shift, 0, (1 << _SHIFT_BITS) - 1)
-        self.check(register.name, value.scale, 0, (1 << 32) - 1)
-        self._long(register, value.shift, value.scale)
-
-    def operate(self, command: Cmd0, parameter: int) -> None:
-        """Append an operation command, which is never left out."""
-        self.check(command.name, parameter, 0, (1 << _NARROW.get(command.name, 16)) - 1)
-        self.words.append(parameter << 16 | command)
-
-
-def _log2_bytes(writer: _Writer, dtype: DataType) -> int:
+def _log2_bytes(writer: RegisterWriter, dtype: DataType) -> int:
     if dtype.bits not in _LOG2_BYTES:
         raise InputError(f"{writer.where} has elements of {dtype.bits} bits: the NPU has 8, 16 and 32; convert the tensor.")
     return _LOG2_BYTES[dtype.bits]
 
 
-def _feature_map(writer: _Writer, prefix: str, fm: FeatureMap) -> None:
+def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
     """All registers of IFM, IFM2 or OFM but the precision, which carries fields of the operation too."""
     writer.short(Cmd0[f"{prefix}_REGION"], fm.region)
     for index, base in enumerate(fm.tiles.bases):
@@ -177,24 +79,24 @@ def _feature_map(writer: _Writer, prefix: str, fm: FeatureMap) -> None:
     writer.signed(Cmd0[f"{prefix}_ZERO_POINT"], fm.zero_point)
 
 
-def _input_precision(writer: _Writer, dtype: DataType, layout: Layout) -> int:
+def _input_precision(writer: RegisterWriter, dtype: DataType, layout: Layout) -> int:
     return int(dtype.signed) | _log2_bytes(writer, dtype) << 2 | (layout is Layout.NHCWB16) << 6
 
 
-def _ifm(writer: _Writer, op: KernelOperation) -> None:
+def _ifm(writer: RegisterWriter, op: KernelOperation) -> None:
     _feature_map(writer, "IFM", op.ifm)
     writer.short(Cmd0.IFM_PRECISION, _input_precision(writer, op.ifm.dtype, op.ifm.layout) | op.scaled_operand.value << 8)
     # Elementwise operations too: a stale factor would upscale their IFM.
     writer.short(Cmd0.IFM_UPSCALE, op.upscale.value)
 
 
-def _ofm(writer: _Writer, op: KernelOperation) -> None:
+def _ofm(writer: RegisterWriter, op: KernelOperation) -> None:
     _feature_map(writer, "OFM", op.ofm)
     precision = int(op.ofm.dtype.signed) | _log2_bytes(writer, op.ofm.dtype) << 1 | (op.ofm.layout is Layout.NHCWB16) << 6
     writer.short(Cmd0.OFM_PRECISION, precision | op.global_scale << 8 | op.rounding.value << 14)
 
 
-def _window(writer: _Writer, op: KernelOperation) -> None:
+def _window(writer: RegisterWriter, op: KernelOperation) -> None:
     """Padding and kernel; the low bit of a stride less one is apart from its high bit."""
     kernel: Kernel = op.kernel
     for side in ("TOP", "LEFT", "BOTTOM", "RIGHT"):
@@ -210,7 +112,7 @@ def _window(writer: _Writer, op: KernelOperation) -> None:
     writer.short(Cmd0.KERNEL_STRIDE, word | op.part_kernel << 2 | op.decompose << 5)
 
 
-def _ranges(writer: _Writer, what: str, ranges: tuple[ByteRange, ...], cores: int) -> None:
+def _ranges(writer: RegisterWriter, what: str, ranges: tuple[ByteRange, ...], cores: int) -> None:
     if len(ranges) != cores:
         raise InputError(f"{writer.where} has {len(ranges)} {what.lower()} ranges for {cores} core(s): give one range each.")
     writer.short(Cmd0[f"{what}_REGION"], ranges[0].region)
@@ -219,7 +121,7 @@ def _ranges(writer: _Writer, what: str, ranges: tuple[ByteRange, ...], cores: in
         writer.length(Cmd1[f"{what}{core}_LENGTH"], part.length)
 
 
-def _weights(writer: _Writer, op: KernelOperation) -> None:
+def _weights(writer: RegisterWriter, op: KernelOperation) -> None:
     # The U55 has no PARALLEL_MODE: it is written where two cores have been asked for, and to end that.
     if op.parallel_mode or writer.registers.short(Cmd0.PARALLEL_MODE, 0):
         writer.short(Cmd0.PARALLEL_MODE, op.parallel_mode)
@@ -228,7 +130,7 @@ def _weights(writer: _Writer, op: KernelOperation) -> None:
     _ranges(writer, "SCALE", op.scales, cores)
 
 
-def _activation(writer: _Writer, activation: Activation, ofm_type: DataType) -> None:
+def _activation(writer: RegisterWriter, activation: Activation, ofm_type: DataType) -> None:
     if activation.kind is ActivationKind.LUT:
         writer.check("LUT slot", activation.lut, 0, 7)
         function = FIRST_LUT + activation.lut
@@ -240,7 +142,7 @@ def _activation(writer: _Writer, activation: Activation, ofm_type: DataType) -> 
     write(Cmd0.ACTIVATION_MAX, activation.maximum)
 
 
-def _block_and_shram(writer: _Writer, op: KernelOperation) -> None:
+def _block_and_shram(writer: RegisterWriter, op: KernelOperation) -> None:
     writer.minus_one(Cmd0.OFM_BLK_HEIGHT_M1, op.block.height)
     writer.minus_one(Cmd0.OFM_BLK_WIDTH_M1, op.block.width)
     writer.minus_one(Cmd0.OFM_BLK_DEPTH_M1, op.block.depth)
@@ -252,7 +154,7 @@ def _block_and_shram(writer: _Writer, op: KernelOperation) -> None:
     writer.short(Cmd0.ACC_FORMAT, op.accumulator.value)
 
 
-def _second_operand(writer: _Writer, op: KernelOperation) -> None:
+def _second_operand(writer: RegisterWriter, op: KernelOperation) -> None:
     broadcast = op.broadcast
     word = int(broadcast.height) | broadcast.width << 1 | broadcast.depth << 2 | broadcast.swap << 6
     if op.ifm2 is not None:
@@ -272,7 +174,7 @@ def _second_operand(writer: _Writer, op: KernelOperation) -> None:
     writer.short(Cmd0.IFM2_BROADCAST, word)
 
 
-def _scaling(writer: _Writer, op: KernelOperation) -> None:
+def _scaling(writer: RegisterWriter, op: KernelOperation) -> None:
     # Maximum, minimum and shifts do not scale: their 0 is written only over an earlier value.
     unscaled = not op.global_scale and op.ofm_scale == Scale(0, 0) and not writer.holds(Cmd1.OFM_SCALE)
     if op.global_scale or (op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and not unscaled):
@@ -282,7 +184,7 @@ def _scaling(writer: _Writer, op: KernelOperation) -> None:
         writer.scale(Cmd1.OPB_SCALE, op.opb_scale)
 
 
-def _kernel_operation(writer: _Writer, op: KernelOperation) -> tuple[Cmd0, int]:
+def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0, int]:
     """SET the registers of a kernel operation; its command and parameter."""
     function = {OperationKind.POOL: op.pool, OperationKind.ELEMENTWISE: op.elementwise}.get(op.kind)
     if op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and function is None:
@@ -302,7 +204,7 @@ def _kernel_operation(writer: _Writer, op: KernelOperation) -> tuple[Cmd0, int]:
     return _COMMANDS[op.kind], 0 if function is None else function.value
 
 
-def _dma(writer: _Writer, op: DmaOperation) -> tuple[Cmd0, int]:
+def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
     """SET the registers of a transfer; its command and parameter."""
     writer.check("source region", op.source.region, 0, 7)
     writer.check("destination region", op.destination_region, 0, 7)
@@ -314,7 +216,7 @@ def _dma(writer: _Writer, op: DmaOperation) -> tuple[Cmd0, int]:
     return Cmd0.DMA_START, 0
 
 
-def _set_registers(writer: _Writer, operation: Operation) -> tuple[Cmd0, int]:
+def _set_registers(writer: RegisterWriter, operation: Operation) -> tuple[Cmd0, int]:
     if isinstance(operation, KernelOperation):
         return _kernel_operation(writer, operation)
     if isinstance(operation, DmaOperation):
@@ -324,7 +226,7 @@ def _set_registers(writer: _Writer, operation: Operation) -> tuple[Cmd0, int]:
     return Cmd0.DMA_WAIT if isinstance(operation, DmaWait) else Cmd0.KERNEL_WAIT, operation.outstanding
 
 
-def _read_back(writer: _Writer, operation: Operation, command: Cmd0, parameter: int) -> None:
+def _read_back(writer: RegisterWriter, operation: Operation, command: Cmd0, parameter: int) -> None:
     """InputError unless the registers now say ``operation`` and nothing else."""
     try:
         decoded = decode_operation(writer.registers, command, parameter)
@@ -338,14 +240,14 @@ def _read_back(writer: _Writer, operation: Operation, command: Cmd0, parameter: 
             raise InputError(f"{writer.where} has {field.name} {given} but its registers mean {said}: make the operation consistent.")
 
 
-def _issue(writer: _Writer, operation: Operation, command: Cmd0, parameter: int) -> int:
+def _issue(writer: RegisterWriter, operation: Operation, command: Cmd0, parameter: int) -> int:
     """Append the operation's own command and check it; the number of words so far."""
     writer.operate(command, parameter)
     _read_back(writer, operation, command, parameter)
     return len(writer.words)
 
 
-def _group(writer: _Writer, first: int, group: list[Operation]) -> list[int]:
+def _group(writer: RegisterWriter, first: int, group: list[Operation]) -> list[int]:
     """Write waits and the operation that they hold up; the number of words at the end of each.
 
     The command processor blocks in a wait, so the SETs go before it: they are done while the NPU is still busy.
@@ -373,7 +275,7 @@ def encode_operations(operations: Iterable[Operation]) -> tuple[tuple[int, ...],
     value does not fit, where the operation contradicts itself (an IFM that is not what kernel, stride and padding imply, a kernel in
     an elementwise operation) or where operations follow NPU_OP_STOP.
     """
-    writer = _Writer()
+    writer = RegisterWriter()
     ends = [0]
     group: list[Operation] = []
     stopped = False

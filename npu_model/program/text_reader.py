@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 from npu_model.errors import InputError
 from npu_model.program.feature_map import ByteRange, DataType, FeatureMap, Layout, Strides, Tiles
@@ -37,102 +34,14 @@ from npu_model.program.operations import (
     Upscale,
 )
 from npu_model.program.program import Binding, Program, Quantisation, Region, RegionRole
+from npu_model.program.text_line import Line, parse_line
 from npu_model.shapes import Shape3D
 
-_T = TypeVar("_T")
-_E = TypeVar("_E", bound=Enum)
 _DATA_TYPES = {str(dtype): dtype for bits in (8, 16, 32) for dtype in (DataType(bits, signed=True), DataType(bits, signed=False))}
 _FUNCTIONS: dict[OperationKind, type[PoolKind | ElementwiseKind]] = {
     OperationKind.POOL: PoolKind,
     OperationKind.ELEMENTWISE: ElementwiseKind,
 }
-
-
-@dataclass(slots=True)
-class _Line:
-    """One line taken apart: its first word, bare values, ``key=value`` pairs and the trailing name; each is taken once."""
-
-    number: int
-    word: str = ""
-    values: list[str] = field(default_factory=list)
-    options: dict[str, str] = field(default_factory=dict)
-    name: str | None = None
-
-    def fail(self, what: str) -> InputError:
-        """The error of this line, to be raised."""
-        return InputError(f"Line {self.number} of the program text {what}: write the text again with to_text.")
-
-    def read(self, reader: Callable[[str], _T], text: str) -> _T:
-        """``reader(text)``, with its failure told by line."""
-        try:
-            return reader(text)
-        except (ValueError, KeyError, TypeError):
-            raise self.fail(f"has {text!r} where {reader.__name__.strip('_').replace('_', ' ')} is needed") from None
-
-    def take(self, reader: Callable[[str], _T]) -> _T:
-        """The next bare value."""
-        if not self.values:
-            raise self.fail(f"ends where {reader.__name__.strip('_').replace('_', ' ')} is needed")
-        return self.read(reader, self.values.pop(0))
-
-    def option(self, key: str, reader: Callable[[str], _T], default: _T) -> _T:
-        """The value of ``key=``, or the default."""
-        return self.read(reader, self.options.pop(key)) if key in self.options else default
-
-    def needed(self, key: str, reader: Callable[[str], _T]) -> _T:
-        """The value of ``key=``, which must be there."""
-        if key not in self.options:
-            raise self.fail(f"has no {key}=")
-        return self.read(reader, self.options.pop(key))
-
-    def flag(self, word: str) -> bool:
-        """Whether the bare word is among the values."""
-        found = word in self.values
-        if found:
-            self.values.remove(word)
-        return found
-
-    def member(self, kind: type[_E], text: str) -> _E:
-        """The enumeration's member of this name."""
-        if text not in kind.__members__:
-            raise self.fail(f"has {text!r} where one of {', '.join(kind.__members__)} is needed")
-        return kind[text]
-
-    def choice(self, key: str, default: _E) -> _E:
-        """The member that ``key=`` names, or the default."""
-        return self.member(type(default), self.options.pop(key)) if key in self.options else default
-
-    def close(self) -> None:
-        """InputError if anything on the line was not taken."""
-        left = self.values + [f"{key}={value}" for key, value in self.options.items()] + ([] if self.name is None else [self.name])
-        if left:
-            raise self.fail(f"has {left[0]!r}, which {self.word!r} does not know or has twice")
-
-
-def _line(number: int, text: str) -> _Line:
-    line = _Line(number)
-    quote = text.find('"')
-    if quote >= 0:
-        line.name = line.read(_name, text[quote:].strip())
-        text = text[:quote]
-    tokens = text.split()
-    line.word = tokens[0] if tokens else ""
-    for token in tokens[1:]:
-        key, equals, value = token.partition("=")
-        if not equals:
-            line.values.append(token)
-        elif key in line.options:
-            raise line.fail(f"has {key}= twice")
-        else:
-            line.options[key] = value
-    return line
-
-
-def _name(text: str) -> str:
-    value = json.loads(text)
-    if not isinstance(value, str):
-        raise TypeError(text)
-    return value
 
 
 def _number(text: str) -> int:
@@ -222,7 +131,7 @@ def _word(text: str) -> str:
     return text
 
 
-def _feature_map(line: _Line) -> FeatureMap:
+def _feature_map(line: Line) -> FeatureMap:
     region, base = line.take(_address)
     shape = line.take(_shape)
     dtype, layout = line.take(_data_type), line.take(_layout)
@@ -233,7 +142,7 @@ def _feature_map(line: _Line) -> FeatureMap:
     return FeatureMap(region, shape, dtype, layout, tiles, line.needed("strides", _strides), line.option("zp", _number, 0))
 
 
-def _window(line: _Line) -> dict[str, Any]:
+def _window(line: Line) -> dict[str, Any]:
     height, width = line.take(_pair)
     stride, dilation = line.option("stride", _pair, (1, 1)), line.option("dilation", _pair, (1, 1))
     return {
@@ -245,21 +154,21 @@ def _window(line: _Line) -> dict[str, Any]:
     }
 
 
-def _scalar(line: _Line) -> dict[str, Any]:
+def _scalar(line: Line) -> dict[str, Any]:
     scalar = None if line.flag("none") else line.take(_number)
     return {"scalar": scalar, "scalar_zero_point": line.option("zp", _number, 0)}
 
 
-def _broadcast(line: _Line) -> dict[str, Any]:
+def _broadcast(line: Line) -> dict[str, Any]:
     return {"broadcast": Broadcast(line.flag("height"), line.flag("width"), line.flag("depth"), line.flag("swap"))}
 
 
-def _ranges(line: _Line) -> dict[str, Any]:
+def _ranges(line: Line) -> dict[str, Any]:
     ranges, line.values = tuple(line.read(_byte_range, value) for value in line.values), []
     return {line.word: ranges}
 
 
-def _scaling(line: _Line) -> dict[str, Any]:
+def _scaling(line: Line) -> dict[str, Any]:
     return {
         "ofm_scale": line.option("ofm", _scale, Scale(1, 0)),
         "opa_scale": line.option("opa", _scale, Scale(0, 0)),
@@ -269,7 +178,7 @@ def _scaling(line: _Line) -> dict[str, Any]:
     }
 
 
-def _block(line: _Line) -> dict[str, Any]:
+def _block(line: Line) -> dict[str, Any]:
     return {
         "block": line.take(_shape),
         "shram": line.needed("shram", _banks),
@@ -278,14 +187,14 @@ def _block(line: _Line) -> dict[str, Any]:
     }
 
 
-def _output(line: _Line) -> dict[str, Any]:
+def _output(line: Line) -> dict[str, Any]:
     minimum, maximum = line.take(_clamp)
     rounding = line.member(Rounding, line.take(_word))
     kind, lut = line.choice("function", ActivationKind.NONE), line.option("lut", _number, 0)
     return {"activation": Activation(kind, minimum, maximum, lut, line.choice("clip", ClipRange.OFM)), "rounding": rounding}
 
 
-_DETAILS: dict[str, Callable[[_Line], dict[str, Any]]] = {
+_DETAILS: dict[str, Callable[[Line], dict[str, Any]]] = {
     "ifm": lambda line: {"ifm": _feature_map(line)},
     "ifm2": lambda line: {"ifm2": _feature_map(line)},
     "ofm": lambda line: {"ofm": _feature_map(line)},
@@ -302,7 +211,7 @@ _DETAILS: dict[str, Callable[[_Line], dict[str, Any]]] = {
 _NEEDED = ("ifm", "ofm", "block", "output")
 
 
-def _kernel_operation(head: _Line, mnemonic: str, details: list[_Line]) -> KernelOperation:
+def _kernel_operation(head: Line, mnemonic: str, details: list[Line]) -> KernelOperation:
     kind_name, dot, function_name = mnemonic.partition(".")
     kind = head.member(OperationKind, kind_name)
     function = head.member(_FUNCTIONS[kind], function_name) if kind in _FUNCTIONS else None
@@ -326,7 +235,7 @@ def _kernel_operation(head: _Line, mnemonic: str, details: list[_Line]) -> Kerne
     return KernelOperation(**fields)
 
 
-def _dma(line: _Line) -> DmaOperation:
+def _dma(line: Line) -> DmaOperation:
     source, target = line.needed("from", _byte_range), line.needed("to", _word)
     to_shram = target.startswith("shram")
     place = target.removeprefix("shram")
@@ -334,7 +243,7 @@ def _dma(line: _Line) -> DmaOperation:
     return DmaOperation(source, address, region, to_shram)
 
 
-def _operation(head: _Line, mnemonic: str, details: list[_Line]) -> Operation:
+def _operation(head: Line, mnemonic: str, details: list[Line]) -> Operation:
     if mnemonic.partition(".")[0] in OperationKind.__members__:
         return _kernel_operation(head, mnemonic, details)
     if details:
@@ -359,7 +268,7 @@ class _Reader:
         self.words: list[int] = []
         self.names: list[str | None] = []
 
-    def region(self, line: _Line) -> None:
+    def region(self, line: Line) -> None:
         """A region; its content is ``constants`` if the hash says so."""
         index, role, size = line.take(_number), line.member(RegionRole, line.take(_word)), line.take(_number)
         digest, content = line.option("sha256", _digest, ""), b""
@@ -370,7 +279,7 @@ class _Reader:
             content, self.constants_used = self.constants, True
         self.regions.append(Region(index, role, size, content))
 
-    def binding(self, line: _Line) -> None:
+    def binding(self, line: Line) -> None:
         """An input or output of the network."""
         region, address = line.take(_address)
         shape, dtype = line.take(_extents), line.take(_data_type)
@@ -381,7 +290,7 @@ class _Reader:
         parameters = None if quantisation is None else line.read(_quantisation, quantisation)
         self.bindings[line.word].append(Binding(name, region, address, shape, dtype, parameters))
 
-    def operation(self, line: _Line, details: list[_Line]) -> None:
+    def operation(self, line: Line, details: list[Line]) -> None:
         """A numbered line with the indented ones below it."""
         if line.word != f"#{len(self.operations)}":
             raise line.fail(f"starts with {line.word!r} where #{len(self.operations)} is due")
@@ -392,13 +301,13 @@ class _Reader:
         self.operations.append(_operation(line, mnemonic, details))
 
 
-def _lines(text: str) -> list[tuple[_Line, list[_Line]]]:
+def _lines(text: str) -> list[tuple[Line, list[Line]]]:
     """Unindented lines, each with the indented ones below it; blank lines are skipped."""
-    groups: list[tuple[_Line, list[_Line]]] = []
+    groups: list[tuple[Line, list[Line]]] = []
     for number, raw in enumerate(text.split("\n"), start=1):
         if not raw.strip():
             continue
-        line = _line(number, raw)
+        line = parse_line(number, raw)
         if not raw.startswith(" "):
             groups.append((line, []))
         elif groups:
@@ -408,9 +317,9 @@ def _lines(text: str) -> list[tuple[_Line, list[_Line]]]:
     return groups
 
 
-def _accelerator(groups: list[tuple[_Line, list[_Line]]]) -> str:
+def _accelerator(groups: list[tuple[Line, list[Line]]]) -> str:
     """The accelerator that the first line names."""
-    head, details = groups[0] if groups else (_Line(1), [])
+    head, details = groups[0] if groups else (Line(1), [])
     if head.word != "npu-program":
         raise head.fail("is not 'npu-program 1 ACCELERATOR'")
     version = head.take(_number)

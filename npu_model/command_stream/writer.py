@@ -1,0 +1,108 @@
+"""The writer of register commands: words, sticky registers and the width of every field.
+
+Widths: Arm core driver ``ethosu55_interface.h``, Vela 5.2.0 ``ethos_u65_interface.hpp`` (same layout).
+"""
+
+from __future__ import annotations
+
+from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
+from npu_model.errors import InputError
+from npu_model.program import Scale
+
+_NARROW = {
+    "IFM_PAD_TOP": 7,
+    "IFM_PAD_LEFT": 7,
+    "IFM_PAD_RIGHT": 8,
+    "IFM_PAD_BOTTOM": 8,
+    "IFM_IB_END": 6,
+    "IFM2_IB_START": 6,
+    "AB_START": 6,
+    "IFM_REGION": 3,
+    "IFM2_REGION": 3,
+    "OFM_REGION": 3,
+    "WEIGHT_REGION": 3,
+    "SCALE_REGION": 3,
+    "OFM_BLK_HEIGHT_M1": 5,
+    "OFM_BLK_WIDTH_M1": 6,
+    "OFM_BLK_DEPTH_M1": 7,
+    "PARALLEL_MODE": 1,
+    "BLOCKDEP": 2,
+    "DMA_WAIT": 4,
+    "KERNEL_WAIT": 4,
+    "SCALE_LENGTH": 20,
+    "SCALE1_LENGTH": 20,
+}
+"""Bits of the fields that are narrower than their word (16 bits in a one-word command, 32 in a payload)."""
+
+_ADDRESS_BITS = 40
+"""Bits of an address: 32 in the payload, 8 in the parameter (U65; the U55's 32-bit bus is the program check's concern)."""
+
+_SHIFT_BITS = 6
+
+
+class RegisterWriter:
+    """The words so far and the registers as they leave them; ``where`` names the operation in messages."""
+
+    def __init__(self) -> None:
+        self.words: list[int] = []
+        self.registers = RegisterFile()
+        self.where = ""
+        # By name, as the two command enumerations share their numbers.
+        self._held: dict[str, tuple[int, int]] = {}
+
+    def holds(self, register: Cmd0 | Cmd1) -> bool:
+        """Whether the stream has SET this register."""
+        return register.name in self._held
+
+    def check(self, what: str, value: int, low: int, high: int) -> None:
+        """InputError unless ``low <= value <= high``."""
+        if not low <= value <= high:
+            raise InputError(f"{self.where} has {what} {value}: the register holds {low} to {high}; split or shrink the operation.")
+
+    def _changes(self, name: str, value: tuple[int, int]) -> bool:
+        changed = self._held.get(name) != value
+        self._held[name] = value
+        return changed
+
+    def short(self, register: Cmd0, value: int) -> None:
+        """SET an unsigned field."""
+        self.check(register.name, value, 0, (1 << _NARROW.get(register.name, 16)) - 1)
+        if self._changes(register.name, (value, 0)):
+            self.registers.set_short(register, value)
+            self.words.append(value << 16 | register)
+
+    def minus_one(self, register: Cmd0, value: int) -> None:
+        """SET an extent, which the register holds less one."""
+        self.check(register.name.removesuffix("_M1"), value, 1, 1 << _NARROW.get(register.name, 16))
+        self.short(register, value - 1)
+
+    def signed(self, register: Cmd0, value: int) -> None:
+        """SET a 16-bit two's complement field."""
+        self.check(register.name, value, -(1 << 15), (1 << 15) - 1)
+        self.short(register, value & 0xFFFF)
+
+    def _long(self, register: Cmd1, parameter: int, payload: int) -> None:
+        if self._changes(register.name, (parameter, payload)):
+            self.registers.set_long(register, parameter, payload)
+            self.words += [parameter << 16 | PAYLOAD_BIT | register, payload]
+
+    def address(self, register: Cmd1, value: int) -> None:
+        """SET an address, stride or DMA length in bytes."""
+        self.check(register.name, value, 0, (1 << _ADDRESS_BITS) - 1)
+        self._long(register, value >> 32, value & 0xFFFFFFFF)
+
+    def length(self, register: Cmd1, value: int) -> None:
+        """SET a length in bytes."""
+        self.check(register.name, value, 0, (1 << _NARROW.get(register.name, 32)) - 1)
+        self._long(register, 0, value)
+
+    def scale(self, register: Cmd1, value: Scale) -> None:
+        """SET a scale word with its shift."""
+        self.check(f"{register.name} shift", value.shift, 0, (1 << _SHIFT_BITS) - 1)
+        self.check(register.name, value.scale, 0, (1 << 32) - 1)
+        self._long(register, value.shift, value.scale)
+
+    def operate(self, command: Cmd0, parameter: int) -> None:
+        """Append an operation command, which is never left out."""
+        self.check(command.name, parameter, 0, (1 << _NARROW.get(command.name, 16)) - 1)
+        self.words.append(parameter << 16 | command)
