@@ -90,9 +90,8 @@ def config_word(accelerator_name: str) -> int:
 def build_payload(words: Sequence[int], accelerator_name: str) -> bytes:
     """The driver payload of a command stream, little endian; NOPs make the stream start at a multiple of 16 bytes.
 
-    Equal to Vela's ``npu_create_driver_payload`` (its C++ core also fills the product and version fields of the id word, which
-    the driver does not compare). InputError if the accelerator is unknown or the stream too long for
-    the 24-bit length field.
+    Equal to Vela's ``npu_create_driver_payload``; its C++ core also fills the product and version fields of the id word
+    (0x10066001). InputError if the accelerator is unknown or the stream too long for the 24-bit length field.
     """
     if len(words) > _MAX_STREAM_WORDS:
         raise InputError(f"The command stream has {len(words)} words: the payload counts up to {_MAX_STREAM_WORDS}; split the network.")
