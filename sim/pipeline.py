@@ -60,9 +60,11 @@ def input_load(machine: Machine) -> Process:
     recorder = machine.recorder
     while True:
         run: KernelRun = yield machine.kernel_queue.get()
+        # Weights depend on no other kernel, so their decoder need not wait where the input load does.
+        for block in range(len(run.jobs)):
+            machine.weight_queue.put(Work(run, block, 0))
         for block, job in enumerate(run.jobs):
             yield from _dependencies(machine, run, block)
-            machine.weight_queue.put(Work(run, block, 0))
             for number, step in enumerate(job.steps):
                 yield from recorder.wait(Unit.IFM, Cause.IB, machine.input_buffer.take(), run.index)
                 start = machine.env.cycle
@@ -73,7 +75,7 @@ def input_load(machine: Machine) -> Process:
 
 
 def weight_decoder(machine: Machine) -> Process:
-    """Fetch scales and weights step by step; the decoder's own rate is part of the MAC cycles."""
+    """Fetch scales and weights step by step, ahead of the kernel's IFM; the decoder's own rate is part of the MAC cycles."""
     recorder = machine.recorder
     while True:
         work: Work = yield machine.weight_queue.get()
