@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -56,26 +57,19 @@ class PulseGate:
         # A server may be a period ahead of the other one, so each period keeps its own count.
         self._words: dict[int, int] = {}
 
-    def next_open(self, now: int) -> int:
-        """First cycle from ``now`` on at which an address may pass."""
-        pulse = self._pulse
+    def admit(self, time: int, words: int) -> int:
+        """Let the address of a transaction of ``words`` data words pass: the first cycle from ``time`` on at which it may."""
+        pulse, counts = self._pulse, self._words
         if pulse is None:
-            return now
+            return time
         length = pulse.on + pulse.off
-        while True:
-            period, phase = divmod(now, length)
-            if phase < pulse.on and not (pulse.cap_words and self._words.get(period, 0) >= pulse.cap_words):
-                return now
-            now = (period + 1) * length
-
-    def accept(self, now: int, words: int) -> None:
-        """Count the data words of a transaction accepted at ``now``."""
-        if self._pulse is None:
-            return
-        period = now // (self._pulse.on + self._pulse.off)
-        if period not in self._words:
-            self._words = {p: n for p, n in self._words.items() if p >= period - _KEPT_PERIODS}
-        self._words[period] = self._words.get(period, 0) + words
+        period, phase = divmod(time, length)
+        while phase >= pulse.on or (pulse.cap_words and counts.get(period, 0) >= pulse.cap_words):
+            period, phase = period + 1, 0
+        if period not in counts:
+            self._words = counts = {p: n for p, n in counts.items() if p >= period - _KEPT_PERIODS}
+        counts[period] = counts.get(period, 0) + words
+        return max(time, period * length)
 
 
 class DataPath:
@@ -83,44 +77,32 @@ class DataPath:
 
     def __init__(self, memory: Memory) -> None:
         self._numerator, self._denominator = memory.cycles_per_word.as_integer_ratio()
-        self._free = 0
-
-    @property
-    def free(self) -> int:
+        self._exact = 0
+        self.free = 0
         """First whole cycle at which the path is free."""
-        return -(-self._free // self._denominator)
 
     def occupy(self, start: int, words: int) -> int:
         """Pass ``words`` from cycle ``start`` (or when the path is free); the cycle at which the last has passed."""
-        self._free = max(self._free, start * self._denominator) + words * self._numerator
+        self._exact = max(self._exact, start * self._denominator) + words * self._numerator
+        self.free = -(-self._exact // self._denominator)
         return self.free
 
 
+def transactions(runs: Runs, limit: int) -> list[int]:
+    """Beats of the transactions that move ``runs``, at most ``limit`` each.
+
+    >>> transactions((3, 10), 4)
+    [3, 4, 4, 2]
+    """
+    return [min(limit, run - done) for run in runs for done in range(0, run, limit)]
+
+
+@dataclass(frozen=True, slots=True)
 class _Request:
-    """The runs of one transfer that are still to be cut into transactions of at most ``limit`` beats."""
+    """The transactions of one transfer that are still to be issued, last first, and the event that completes it."""
 
-    __slots__ = ("done", "left", "limit", "next", "runs")
-
-    def __init__(self, runs: Runs, limit: int, done: Completion) -> None:
-        self.runs = runs
-        self.limit = limit
-        self.done = done
-        self.next = 1
-        self.left = runs[0]
-
-    @property
-    def is_issued(self) -> bool:
-        """Whether nothing is left."""
-        return self.left == 0
-
-    def take(self) -> int:
-        """Beats of the next transaction."""
-        beats = min(self.left, self.limit)
-        self.left -= beats
-        if self.left == 0 and self.next < len(self.runs):
-            self.left = self.runs[self.next]
-            self.next += 1
-        return beats
+    beats: list[int]
+    done: Completion
 
 
 class PortServer:
@@ -130,8 +112,8 @@ class PortServer:
         self._env = env
         self._gate = gate
         self._path = path
-        self._reads = reads
-        self._latency = memory.read_latency if reads else memory.write_latency
+        # Latency comes before the data of a read and after the data of a write.
+        self._before, self._after = (memory.read_latency, 0) if reads else (0, memory.write_latency)
         self._limit = memory.max_reads if reads else memory.max_writes
         self._burst_beats = memory.burst_bytes // BEAT_BYTES
         self._outstanding: deque[int] = deque()
@@ -148,7 +130,7 @@ class PortServer:
             done.fire_in(0)
             return done
         limit = self._burst_beats // IFM_BURST_DIVISOR if channel is Channel.IFM else self._burst_beats
-        self._queues[channel].append(_Request(runs, limit, done))
+        self._queues[channel].append(_Request(transactions(runs, limit)[::-1], done))
         if self._wake is not None and not self._wake.triggered:
             self._wake.succeed()
         return done
@@ -174,36 +156,31 @@ class PortServer:
     def _grant(self, queue: deque[_Request]) -> int:
         """Issue up to GRANT transactions of a channel, one a cycle at most; the cycle of the last issue."""
         request = queue[0]
-        time = finish = self._env.cycle - 1
+        time = self._env.cycle - 1
         for _ in range(GRANT):
-            time = self._issue_time(time + 1)
-            finish = self._issue(time, request.take())
-            if request.is_issued:
+            time, finish = self._issue(time + 1, request.beats.pop())
+            if not request.beats:
                 queue.popleft()
                 request.done.fire_in(finish - self._env.cycle)
                 break
         return time
 
-    def _issue_time(self, time: int) -> int:
-        """First cycle from ``time`` on at which a slot is free, the path is near and the gate open."""
-        outstanding = self._outstanding
+    def _issue(self, time: int, words: int) -> tuple[int, int]:
+        """Issue a transaction at the first cycle from ``time`` on at which a slot is free, the path near and the gate open.
+
+        Returns the cycles of its issue and its completion.
+        """
+        outstanding, path = self._outstanding, self._path
         if self._limit and len(outstanding) >= self._limit:
             time = max(time, outstanding[0])
-        lead = LOOKAHEAD + (self._latency if self._reads else 0)
-        return self._gate.next_open(max(time, self._path.free - lead))
-
-    def _issue(self, time: int, words: int) -> int:
-        """Account for a transaction accepted at ``time``; the cycle at which it is complete."""
-        outstanding = self._outstanding
-        while outstanding and outstanding[0] <= time:
-            outstanding.popleft()
-        self._gate.accept(time, words)
-        self.beats += words
-        latency = self._latency
-        finish = self._path.occupy(time + latency, words) if self._reads else self._path.occupy(time, words) + latency
+        time = self._gate.admit(max(time, path.free - self._before - LOOKAHEAD), words)
+        finish = path.occupy(time + self._before, words) + self._after
         if self._limit:
+            while outstanding and outstanding[0] <= time:
+                outstanding.popleft()
             outstanding.append(finish)
-        return finish
+        self.beats += words
+        return time, finish
 
 
 class Ports:
