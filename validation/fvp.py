@@ -1,0 +1,148 @@
+"""The scorecard against the Corstone FVPs: measured command streams replayed, counter by counter.
+
+What it shows is agreement with Arm's simulator, which is itself an approximation, and not with silicon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from npu_model.memory import MemorySystem
+from npu_model.timing_adapter import profile
+from sim import Replay, replay
+from validation.bars import verdicts
+from validation.fvp_tables import score_tables
+from validation.references.records import Point, SingleOperator, Sweep, measured_program, points, single_operators, sweeps
+from validation.scores import SHARES, Bar, BeatScore, OperatorScore, PointScore, Summary, SweepScore, summarise
+from validation.single import single_program
+from validation.tables import Table
+
+ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
+"""The timing-adapter profiles of the measurements."""
+
+JSON_SCHEMA = 1
+CLAIM = "Agreement with Arm's simulator, not silicon."
+
+Progress = Callable[[int, int], None]
+"""Told how many replays are done and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard:
+    """Every replay beside its measurement, and the bars."""
+
+    points: tuple[PointScore, ...]
+    sweeps: tuple[SweepScore, ...]
+    operators: tuple[OperatorScore, ...]
+
+    @property
+    def summaries(self) -> tuple[Summary, Summary]:
+        """Adapters on, adapters off."""
+        return summarise(self.points, adapters=True), summarise(self.points, adapters=False)
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """The bounds to be kept; sweeps and single operators have none."""
+        return verdicts(self.points)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every bar is kept."""
+        return all(bar.passed for bar in self.bars)
+
+
+def _beats(run: Replay, point: Point) -> tuple[BeatScore, ...]:
+    if point.beats is None:
+        return ()
+    return (
+        BeatScore("AXI0_RD", run.beats.axi0_read, point.beats.axi0_read),
+        BeatScore("AXI0_WR", run.beats.axi0_write, point.beats.axi0_write),
+        BeatScore("AXI1_RD", run.beats.axi1_read, point.beats.axi1_read),
+    )
+
+
+def score_point(point: Point) -> PointScore:
+    """Replay one measured inference with the adapters as they were."""
+    system = profile(ADAPTERS_ON if point.adapters else ADAPTERS_OFF).memory_system()
+    run = replay(measured_program(point.network, point.accelerator), system)
+    return PointScore(point, run.cycles, _beats(run, point))
+
+
+def sweep_system(sweep: Sweep) -> MemorySystem:
+    """The memory system of the adapters with the sweep's settings."""
+    base = profile(ADAPTERS_ON)
+    sram = replace(base.sram, bwcap=sweep.sram_cap)
+    ext = replace(base.ext, rlatency=sweep.ext_latency, bwcap=sweep.ext_cap)
+    return replace(base, sram=sram, ext=ext).memory_system()
+
+
+def score_sweep(sweep: Sweep) -> SweepScore:
+    """Replay one inference under the sweep's settings."""
+    return SweepScore(sweep, replay(measured_program(sweep.network, sweep.accelerator), sweep_system(sweep)).cycles)
+
+
+def score_operator(single: SingleOperator) -> OperatorScore:
+    """Replay one operator alone, with the assumptions of :mod:`validation.single`."""
+    return OperatorScore(single, replay(single_program(single), profile(ADAPTERS_OFF).memory_system()).cycles)
+
+
+def _silent(_done: int, _total: int) -> None:
+    """The progress of a caller who does not ask."""
+
+
+def scorecard(progress: Progress = _silent) -> Scorecard:
+    """Replay everything that the references hold; about ten seconds on one core."""
+    total = len(points()) + len(sweeps()) + len(single_operators())
+    done = 0
+
+    def count(scores: Iterable[Any]) -> tuple[Any, ...]:
+        nonlocal done
+        rows = []
+        for score in scores:
+            rows.append(score)
+            done += 1
+            progress(done, total)
+        return tuple(rows)
+
+    return Scorecard(
+        points=count(map(score_point, points())),
+        sweeps=count(map(score_sweep, sweeps())),
+        operators=count(map(score_operator, single_operators())),
+    )
+
+
+def render(card: Scorecard) -> list[Table]:
+    """The scorecard as tables: verdict, summary, points, beats, sweeps, single operators."""
+    return score_tables(card.bars, card.summaries, card.points, card.sweeps, card.operators)
+
+
+def _point_json(score: PointScore) -> dict[str, Any]:
+    beats = {b.port: {"ours": b.ours, "fvp": b.fvp, "error": b.error} for b in score.beats}
+    return asdict(score.point) | {"cycles": score.cycles, "error": score.error, "vela_error": score.vela_error, "beats": beats}
+
+
+def _sweep_json(score: SweepScore) -> dict[str, Any]:
+    return asdict(score.sweep) | {
+        "cycles": score.cycles,
+        "cycles_on_grid": score.on_grid,
+        "error": score.error,
+        "resolution": score.resolution,
+    }
+
+
+def to_json(card: Scorecard) -> dict[str, Any]:
+    """The scorecard as values that JSON can hold; errors are ratios."""
+    return {
+        "schema": JSON_SCHEMA,
+        "claim": CLAIM,
+        "passed": card.passed,
+        "bars": [asdict(bar) | {"passed": bar.passed} for bar in card.bars],
+        "summaries": [asdict(s) | {"within": dict(zip(map(str, SHARES), s.within, strict=True))} for s in card.summaries],
+        "points": [_point_json(score) for score in card.points],
+        "sweeps": [_sweep_json(score) for score in card.sweeps],
+        "operators": [
+            asdict(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "error": s.error} for s in card.operators
+        ],
+    }

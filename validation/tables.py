@@ -1,0 +1,48 @@
+"""A table of text cells with a title and notes: what every scorecard renders to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``rows`` hold one text cell per header; cells that are numbers are aligned to the right."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def _format(self, style: str) -> str:
+        numeric = [all(_is_number(row[column]) for row in self.rows) for column in range(len(self.headers))]
+        align = ["right" if right else "left" for right in numeric]
+        return str(tabulate(self.rows, self.headers, tablefmt=style, disable_numparse=True, colalign=align if self.rows else None))
+
+    def text(self) -> str:
+        """The table for a terminal, with its title and notes."""
+        return "\n".join([self.title, "", self._format("simple"), *self.notes])
+
+    def markdown(self) -> str:
+        """The table as a section of a Markdown page."""
+        notes = ["", *self.notes] if self.notes else []
+        return "\n".join([f"## {self.title}", "", self._format("github"), *notes]) + "\n"
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or cell == "-" or cell[0] in "+-0123456789"
+
+
+def percent(ratio: float | None) -> str:
+    """A signed ratio in per cent with two decimals; "-" for None, no sign for what rounds to nothing."""
+    if ratio is None:
+        return "-"
+    text = f"{100 * ratio:+.2f} %"
+    return "0.00 %" if text in ("+0.00 %", "-0.00 %") else text
+
+
+def share(ratio: float) -> str:
+    """An unsigned ratio in per cent with two decimals."""
+    return f"{100 * ratio:.2f} %"
