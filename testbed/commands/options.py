@@ -1,0 +1,72 @@
+"""Options that several commands share, spelled as Vela spells them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from testbed import VERSION
+
+Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # argparse has no public name for a group
+"""What options can be added to."""
+
+OUTPUT_SCHEMA = 1
+"""Version of the structure of ``--json``; raised whenever a field changes its meaning."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that refuses abbreviations and raises what is wrong as one sentence."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def error(self, message: str) -> Any:
+        """Raise InputError in place of argparse's exit, so that every error leaves by one door."""
+        from npu_model.errors import InputError
+
+        raise InputError(f"{message[:1].upper()}{message[1:]} (see `{self.prog} --help`).")
+
+
+def example(*lines: str) -> str:
+    """The epilogue of a help text."""
+    return "\n".join(("example:" if len(lines) == 1 else "examples:", *(f"  {line}" for line in lines)))
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes, 1 or more."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of bytes, give an integer of 1 or more")
+    return value
+
+
+def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
+    """The options of :class:`testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
+    group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")
+    group.add_argument("--timing-adapter", metavar="NAME|FILE", help="timing-adapter profile: u55_high_end, off, or a .toml file")
+    group.add_argument(
+        "--system-config", metavar="NAME", help="system config of Vela's configuration (its default: Ethos_U55_High_End_Embedded)"
+    )
+    group.add_argument("--memory-mode", metavar="NAME", help="memory mode of Vela's configuration (its default: Shared_Sram)")
+    group.add_argument("--config", metavar="INI", type=Path, help="configuration file to read these from (default: the vela.ini of Vela)")
+
+
+def add_accelerator_option(parser: Options, default: str | None) -> None:
+    """``--accelerator-config``; ``default`` None if the command must see whether it was given."""
+    help_text = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128)"
+    parser.add_argument("--accelerator-config", metavar="NAME", default=default, help=help_text)
+
+
+def add_json_option(parser: Options) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def print_json(command: str, document: dict[str, Any]) -> None:
+    """Print the one JSON document of a command, with the schema's and our version."""
+    print(json.dumps({"schema": OUTPUT_SCHEMA, "command": command, "version": VERSION} | document, indent=1, sort_keys=True))

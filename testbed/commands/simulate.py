@@ -1,0 +1,106 @@
+"""``npu-testbed simulate``: replay a schedule of ours or of Vela's."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from testbed.commands.options import (
+    Parser,
+    add_accelerator_option,
+    add_json_option,
+    add_memory_options,
+    byte_count,
+    example,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from testbed.pipeline import Simulation
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser with its two subcommands."""
+    parser: Parser = commands.add_parser(
+        "simulate",
+        help="replay a schedule on the simulated NPU",
+        description="Replay a schedule operation by operation: cycles, peak SRAM, traffic per port, and the layers that take them.",
+        epilog=example("npu-testbed simulate schedule mobilenet_v1.json", "npu-testbed simulate vela zoo:mobilenet_v1"),
+    )
+    kinds = parser.add_subparsers(title="schedules", dest="kind", metavar="SCHEDULE", required=True)
+    _add_schedule(kinds)
+    _add_vela(kinds)
+
+
+def _add_schedule(kinds: Any) -> None:
+    parser: Parser = kinds.add_parser(
+        "schedule",
+        help="replay a schedule file",
+        description="Replay a schedule file.",
+        epilog=example("npu-testbed simulate schedule mobilenet_v1.json --trace mobilenet_v1.trace.json.gz"),
+    )
+    parser.add_argument("schedule", metavar="SCHEDULE.json", help="a file that `npu-testbed schedule` wrote")
+    add_memory_options(parser, "the memory system that the schedule was made for")
+    _add_report_options(parser)
+    parser.set_defaults(run=run_schedule)
+
+
+def _add_vela(kinds: Any) -> None:
+    parser: Parser = kinds.add_parser(
+        "vela",
+        help="replay Vela's own schedule",
+        description="Replay Vela's own schedule: of a compiled *_vela.tflite as it is, of any other network compiled with Vela first.",
+        epilog=example(
+            "npu-testbed simulate vela zoo:mobilenet_v1 --optimise Size",
+            "npu-testbed simulate vela network_vela.tflite --timing-adapter off --stalls",
+        ),
+    )
+    parser.add_argument("model", metavar="MODEL", help="a *_vela.tflite, a .tflite to compile, or zoo:NAME")
+    group = parser.add_argument_group("compilation", "For a network that is not compiled yet.")
+    add_accelerator_option(group, None)
+    group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
+    group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
+    add_memory_options(parser, "the timing adapter u55_high_end")
+    _add_report_options(parser)
+    parser.set_defaults(run=run_vela)
+
+
+def _add_report_options(parser: Parser) -> None:
+    group = parser.add_argument_group("reports")
+    add_json_option(group)
+
+
+def run_schedule(arguments: argparse.Namespace) -> int:
+    """Replay a schedule file and report."""
+    from testbed.commands.choices import memory_options
+    from testbed.pipeline import read_schedule, simulate_schedule
+    from testbed.progress import progress
+
+    memory = memory_options(arguments)
+    with progress() as show:
+        show(f"Reading {arguments.schedule}")
+        simulation = simulate_schedule(read_schedule(arguments.schedule), memory, progress=show)
+    _report(simulation, arguments)
+    return 0
+
+
+def run_vela(arguments: argparse.Namespace) -> int:
+    """Replay Vela's schedule and report."""
+    from testbed.commands.choices import memory_options
+    from testbed.pipeline import VelaOptions, simulate_vela
+    from testbed.progress import progress
+
+    options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
+    with progress() as show:
+        simulation = simulate_vela(arguments.model, options, memory_options(arguments), progress=show)
+    _report(simulation, arguments)
+    return 0
+
+
+def _report(simulation: Simulation, arguments: argparse.Namespace) -> None:
+    from testbed.summary import summary_json, summary_text
+
+    if arguments.json:
+        print_json(f"simulate {arguments.kind}", summary_json(simulation))
+        return
+    print(summary_text(simulation))

@@ -1,0 +1,93 @@
+"""Which memory system the user asked for: a timing-adapter profile or Vela's configuration, as one value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+
+from npu_model.errors import InputError
+from npu_model.memory import MemorySystem
+from npu_model.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from testbed.configs import load_memory_system, load_timing_adapter
+
+DEFAULT_TIMING_ADAPTER = "u55_high_end"
+"""Ethos_U55_High_End_Embedded and Shared_Sram as the Corstone-300 FVP throttles them: what the accuracy table is about."""
+
+_ADAPTER_PREFIX = "timing adapter "
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOptions:
+    """The options ``--timing-adapter`` or ``--system-config``, ``--memory-mode`` and ``--config``; None where not given.
+
+    InputError if both kinds are given.
+    """
+
+    timing_adapter: str | None = None
+    system_config: str | None = None
+    memory_mode: str | None = None
+    config: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.timing_adapter is not None and self.from_vela:
+            raise InputError(
+                f"--timing-adapter {self.timing_adapter} was given together with --system-config, --memory-mode or --config: "
+                "both describe the memory system; choose one kind."
+            )
+
+    @property
+    def from_vela(self) -> bool:
+        """Whether the memory system is read from Vela's configuration."""
+        return any(value is not None for value in (self.system_config, self.memory_mode, self.config))
+
+    @property
+    def given(self) -> bool:
+        """Whether any option was given."""
+        return self.from_vela or self.timing_adapter is not None
+
+    @property
+    def vela_names(self) -> tuple[str, str]:
+        """System config and memory mode that Vela compiles for, its own defaults where none is given."""
+        return self.system_config or DEFAULT_SYSTEM_CONFIG, self.memory_mode or DEFAULT_MEMORY_MODE
+
+    def memory_system(self) -> MemorySystem:
+        """The memory system that is asked for, the default timing adapter if none is."""
+        if self.from_vela:
+            return load_memory_system(*self.vela_names, self.config)
+        return load_timing_adapter(self.timing_adapter or DEFAULT_TIMING_ADAPTER)
+
+
+def memory_system_sha256(system: MemorySystem) -> str:
+    """SHA-256 of a memory system's values in canonical form."""
+
+    def plain(value: object) -> str:
+        if isinstance(value, Fraction):
+            return str(value)
+        raise TypeError(f"{value!r} has no canonical form.")
+
+    return sha256(json.dumps(asdict(system), sort_keys=True, default=plain).encode()).hexdigest()
+
+
+def _named(name: str) -> MemorySystem:
+    """The memory system that this installation has under a recorded name."""
+    if name.startswith(_ADAPTER_PREFIX):
+        return load_timing_adapter(name.removeprefix(_ADAPTER_PREFIX))
+    system_config, _, memory_mode = name.partition(", ")
+    return load_memory_system(system_config, memory_mode)
+
+
+def recorded_memory_system(name: str, digest: str) -> MemorySystem:
+    """The memory system that a schedule records; InputError if this installation has none of that name and content."""
+    if not name:
+        raise InputError("The schedule names no memory system: give one, such as --timing-adapter u55_high_end.")
+    remedy = "name the one to replay on with --timing-adapter, or with --config, --system-config and --memory-mode"
+    try:
+        system = _named(name)
+    except InputError:
+        raise InputError(f"The schedule was made for memory system {name[:200]!r}, which is not built in: {remedy}.") from None
+    if memory_system_sha256(system) != digest:
+        raise InputError(f"The schedule was made for another memory system of the name {name[:200]!r} than the one built in: {remedy}.")
+    return system

@@ -1,0 +1,33 @@
+"""Where models come from: a .tflite file, or ``zoo:NAME`` for a network that the package builds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from testbed.files import read_file
+
+ZOO = "zoo:"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model file: its name without folder (or ``zoo:NAME``) and its bytes."""
+
+    name: str
+    data: bytes = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the bytes."""
+        return sha256(self.data).hexdigest()
+
+
+def load_model(source: str) -> Model:
+    """The model that ``source`` names; InputError if there is none."""
+    if source.startswith(ZOO):
+        from cascader.frontends.zoo import build  # noqa: PLC0415  # numpy's start-up is only for those who need it
+
+        return Model(source, build(source.removeprefix(ZOO)))
+    return Model(Path(source).name, read_file(source, "Model"))

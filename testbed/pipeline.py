@@ -1,0 +1,237 @@
+"""The Python API: one function per command of the command line, from sources to values; nothing is printed here.
+
+>>> from testbed.pipeline import schedule, simulate_schedule
+>>> plan = schedule("zoo:tiny_conv")
+>>> plan.arena_size, simulate_schedule(plan).replay.footprint.peak
+(8192, 8192)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.schedule import Provenance, Schedule
+from cascader.ethosu.schedule_file import from_json, to_json
+from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
+from npu_model.compiled import CompiledNetwork, CpuOperator, is_compiled, read_compiled
+from npu_model.errors import InputError
+from npu_model.memory import MemorySystem
+from npu_model.program.text import to_text
+from npu_model.tflite_model import read_tflite
+from sim import Listener, NetworkReplay, replay_network
+from testbed import VERSION
+from testbed.files import read_file, read_text, write_file
+from testbed.memory_options import MemoryOptions, memory_system_sha256, recorded_memory_system
+from testbed.models import Model, load_model
+
+TFLITE_IDENTIFIER = b"TFL3"
+"""Bytes 4 to 8 of a .tflite file."""
+
+Tools = tuple[tuple[str, str], ...]
+"""Names and versions."""
+
+Progress = Callable[[str], None]
+"""Told what is being done now."""
+
+DEFAULT_OPTIMISE = "Performance"
+"""Vela's default."""
+
+NO_OPTIONS = MemoryOptions()
+
+
+def silent(_doing: str) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class VelaOptions:
+    """Options of Vela's own schedule, by its names; None where not given."""
+
+    accelerator: str | None = None
+    optimise: str | None = None
+    arena_cache_size: int | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The options that were given, as the command line spells them."""
+        values = {"--accelerator-config": self.accelerator, "--optimise": self.optimise, "--arena-cache-size": self.arena_cache_size}
+        return tuple(option for option, value in values.items() if value is not None)
+
+
+NO_VELA_OPTIONS = VelaOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A replayed network: what ran, on what, and what was planned for it.
+
+    ``planned_bytes`` is the arena that the ``planner`` says the network needs.
+    """
+
+    model: str
+    planner: str
+    planned_bytes: int
+    device: Accelerator
+    system: MemorySystem
+    network: CompiledNetwork = field(repr=False)
+    replay: NetworkReplay = field(repr=False)
+    tools: Tools
+
+
+def _tools(others: Tools) -> Tools:
+    """Versions of the tools that took part; ours is the one that runs now."""
+    return tuple(sorted((dict(others) | {"npu-testbed": VERSION}).items()))
+
+
+def schedule(
+    source: str,
+    accelerator_config: str = DEFAULT_ACCELERATOR,
+    *,
+    arena_cache_size: int | None = None,
+    memory: MemoryOptions = NO_OPTIONS,
+    progress: Progress = silent,
+) -> Schedule:
+    """The layer-by-layer schedule of a model (a path or ``zoo:NAME``), with its provenance.
+
+    InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
+    """
+    from cascader.ethosu.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
+    from cascader.frontends.vela import import_network  # noqa: PLC0415  # nor the compiler
+    from cascader.frontends.vela.compiler import vela_version  # noqa: PLC0415  # nor the compiler
+
+    device, system = accelerator(accelerator_config), memory.memory_system()
+    _check_budget(arena_cache_size)
+    progress(f"Reading {source}")
+    model = load_model(source)
+    progress(f"Compiling {model.name} with Vela as legaliser")
+    network = import_network(model.data, device.name)
+    progress(f"Scheduling {model.name}")
+    provenance = Provenance(
+        model.name, model.sha256, _tools((("ethos-u-vela", vela_version()),)), system.name, memory_system_sha256(system)
+    )
+    return schedule_layer_by_layer(network, device.name, arena_cache_size=arena_cache_size, provenance=provenance)
+
+
+def _check_budget(arena_cache_size: int | None) -> None:
+    if arena_cache_size is not None and arena_cache_size < 1:
+        raise InputError(f"--arena-cache-size {arena_cache_size} is below 1: give a number of bytes.")
+
+
+def write_schedule(plan: Schedule, path: str | Path) -> None:
+    """Write a schedule file, whole or not at all."""
+    write_file(path, to_json(plan).encode("ascii"))
+
+
+def read_schedule(path: str | Path) -> Schedule:
+    """Read and check a schedule file; InputError if it is damaged or wrong in itself."""
+    return from_json(read_text(path, "Schedule"))
+
+
+def simulate_schedule(
+    plan: Schedule, memory: MemoryOptions = NO_OPTIONS, listeners: Sequence[Listener] = (), progress: Progress = silent
+) -> Simulation:
+    """Replay a schedule, on the memory system that it records unless ``memory`` names another.
+
+    InputError if this installation has no such memory system.
+    """
+    recorded = plan.provenance
+    system = memory.memory_system() if memory.given else recorded_memory_system(recorded.memory_system, recorded.memory_system_sha256)
+    progress(f"Replaying {recorded.model}")
+    network = lower(plan)
+    return Simulation(
+        model=recorded.model,
+        planner="the schedule",
+        planned_bytes=plan.arena_size,
+        device=accelerator(plan.accelerator),
+        system=system,
+        network=network,
+        replay=replay_network(network, system, listeners),
+        tools=_tools(recorded.tools),
+    )
+
+
+def _require_nothing_given(name: str, options: VelaOptions) -> None:
+    """A compiled file has been scheduled: options of the compilation would be ignored."""
+    if options.given:
+        raise InputError(f"{name} is compiled already, so that {' and '.join(options.given)} cannot change it: leave them out.")
+
+
+def simulate_vela(
+    source: str,
+    options: VelaOptions = NO_VELA_OPTIONS,
+    memory: MemoryOptions = NO_OPTIONS,
+    listeners: Sequence[Listener] = (),
+    progress: Progress = silent,
+) -> Simulation:
+    """Replay Vela's own schedule of a model: a compiled ``*_vela.tflite`` as it is, anything else compiled first.
+
+    InputError if the model or a name is wrong, or ``options`` are given for a model that is compiled already.
+    """
+    system = memory.memory_system()
+    progress(f"Reading {source}")
+    model = load_model(source)
+    if is_compiled(read_tflite(model.data)):
+        _require_nothing_given(model.name, options)
+        network = read_compiled(model.data)
+        plan = _VelaPlan(network, "the compiled file", network.arena_size)
+    else:
+        progress(f"Compiling {model.name} with Vela")
+        plan = _compile(model, options, memory)
+    progress(f"Replaying {model.name}")
+    return Simulation(
+        model=model.name,
+        planner=plan.planner,
+        planned_bytes=plan.planned_bytes,
+        device=accelerator(plan.network.programs[0].accelerator),
+        system=system,
+        network=plan.network,
+        replay=replay_network(plan.network, system, listeners),
+        tools=_tools(plan.tools),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _VelaPlan:
+    """Vela's schedule of a network and the arena that it says this takes."""
+
+    network: CompiledNetwork
+    planner: str
+    planned_bytes: int
+    tools: Tools = ()
+
+
+def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
+    from cascader.frontends.vela import compile_network, named_network  # noqa: PLC0415  # a compiled file does not need the compiler
+
+    optimise, (system_config, memory_mode) = options.optimise or DEFAULT_OPTIMISE, memory.vela_names
+    result = compile_network(
+        model.data,
+        options.accelerator or DEFAULT_ACCELERATOR,
+        optimise=optimise,
+        arena_cache_size=options.arena_cache_size,
+        system_config=system_config,
+        memory_mode=memory_mode,
+        config=memory.config,
+    )
+    planner = f"Vela {result.version} --optimise {optimise}"
+    return _VelaPlan(named_network(result), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+
+
+def read_programs(path: str | Path) -> CompiledNetwork:
+    """The Programs of a ``*_vela.tflite`` or of a schedule file, told apart by their content."""
+    data = read_file(path, "File")
+    if data[4:8] == TFLITE_IDENTIFIER:
+        return read_compiled(data)
+    if data.lstrip()[:1] != b"{":
+        raise InputError(f"File {str(path)!r} is neither a compiled .tflite nor a schedule: give a *_vela.tflite or a schedule file.")
+    return lower(read_schedule(path))
+
+
+def inspect(path: str | Path) -> str:
+    """The text form of every Program in a ``*_vela.tflite`` or a schedule file, one after the other, with a line for each CPU operator."""
+    network = read_programs(path)
+    steps = (f"cpu {step.code}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
+    return "\n".join(steps)
