@@ -11,6 +11,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from importlib import metadata
+from math import ceil
 from pathlib import Path
 
 from cascader.frontends.vela.debug_database import layer_names
@@ -23,8 +24,24 @@ from npu_model.tflite_model import TfliteModel, read_tflite
 DEFAULT_CONFIG = "Arm/vela.ini"
 DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
 DEFAULT_MEMORY_MODE = "Shared_Sram"
-TIMEOUT_SECONDS = 600
+TIMEOUT_SECONDS = 120
 """Bound of one compilation; the largest networks of the test data take 1 s, Vela's older core up to 10 s."""
+
+MEMORY_BYTES = 4 << 30
+"""Bound of the compiler's address space where the system can set one; those networks take less than 1 GiB."""
+
+_LAUNCH = """
+import runpy, sys
+try:
+    import resource
+    for limit, value in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU), sys.argv[1:3]):
+        resource.setrlimit(limit, (int(value), resource.getrlimit(limit)[1]))
+except (ImportError, ValueError, OSError):
+    pass
+del sys.argv[1:3]
+runpy.run_module("ethosu.vela", run_name="__main__", alter_sys=True)
+"""
+"""What the child runs: a damaged model can make the native core ask for all memory or run on without us, so limits come first."""
 
 _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining", "--disable-fwd", "--disable-ifm-reuse")
 """With LinearAlloc these make Vela emit one kernel per operator and every tensor at an address of its own."""
@@ -135,8 +152,8 @@ def _failure(process: subprocess.CompletedProcess[str]) -> str:
 
 
 def _run(arguments: list[str], folder: Path, timeout: float) -> None:
-    # -P and -I would hide a Vela that is on PYTHONPATH; the folder is fresh, so nothing in it can shadow a module.
-    command = [sys.executable, "-m", "ethosu.vela", "network.tflite", "--output-dir", "out", *arguments]
+    limits = [str(MEMORY_BYTES), str(2 * ceil(timeout))]
+    command = [sys.executable, "-c", _LAUNCH, *limits, "network.tflite", "--output-dir", "out", *arguments]
     try:
         process = subprocess.run(  # noqa: S603  # the arguments are checked above and no shell reads them
             command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False

@@ -1,0 +1,38 @@
+"""Networks and schedules that several test files use, each made once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from reference_data import shared_data
+
+from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.network import Network
+from cascader.ethosu.schedule import Schedule
+from cascader.frontends.vela import compile_network, lift, named_network
+from cascader.frontends.zoo import build, cpu_split_network, zoo_names
+from npu_model.compiled import CompiledNetwork
+
+DEFAULT = "ethos-u55-128"
+
+
+def model_bytes(name: str) -> bytes:
+    """A zoo network, the one with a CPU operator ("cpu"), or a real network of the reference data (skips without them)."""
+    if name == "cpu":
+        return cpu_split_network()
+    return build(name) if name in zoo_names() else (shared_data() / "models" / f"{name}.tflite").read_bytes()
+
+
+@cache
+def legalised(name: str, accelerator: str = DEFAULT) -> CompiledNetwork:
+    return named_network(compile_network(model_bytes(name), accelerator, legalise=True))
+
+
+@cache
+def network(name: str, accelerator: str = DEFAULT) -> Network:
+    return lift(legalised(name, accelerator))
+
+
+@cache
+def schedule(name: str, accelerator: str = DEFAULT) -> Schedule:
+    return schedule_layer_by_layer(network(name, accelerator), accelerator)
