@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import simpy
@@ -47,16 +48,44 @@ class Threshold:
                 event.succeed()
 
 
+class Fifo:
+    """First in, first out: what is put in goes to the getters in the order in which they came.
+
+    As :class:`simpy.Store` without a capacity, but a put makes no event of its own: hand-offs are most of a replay's events.
+    """
+
+    def __init__(self, env: Clock, content: Iterable[object] = ()) -> None:
+        self._env = env
+        self._content = deque(content)
+        self._getters: deque[simpy.Event] = deque()
+
+    def put(self, item: object) -> None:
+        """Give ``item`` to the first who waits, or keep it."""
+        if self._getters:
+            self._getters.popleft().succeed(item)
+        else:
+            self._content.append(item)
+
+    def get(self) -> simpy.Event:
+        """An event that fires with the next item."""
+        event = self._env.event()
+        if self._content:
+            event.succeed(self._content.popleft())
+        else:
+            self._getters.append(event)
+        return event
+
+
 class DoubleBuffer:
     """Two slots between two units: the producer takes a free one, fills it, the consumer empties and frees it."""
 
     def __init__(self, env: Clock) -> None:
-        self._free = simpy.Container(env, capacity=SLOTS, init=SLOTS)
-        self._filled = simpy.Store(env)
+        self._free = Fifo(env, range(SLOTS))
+        self._filled = Fifo(env)
 
     def take(self) -> simpy.Event:
         """An event that fires when a slot is free, and takes it."""
-        return self._free.get(1)
+        return self._free.get()
 
     def fill(self, content: object) -> None:
         """Hand a filled slot to the consumer."""
@@ -68,7 +97,7 @@ class DoubleBuffer:
 
     def release(self) -> None:
         """Free a slot."""
-        self._free.put(1)
+        self._free.put(0)
 
 
 @dataclass(slots=True)
@@ -119,10 +148,10 @@ class Machine:
         self.kernels_done = Threshold(env)
         self.dmas_done = Threshold(env)
         # The queues that it fills.
-        self.kernel_queue = simpy.Store(env)
-        self.dma_queue = simpy.Store(env)
+        self.kernel_queue = Fifo(env)
+        self.dma_queue = Fifo(env)
         # The pipeline's buffers, in the data's way.
-        self.weight_queue = simpy.Store(env)
+        self.weight_queue = Fifo(env)
         self.input_buffer = DoubleBuffer(env)
         self.weight_buffer = DoubleBuffer(env)
         self.accumulators = DoubleBuffer(env)
