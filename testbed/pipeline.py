@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.schedule import Provenance, Schedule
@@ -25,7 +26,10 @@ from sim import Listener, NetworkReplay, replay_network
 from testbed import VERSION
 from testbed.files import read_file, read_text, write_file
 from testbed.memory_options import MemoryOptions, memory_system_sha256, recorded_memory_system
-from testbed.models import Model, load_model
+from testbed.models import ZOO, Model, load_model
+
+if TYPE_CHECKING:
+    from testbed.verification import Reference, Verification
 
 TFLITE_IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of a .tflite file."""
@@ -220,18 +224,60 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
     return _VelaPlan(named_network(result), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
-def read_programs(path: str | Path) -> CompiledNetwork:
-    """The Programs of a ``*_vela.tflite`` or of a schedule file, told apart by their content."""
+def _read_network(path: str | Path) -> tuple[CompiledNetwork, Schedule | None]:
+    """The network in a ``*_vela.tflite`` or a schedule file, told apart by their content, and the schedule if it is one."""
     data = read_file(path, "File")
     if data[4:8] == TFLITE_IDENTIFIER:
-        return read_compiled(data)
+        return read_compiled(data), None
     if data.lstrip()[:1] != b"{":
         raise InputError(f"File {str(path)!r} is neither a compiled .tflite nor a schedule: give a *_vela.tflite or a schedule file.")
-    return lower(read_schedule(path))
+    plan = read_schedule(path)
+    return lower(plan), plan
 
 
 def inspect(path: str | Path) -> str:
-    """The text form of every Program in a ``*_vela.tflite`` or a schedule file, one after the other, with a line for each CPU operator."""
-    network = read_programs(path)
-    steps = (f"cpu {step.code}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
-    return "\n".join(steps)
+    """The text form of every Program in a ``*_vela.tflite`` or a schedule file, in order, with a line for each CPU operator."""
+    network, _ = _read_network(path)
+    return "\n".join(f"cpu {step.code}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
+
+
+def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:
+    """Run a ``*_vela.tflite`` or a schedule bit by bit on seeded inputs, beside its references.
+
+    These are Vela's legalised stream of the original ``model`` (by default the one from the zoo that a schedule records) and,
+    where it is installed, LiteRT. InputError if the model is missing or another, or runs an operator on the CPU that is not a copy.
+    """
+    from cascader.frontends.vela import compile_network, named_network  # noqa: PLC0415  # a replay alone does not need the compiler
+    from testbed.verification import LITERT, VELA_STREAM, functional_outputs, verification  # noqa: PLC0415  # nor the functional run
+    from validation.litert import litert_installed, reference_outputs  # noqa: PLC0415  # the same
+
+    progress(f"Reading {path}")
+    network, plan = _read_network(path)
+    original = _original(plan, model, Path(path).name)
+    progress(f"Compiling {original.name} with Vela as legaliser")
+    device = network.programs[0].accelerator
+    legalised = named_network(compile_network(original.data, device, legalise=True))
+    references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised, inputs))]
+    skipped = ""
+    if litert_installed():
+        references.append((LITERT, lambda inputs: reference_outputs(original.data, inputs)))
+    else:
+        skipped = f"{LITERT} were not asked: install the extra 'numerics'."
+    progress(f"Running {original.name}")
+    return verification(Path(path).name, network, references, inferences, seed, skipped)
+
+
+def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
+    """The model that a file was made from; InputError if it is not known or not the recorded one."""
+    source = model
+    if source is None and plan is not None and plan.provenance.model.startswith(ZOO):
+        source = plan.provenance.model
+    if source is None:
+        raise InputError(f"{name} does not hold the network that it was made from: give it with --model.")
+    original = load_model(source)
+    if plan is not None and plan.provenance.model_sha256 not in ("", original.sha256):
+        raise InputError(
+            f"{name} was made from {plan.provenance.model} with SHA-256 {plan.provenance.model_sha256[:12]}, but {original.name} has "
+            f"{original.sha256[:12]}: give the model that it was made from."
+        )
+    return original

@@ -12,6 +12,9 @@ from testbed import VERSION
 Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # argparse has no public name for a group
 """What options can be added to."""
 
+BAR_MISSED = 1
+"""Exit status of a comparison that came out wrong."""
+
 OUTPUT_SCHEMA = 1
 """Version of the structure of ``--json``; raised whenever a field changes its meaning."""
 

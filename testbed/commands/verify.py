@@ -1,0 +1,70 @@
+"""``npu-testbed verify``: whether a schedule computes the network that it was made from."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from testbed.commands.options import BAR_MISSED, Parser, add_json_option, example, print_json
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: Parser = commands.add_parser(
+        "verify",
+        help="run a schedule bit by bit and compare its outputs",
+        description=(
+            "Run a schedule file or a compiled *_vela.tflite bit by bit on seeded random inputs, and compare its outputs with Vela's "
+            "legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels."
+        ),
+        epilog=example("npu-testbed verify mobilenet_v1.json", "npu-testbed verify network_vela.tflite --model network.tflite"),
+    )
+    parser.add_argument("file", metavar="FILE", help="a schedule file or a *_vela.tflite")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="the network that it was made from (default: the zoo network that a schedule records)"
+    )
+    parser.add_argument(
+        "--inferences", metavar="N", type=_count, default=2, help="inferences to run, every second one on extreme values (default: 2)"
+    )
+    parser.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the random inputs (default: 0)")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def _integer(text: str, low: int, high: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from {low} to {high}")
+    return value
+
+
+def _count(text: str) -> int:
+    return _integer(text, 1, 1000)
+
+
+def _seed(text: str) -> int:
+    return _integer(text, 0, 2**32 - 1)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare and print; status 1 if a byte differs."""
+    from tabulate import tabulate
+
+    from testbed.pipeline import verify
+    from testbed.progress import progress
+
+    with progress() as show:
+        result = verify(arguments.file, arguments.model, inferences=arguments.inferences, seed=arguments.seed, progress=show)
+    if arguments.json:
+        print_json("verify", asdict(result) | {"passed": result.passed})
+    else:
+        rows = [(row.output, row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
+        print(f"{result.model}: {result.inferences} inferences on random inputs, seed {result.seed}\n")
+        print(tabulate(rows, ("output", "reference", "result")))
+        if result.remark:
+            print(f"\n{result.remark}")
+    return 0 if result.passed else BAR_MISSED

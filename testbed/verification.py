@@ -1,0 +1,108 @@
+"""The functional run of a network beside its references: how many bytes of each output differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu_model.compiled import CompiledNetwork
+from npu_model.errors import InputError
+from npu_model.program import Binding
+from sim.functional import FilterCache, run
+
+Arrays = Mapping[str, NDArray[Any]]
+"""Arrays by the name of the input or output."""
+
+VELA_STREAM = "Vela's legalised stream"
+LITERT = "LiteRT's reference kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One output of all inferences beside one reference: ``differing`` of ``size`` bytes."""
+
+    reference: str
+    output: str
+    differing: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All comparisons of a network; ``skipped`` says which reference could not be asked, and why ("" if all were)."""
+
+    model: str
+    inferences: int
+    seed: int
+    comparisons: tuple[Comparison, ...]
+    skipped: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether no byte differs."""
+        return not any(comparison.differing for comparison in self.comparisons)
+
+    @property
+    def remark(self) -> str:
+        """What must be known to read the comparisons, "" if nothing."""
+        differing = {comparison.reference for comparison in self.comparisons if comparison.differing}
+        if differing == {LITERT}:
+            return f"Equal to {VELA_STREAM}: what differs from {LITERT} is how Vela computes this network, not how it was scheduled."
+        return self.skipped
+
+
+def _array(binding: Binding, random: np.random.Generator, *, extreme: bool) -> NDArray[Any]:
+    low, high = binding.dtype.minimum, binding.dtype.maximum
+    values = random.choice([low, high], binding.shape) if extreme else random.integers(low, high + 1, binding.shape)
+    return np.asarray(values).astype(f"{'i' if binding.dtype.signed else 'u'}{binding.dtype.bytes}")
+
+
+def seeded_inputs(network: CompiledNetwork, count: int, seed: int) -> list[dict[str, NDArray[Any]]]:
+    """Arrays for every input of ``count`` inferences: any value of the type, in every second inference only its two extremes."""
+    inputs = []
+    for index in range(count):
+        random = np.random.default_rng([seed, index])
+        inputs.append({binding.name: _array(binding, random, extreme=index % 2 == 1) for binding in network.inputs})
+    return inputs
+
+
+def functional_outputs(network: CompiledNetwork, inputs: Sequence[Arrays]) -> list[dict[str, NDArray[Any]]]:
+    """Outputs by name of one functional run for each of ``inputs``."""
+    filters = FilterCache()
+    return [run(network, arrays, filters=filters) for arrays in inputs]
+
+
+def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays]) -> tuple[Comparison, ...]:
+    """The outputs of ``found`` beside those of the same name in ``expected``; InputError if the names are others."""
+    if found[0].keys() != expected[0].keys():
+        raise InputError(
+            f"The network's outputs are {', '.join(found[0])} but those of {reference} are {', '.join(expected[0])}: "
+            "give the model that the network was compiled from."
+        )
+    comparisons = []
+    for name in found[0]:
+        differing = size = 0
+        for ours, theirs in zip(found, expected, strict=True):
+            a, b = (np.frombuffer(values.tobytes(), np.uint8) for values in (ours[name], theirs[name]))
+            size += a.size
+            differing += int(np.count_nonzero(a != b)) if a.size == b.size else max(a.size, b.size)
+        comparisons.append(Comparison(reference, name, differing, size))
+    return tuple(comparisons)
+
+
+Reference = tuple[str, Callable[[Sequence[Arrays]], Sequence[Arrays]]]
+"""A reference's name, and what computes its outputs."""
+
+
+def verification(
+    model: str, network: CompiledNetwork, references: Sequence[Reference], inferences: int, seed: int, skipped: str
+) -> Verification:
+    """Run ``network`` on seeded inputs beside each reference; InputError if one of them cannot run."""
+    inputs = seeded_inputs(network, inferences, seed)
+    found = functional_outputs(network, inputs)
+    comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs)))
+    return Verification(model, inferences, seed, comparisons, skipped)

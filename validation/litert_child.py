@@ -1,0 +1,33 @@
+"""What :mod:`validation.litert` runs in a process of its own: inferences of a model on arrays in a folder.
+
+``names.json`` holds the inputs' names, ``inputs0.npz`` and so on one array for each; ``outputs.json`` and ``outputs0.npz`` are written.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+
+def main(folder: Path) -> None:
+    """Run every inference that ``folder`` holds inputs of."""
+    interpreter = Interpreter(model_path=str(folder / "model.tflite"), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.allocate_tensors()
+    names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
+    outputs = interpreter.get_output_details()
+    for path in folder.glob("inputs*.npz"):
+        with np.load(path) as arrays:
+            given = {name: arrays[f"arr_{index}"] for index, name in enumerate(names)}
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], given[detail["name"]])
+        interpreter.invoke()
+        np.savez(folder / path.name.replace("inputs", "outputs"), *[interpreter.get_tensor(detail["index"]) for detail in outputs])
+    (folder / "outputs.json").write_text(json.dumps([detail["name"] for detail in outputs]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
