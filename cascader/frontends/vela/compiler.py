@@ -66,13 +66,14 @@ class VelaResult:
     """A compilation: the compiled .tflite file and what Vela says of it.
 
     ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
-    empty if the compilation was asked for no debug database.
+    empty if the compilation was asked for no debug database, whose text is ``database``.
     """
 
     compiled: bytes = field(repr=False)
     layers: tuple[dict[int, str], ...] = field(repr=False)
     summary: VelaSummary
     version: str
+    database: str = field(default="", repr=False)
 
 
 def vela_version() -> str:
@@ -160,6 +161,8 @@ def _run(arguments: list[str], folder: Path, timeout: float) -> None:
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"Vela did not finish within {timeout:g} s: the model may be damaged; get a fresh copy.") from None
+    except OSError as error:
+        raise InputError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
     if process.returncode != 0:
         raise InputError(f"Vela cannot compile the network, it {_failure(process)}: check the model and the configuration names.")
 
@@ -233,4 +236,4 @@ def compile_network(
         text = database.read_text(encoding="utf-8", errors="replace") if database.is_file() else ""
     if not is_compiled(read_tflite(compiled)):
         raise InputError(f"Vela left all {len(parsed.operators)} operators on the CPU: use quantised operators that the NPU supports.")
-    return VelaResult(compiled, layer_names(text, parsed), summary, version)
+    return VelaResult(compiled, layer_names(text, parsed), summary, version, text)
