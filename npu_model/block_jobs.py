@@ -9,6 +9,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.cost import mac_cycles, output_cycles
 from npu_model.program import FeatureMap, KernelOperation, OperationKind
 from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.traffic import BEAT_BYTES, Runs, read_runs, write_runs
 from npu_model.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, keeps_ifm, ofm_blocks, sub_kernels
 from npu_model.weights import RECORD_BYTES
@@ -86,7 +87,9 @@ def _scale_reads(op: KernelOperation, ofm_box: Box) -> tuple[Read, ...]:
     return tuple(reads)
 
 
-def _steps(op: KernelOperation, accelerator: Accelerator, ofm_box: Box, passes: tuple[_Pass, ...], *, kept: bool) -> tuple[Step, ...]:
+def _steps(
+    op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, ofm_box: Box, passes: tuple[_Pass, ...], *, kept: bool
+) -> tuple[Step, ...]:
     """The MAC steps of one OFM block, its weights dealt out in proportion to taps and channels."""
     total = sum(p.share for p in passes)
     weights = _weight_bytes(op, ofm_box)
@@ -103,7 +106,7 @@ def _steps(op: KernelOperation, accelerator: Accelerator, ofm_box: Box, passes: 
             Step(
                 fetches=(Read(op.ifm.region, runs),) if runs else (),
                 weights=tuple(Read(region, (n,)) for region, n in beats if n),
-                mac_cycles=mac_cycles(op, accelerator, ofm_box.shape, one.taps, one.box.c1 - one.box.c0),
+                mac_cycles=mac_cycles(op, accelerator, ofm_box.shape, one.taps, one.box.c1 - one.box.c0, timing),
             )
         )
     return tuple(steps)
@@ -123,7 +126,7 @@ def _read(feature_map: FeatureMap, box: Box) -> Read:
 
 
 @lru_cache(maxsize=1024)
-def block_jobs(op: KernelOperation, accelerator: Accelerator) -> tuple[BlockJob, ...]:
+def block_jobs(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> tuple[BlockJob, ...]:
     """The jobs of a kernel operation, one per OFM block, in the hardware's order."""
     jobs = []
     previous: tuple[_Pass, ...] = ()
@@ -132,15 +135,15 @@ def block_jobs(op: KernelOperation, accelerator: Accelerator) -> tuple[BlockJob,
             steps: tuple[Step, ...] = (Step(_operand_reads(op, ofm_box), (), 0),)
         else:
             passes = _passes(op, ofm_box)
-            kept = passes == previous and keeps_ifm(op, len(passes))
-            steps = _steps(op, accelerator, ofm_box, passes, kept=kept)
+            kept = passes == previous and keeps_ifm(op, len(passes), timing)
+            steps = _steps(op, accelerator, timing, ofm_box, passes, kept=kept)
             previous = passes
         jobs.append(
             BlockJob(
                 box=ofm_box,
                 steps=steps,
                 scales=_scale_reads(op, ofm_box),
-                output_cycles=output_cycles(op, accelerator, ofm_box.shape.elements),
+                output_cycles=output_cycles(op, accelerator, ofm_box.shape.elements, timing),
                 writes=write_runs(op.ofm, ofm_box),
             )
         )

@@ -12,16 +12,11 @@ from math import ceil
 from npu_model.accelerator import Accelerator
 from npu_model.program import AccumulatorFormat, ActivationKind, ElementwiseKind, KernelOperation, OperationKind, PoolKind
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.traversal import reduces_depth
 
 CYCLES_PER_UBLOCK_STEP = 4
 """MAC cycles of one OFM ublock for 32 (8-bit) IFM channels: each lane does an 8-deep dot product per cycle."""
-
-DECODER_CYCLES_PER_CHANNEL = 4
-"""Weight-decoder cycles per OFM channel of a ublock and step: 32 weights at 8 a cycle (Vela; FVP data agree)."""
-
-POOL_FLOOR = 16
-"""Least MAC cycles of a pooling ublock. Vela's cores say 4 and (Regor, 8-bit) 16; the FVP sides with 16 for 1x1 windows."""
 
 
 def ofm_ublock(op: KernelOperation, accelerator: Accelerator) -> Shape3D:
@@ -36,7 +31,9 @@ def ofm_ublock(op: KernelOperation, accelerator: Accelerator) -> Shape3D:
     return ublock
 
 
-def mac_cycles(op: KernelOperation, accelerator: Accelerator, block: Shape3D, taps: int, ifm_channels: int) -> int:
+def mac_cycles(
+    op: KernelOperation, accelerator: Accelerator, block: Shape3D, taps: int, ifm_channels: int, timing: TimingParameters = DEFAULT_TIMING
+) -> int:
     """MAC cycles of one step: one sub-kernel of ``taps`` over one IFM block of ``ifm_channels`` for one OFM ``block``.
 
     With n = taps, s = ublocks in height x width, d = ublocks in depth, w = 4 * ublock depth (weight decoder):
@@ -63,8 +60,8 @@ def mac_cycles(op: KernelOperation, accelerator: Accelerator, block: Shape3D, ta
     if op.kind is OperationKind.POOL and not reduces_depth(op):
         # A 16-bit element takes the lane twice, but for the 32-MAC configuration (Vela).
         passes = 2 if size == 2 and accelerator.macs > 32 else 1
-        return max(POOL_FLOOR, taps * passes) * plane * depth
-    decoder = 0 if op.kind is OperationKind.POOL else DECODER_CYCLES_PER_CHANNEL * ublock.depth
+        return max(timing.pool_floor, taps * passes) * plane * depth
+    decoder = 0 if op.kind is OperationKind.POOL else timing.decoder_cycles_per_channel * ublock.depth
     if op.kind is OperationKind.DEPTHWISE:
         return max(decoder, CYCLES_PER_UBLOCK_STEP * plane * size) * ceil_div(taps, 4) * depth
     step = max(decoder, CYCLES_PER_UBLOCK_STEP * plane)
@@ -98,6 +95,7 @@ def _activation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:
     return accelerator.output.relu if clamps else Fraction(0)
 
 
-def output_cycles(op: KernelOperation, accelerator: Accelerator, elements: int) -> int:
-    """Output-unit (AO) cycles of ``elements`` OFM elements: the larger of the operation's and the activation's rate."""
-    return ceil(max(_operation_rate(op, accelerator), _activation_rate(op, accelerator)) * elements)
+def output_cycles(op: KernelOperation, accelerator: Accelerator, elements: int, timing: TimingParameters = DEFAULT_TIMING) -> int:
+    """Output-unit (AO) cycles of a block of ``elements`` OFM elements: the larger of the operation's and the activation's rate."""
+    rate = max(_operation_rate(op, accelerator), _activation_rate(op, accelerator)) * timing.output_scale
+    return timing.output_start_cycles + ceil(rate * elements)

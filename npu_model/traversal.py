@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from npu_model.program import KernelOperation, OperationKind, PoolKind, Upscale
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.shram import ifm_depth_step
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_order import WeightFormat
-
-KEPT_IFM_BLOCKS = 2
-"""IFM blocks that the double input buffer keeps: see :func:`keeps_ifm`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +120,11 @@ def ifm2_box(shape: Shape3D, ofm_box: Box) -> Box:
     return Box(*y, *x, *c)
 
 
-def keeps_ifm(op: KernelOperation, passes: int) -> bool:
+def keeps_ifm(op: KernelOperation, passes: int, timing: TimingParameters = DEFAULT_TIMING) -> bool:
     """Whether the IFM of one OFM block still lies in the input buffer for the next block of the same rows and columns.
 
     It does if the block needed no more fetches than the double buffer holds and the window is one sub-kernel: the next
     OFM block, deeper in the same place, then reads nothing. Undocumented; found from the AXI0 read beats of the FVP,
     which it reproduces exactly on the calibration points. ``passes`` counts the fetches of one OFM block.
     """
-    return reduces_depth(op) and passes <= KEPT_IFM_BLOCKS and len(sub_kernels(op)) == 1
+    return reduces_depth(op) and passes <= timing.kept_ifm_blocks and len(sub_kernels(op)) == 1

@@ -47,19 +47,20 @@ def command_fetch(machine: Machine) -> Process:
 
 
 def _parse(machine: Machine, operation: int, words: int) -> Process:
-    """Take the next words of the stream, one a cycle."""
-    env, parsed = machine.env, machine.parsed
+    """Take the next words of the stream, by default one a cycle."""
+    env, parsed, pace = machine.env, machine.parsed, machine.timing.command_cycles_per_word
     end = parsed.count + words
     while parsed.count < end:
         step = min(FETCH_WORDS, end - parsed.count)
         yield from machine.recorder.wait(Unit.CC, Cause.COMMANDS, machine.fetched.reach(parsed.count + step), operation)
-        yield from machine.recorder.work(Unit.CC, env.timeout(step), operation)
+        yield from machine.recorder.work(Unit.CC, env.timeout(step * pace), operation)
         parsed.advance(step)
 
 
 def command_processor(machine: Machine) -> Process:
     """Parse the stream and issue its operations to the kernel and DMA queues; ends when all of them are finished."""
     accelerator, recorder = machine.accelerator, machine.recorder
+    timing = machine.timing
     kernels = dmas = 0
     previous: KernelRun | None = None
     for index, (op, words) in enumerate(zip(machine.program.operations, machine.program.words, strict=True)):
@@ -67,7 +68,7 @@ def command_processor(machine: Machine) -> Process:
         if isinstance(op, KernelOperation):
             slot = machine.kernels_done.reach(kernels + 1 - accelerator.max_outstanding_kernels)
             yield from recorder.wait(Unit.CC, Cause.KERNEL_QUEUE, slot, index)
-            previous = KernelRun(index, op, block_jobs(op, accelerator), previous, Threshold(machine.env), machine.env.cycle)
+            previous = KernelRun(index, op, block_jobs(op, accelerator, timing), previous, Threshold(machine.env), machine.env.cycle)
             machine.kernel_queue.put(previous)
             kernels += 1
         elif isinstance(op, DmaOperation):

@@ -11,15 +11,22 @@ from collections.abc import Sequence
 from npu_model.accelerator import Accelerator
 from npu_model.memory import MemorySystem
 from npu_model.program import Program
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim.commands import command_fetch, command_processor, dma
 from sim.events import Listener
 from sim.machine import Machine
 from sim.pipeline import input_load, mac_array, output_unit, weight_decoder, write_back
 
 
-def run_engine(program: Program, accelerator: Accelerator, system: MemorySystem, listeners: Sequence[Listener] = ()) -> Machine:
+def run_engine(
+    program: Program,
+    accelerator: Accelerator,
+    system: MemorySystem,
+    listeners: Sequence[Listener] = (),
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> Machine:
     """Simulate until every operation is finished; the machine holds the clock, the counts and the ports' beats."""
-    machine = Machine(program, accelerator, system, listeners)
+    machine = Machine(program, accelerator, system, listeners, timing)
     for unit in (command_fetch, dma, input_load, weight_decoder, mac_array, output_unit, write_back):
         machine.env.process(unit(machine))
     machine.env.run(until=machine.env.process(command_processor(machine)))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from npu_model.program import Program
+
 
 class Unit(Enum):
     """The hardware units, by the names of Arm's PMU events and debug registers."""
@@ -28,6 +30,7 @@ class Cause(Enum):
     KERNEL_WAIT = "KERNEL_WAIT"
     DMA_WAIT = "DMA_WAIT"
     DRAIN = "outstanding work at the end"
+    START = "kernel start"
     BLOCKDEP = "BLOCKDEP"
     SHRAM = "SHRAM reconfiguration"
     IB = "input buffer"
@@ -65,6 +68,9 @@ Event = Busy | Wait
 
 class Listener(Protocol):
     """Anything that wants to hear of a replay; events come in order of their end."""
+
+    def on_start(self, program: Program) -> None:
+        """A Program begins; its events count cycles from 0 and operations by their index in it."""
 
     def on_event(self, event: Event) -> None:
         """Take one event."""

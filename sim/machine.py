@@ -12,13 +12,11 @@ from npu_model.accelerator import Accelerator
 from npu_model.block_jobs import BlockJob
 from npu_model.memory import MemorySystem
 from npu_model.program import KernelOperation, Program
+from npu_model.timing import BlockdepRule, TimingParameters
 from sim.clock import Clock
 from sim.events import Listener
 from sim.ports import Ports
 from sim.recorder import Recorder
-
-SLOTS = 2
-"""Slots of every buffer between two units: IB0/IB1, DW0/DW1, ACC0/ACC1, OB0/OB1 (core driver, debug registers)."""
 
 
 class Threshold:
@@ -77,10 +75,10 @@ class Fifo:
 
 
 class DoubleBuffer:
-    """Two slots between two units: the producer takes a free one, fills it, the consumer empties and frees it."""
+    """The slots (two) between two units: the producer takes a free one, fills it, the consumer empties and frees it."""
 
-    def __init__(self, env: Clock) -> None:
-        self._free = Fifo(env, range(SLOTS))
+    def __init__(self, env: Clock, slots: int) -> None:
+        self._free = Fifo(env, range(slots))
         self._filled = Fifo(env)
 
     def take(self) -> simpy.Event:
@@ -113,9 +111,12 @@ class KernelRun:
     issued: int
     """Cycle at which the kernel entered its queue."""
 
-    def needed_of_previous(self, block: int) -> int:
+    def needed_of_previous(self, block: int, rule: BlockdepRule) -> int:
         """Blocks of the previous kernel that must be stored before this one's ``block`` may start (BLOCKDEP)."""
-        return len(self.previous.jobs) - max(0, self.op.blockdep - block) if self.previous else 0
+        if self.previous is None or rule is BlockdepRule.IGNORED:
+            return 0
+        blockdep = self.op.blockdep if rule is BlockdepRule.HONOURED else 0
+        return len(self.previous.jobs) - max(0, blockdep - block)
 
     @property
     def repartitions(self) -> bool:
@@ -134,13 +135,16 @@ class Times:
 class Machine:
     """Everything that more than one unit looks at."""
 
-    def __init__(self, program: Program, accelerator: Accelerator, system: MemorySystem, listeners: Sequence[Listener]) -> None:
+    def __init__(
+        self, program: Program, accelerator: Accelerator, system: MemorySystem, listeners: Sequence[Listener], timing: TimingParameters
+    ) -> None:
         env = Clock()
         self.env = env
         self.program = program
         self.accelerator = accelerator
+        self.timing = timing
         self.recorder = Recorder(env, listeners)
-        self.ports = Ports(env, system)
+        self.ports = Ports(env, system, timing)
         self.times: dict[int, Times] = {}
         # The command processor's view: words fetched and parsed, operations finished.
         self.fetched = Threshold(env)
@@ -152,7 +156,7 @@ class Machine:
         self.dma_queue = Fifo(env)
         # The pipeline's buffers, in the data's way.
         self.weight_queue = Fifo(env)
-        self.input_buffer = DoubleBuffer(env)
-        self.weight_buffer = DoubleBuffer(env)
-        self.accumulators = DoubleBuffer(env)
-        self.output_buffer = DoubleBuffer(env)
+        self.input_buffer = DoubleBuffer(env, timing.buffer_slots)
+        self.weight_buffer = DoubleBuffer(env, timing.buffer_slots)
+        self.accumulators = DoubleBuffer(env, timing.buffer_slots)
+        self.output_buffer = DoubleBuffer(env, timing.buffer_slots)

@@ -6,7 +6,7 @@ only BLOCKDEP and a changed SHRAM partition hold the next kernel back.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,22 +49,34 @@ def _dependencies(machine: Machine, run: KernelRun, block: int) -> Process:
     previous, recorder = run.previous, machine.recorder
     if previous is None:
         return
-    if block == 0 and run.repartitions:
+    if block == 0 and run.repartitions and machine.timing.shram_drains:
         # The areas of the shared buffer move, so every block of the previous kernel must have left it.
         yield from recorder.wait(Unit.IFM, Cause.SHRAM, previous.written.reach(len(previous.jobs)), run.index)
-    yield from recorder.wait(Unit.IFM, Cause.BLOCKDEP, previous.written.reach(run.needed_of_previous(block)), run.index)
+    needed = run.needed_of_previous(block, machine.timing.blockdep)
+    yield from recorder.wait(Unit.IFM, Cause.BLOCKDEP, previous.written.reach(needed), run.index)
+
+
+def _ask_for_weights(machine: Machine, blocks: Sequence[Work]) -> None:
+    """Let the weight decoder go on with these blocks."""
+    for work in blocks:
+        machine.weight_queue.put(work)
 
 
 def input_load(machine: Machine) -> Process:
     """Fetch the IFM blocks (both operands' for elementwise) into the input buffer."""
-    recorder = machine.recorder
+    recorder, timing = machine.recorder, machine.timing
     while True:
         run: KernelRun = yield machine.kernel_queue.get()
-        # Weights depend on no other kernel, so their decoder need not wait where the input load does.
-        for block in range(len(run.jobs)):
-            machine.weight_queue.put(Work(run, block, 0))
+        weights = [Work(run, block, 0) for block in range(len(run.jobs))]
+        if timing.weights_ahead:
+            # Weights depend on no other kernel, so their decoder need not wait where the input load does.
+            _ask_for_weights(machine, weights)
         for block, job in enumerate(run.jobs):
             yield from _dependencies(machine, run, block)
+            if not timing.weights_ahead:
+                _ask_for_weights(machine, weights[block : block + 1])
+            if block == 0 and timing.kernel_start_cycles:
+                yield from recorder.wait(Unit.IFM, Cause.START, machine.env.timeout(timing.kernel_start_cycles), run.index)
             for number, step in enumerate(job.steps):
                 yield from recorder.wait(Unit.IFM, Cause.IB, machine.input_buffer.take(), run.index)
                 start = machine.env.cycle

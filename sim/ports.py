@@ -11,18 +11,9 @@ from typing import Any
 import simpy
 
 from npu_model.memory import Memory, MemorySystem
+from npu_model.timing import TimingParameters
 from npu_model.traffic import BEAT_BYTES, Runs
 from sim.clock import Clock
-
-GRANT = 8
-"""Transactions that one channel may issue before the next channel has its turn."""
-
-IFM_BURST_DIVISOR = 2
-"""IFM reads use half the burst limit: the FVP's cycles with memory latency fit reads of 32 bytes, not of 64."""
-
-LOOKAHEAD = 16
-"""Cycles that a transaction may be issued before the data path can take it, beyond the latency."""
-
 
 _KEPT_PERIODS = 4
 """Periods whose counts the gate remembers; the two directions are never further apart."""
@@ -108,10 +99,11 @@ class _Request:
 class PortServer:
     """One direction of one port: issues transactions, channel by channel in turn, and completes transfers."""
 
-    def __init__(self, env: Clock, memory: Memory, gate: PulseGate, path: DataPath, *, reads: bool) -> None:
+    def __init__(self, env: Clock, memory: Memory, gate: PulseGate, path: DataPath, timing: TimingParameters, *, reads: bool) -> None:
         self._env = env
         self._gate = gate
         self._path = path
+        self._timing = timing
         # Latency comes before the data of a read and after the data of a write.
         self._before, self._after = (memory.read_latency, 0) if reads else (0, memory.write_latency)
         self._limit = memory.max_reads if reads else memory.max_writes
@@ -129,7 +121,7 @@ class PortServer:
         if not runs:
             done.fire_in(0)
             return done
-        limit = self._burst_beats // IFM_BURST_DIVISOR if channel is Channel.IFM else self._burst_beats
+        limit = self._burst_beats // self._timing.ifm_burst_divisor if channel is Channel.IFM else self._burst_beats
         self._queues[channel].append(_Request(transactions(runs, limit)[::-1], done))
         if self._wake is not None and not self._wake.triggered:
             self._wake.succeed()
@@ -154,10 +146,10 @@ class PortServer:
             yield self._env.timeout(self._grant(queue) + 1 - self._env.cycle)
 
     def _grant(self, queue: deque[_Request]) -> int:
-        """Issue up to GRANT transactions of a channel, one a cycle at most; the cycle of the last issue."""
+        """Issue what one turn of a channel grants, one a cycle at most; the cycle of the last issue."""
         request = queue[0]
         time = self._env.cycle - 1
-        for _ in range(GRANT):
+        for _ in range(self._timing.grant):
             time, finish = self._issue(time + 1, request.beats.pop())
             if not request.beats:
                 queue.popleft()
@@ -173,7 +165,7 @@ class PortServer:
         outstanding, path = self._outstanding, self._path
         if self._limit and len(outstanding) >= self._limit:
             time = max(time, outstanding[0])
-        time = self._gate.admit(max(time, path.free - self._before - LOOKAHEAD), words)
+        time = self._gate.admit(max(time, path.free - self._before - self._timing.lookahead), words)
         finish = path.occupy(time + self._before, words) + self._after
         if self._limit:
             while outstanding and outstanding[0] <= time:
@@ -186,15 +178,16 @@ class PortServer:
 class Ports:
     """Both AXI ports of the NPU."""
 
-    def __init__(self, env: Clock, system: MemorySystem) -> None:
+    def __init__(self, env: Clock, system: MemorySystem, timing: TimingParameters) -> None:
         self.system = system
         self.reads: list[PortServer] = []
         self.writes: list[PortServer] = []
         for memory in system.ports:
-            gate = PulseGate(memory)
-            path = DataPath(memory)
-            self.reads.append(PortServer(env, memory, gate, path, reads=True))
-            self.writes.append(PortServer(env, memory, gate, path if memory.shared else DataPath(memory), reads=False))
+            gate, path = PulseGate(memory), DataPath(memory)
+            write_gate = gate if timing.shared_cap else PulseGate(memory)
+            write_path = path if memory.shared else DataPath(memory)
+            self.reads.append(PortServer(env, memory, gate, path, timing, reads=True))
+            self.writes.append(PortServer(env, memory, write_gate, write_path, timing, reads=False))
 
     def read(self, region: int, channel: Channel, runs: Runs) -> Completion:
         """Read from a base-pointer region."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from npu_model.errors import InputError
 from npu_model.memory import AXI0, AXI1, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, Program
 from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.traffic import BEAT_BYTES
 from sim.engine import run_engine
 from sim.events import Cause, Listener, Unit
@@ -46,7 +48,8 @@ class OperationReplay:
     """What one kernel operation or DMA transfer did.
 
     ``issued`` and ``finished`` are cycles of the replay. ``busy`` and ``waits`` hold the cycles of each unit (and cause)
-    that had any. ``beats`` leaves out the command fetch.
+    that had any; the wait and control commands before an operation count as its own, those after the last as the last's.
+    ``beats`` leaves out the command fetch.
     """
 
     index: int
@@ -114,11 +117,11 @@ def _add(beats: list[list[int]], port: int, direction: int, amount: int) -> None
     beats[port][direction] += amount
 
 
-def operation_beats(op: Operation, device: Accelerator, system: MemorySystem) -> Beats:
+def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Beats:
     """Data beats of one operation, counted from its blocks without any timing (commands not included)."""
     beats = [[0, 0], [0, 0]]
     if isinstance(op, KernelOperation):
-        for job in block_jobs(op, device):
+        for job in block_jobs(op, device, timing):
             for read in job.scales + tuple(r for step in job.steps for r in step.fetches + step.weights):
                 _add(beats, system.port_of(read.region), 0, sum(read.runs))
             _add(beats, system.port_of(op.ofm.region), 1, sum(job.writes))
@@ -140,13 +143,21 @@ def _check_work(program: Program) -> None:
         raise InputError(f"The program has {blocks} OFM blocks: at most {MAX_BLOCKS} are replayed; check its block configs.")
 
 
+def _owners(program: Program) -> list[int]:
+    """Per command the index of the kernel operation or transfer that it belongs to: the next one, else the last."""
+    works = [i for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
+    after = [bisect_left(works, i) for i in range(len(program.operations))]
+    return [works[min(position, len(works) - 1)] if works else i for i, position in enumerate(after)]
+
+
 def _by_operation(machine: Machine) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
-    busy: dict[int, dict[Unit, int]] = defaultdict(dict)
-    waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(dict)
+    busy: dict[int, dict[Unit, int]] = defaultdict(lambda: defaultdict(int))
+    waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(lambda: defaultdict(int))
+    owners = _owners(machine.program)
     for (index, unit), cycles in machine.recorder.busy.items():
-        busy[index][unit] = cycles
+        busy[owners[index]][unit] += cycles
     for (index, unit, cause), cycles in machine.recorder.waits.items():
-        waits[index][unit, cause] = cycles
+        waits[owners[index]][unit, cause] += cycles
     return busy, waits
 
 
@@ -160,11 +171,13 @@ def _totals(machine: Machine) -> tuple[dict[Unit, int], dict[tuple[Unit, Cause],
     return dict(busy), dict(waits)
 
 
-def replay(program: Program, system: MemorySystem, listeners: Sequence[Listener] = ()) -> Replay:
+def replay(program: Program, system: MemorySystem, listeners: Sequence[Listener] = (), timing: TimingParameters = DEFAULT_TIMING) -> Replay:
     """Run one Program; InputError if its accelerator is unknown or it is absurdly large."""
     device = accelerator(program.accelerator)
     _check_work(program)
-    machine = run_engine(program, device, system, listeners)
+    for listener in listeners:
+        listener.on_start(program)
+    machine = run_engine(program, device, system, listeners, timing)
     busy, waits = _by_operation(machine)
     operations = tuple(
         OperationReplay(
@@ -173,9 +186,9 @@ def replay(program: Program, system: MemorySystem, listeners: Sequence[Listener]
             op=op,
             issued=machine.times[index].issued,
             finished=machine.times[index].finished,
-            busy=busy[index],
-            waits=waits[index],
-            beats=operation_beats(op, device, system),
+            busy=dict(busy[index]),
+            waits=dict(waits[index]),
+            beats=operation_beats(op, device, system, timing),
         )
         for index, op in enumerate(program.operations)
         if isinstance(op, (KernelOperation, DmaOperation))
@@ -194,10 +207,12 @@ def replay(program: Program, system: MemorySystem, listeners: Sequence[Listener]
     )
 
 
-def replay_network(network: CompiledNetwork, system: MemorySystem, listeners: Sequence[Listener] = ()) -> NetworkReplay:
+def replay_network(
+    network: CompiledNetwork, system: MemorySystem, listeners: Sequence[Listener] = (), timing: TimingParameters = DEFAULT_TIMING
+) -> NetworkReplay:
     """Run every Program of a compiled network in order."""
     programs = network.programs
     return NetworkReplay(
-        replays=tuple(replay(program, system, listeners) for program in programs),
+        replays=tuple(replay(program, system, listeners, timing) for program in programs),
         footprint=footprint(programs, network.inputs, network.outputs),
     )

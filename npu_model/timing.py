@@ -1,0 +1,105 @@
+"""TimingParameters: what the timing model assumes of the NPU beyond its accelerator's tables, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+from fractions import Fraction
+
+from npu_model.errors import InputError
+
+
+class BlockdepRule(Enum):
+    """What the model makes of BLOCKDEP; all but HONOURED are ablations."""
+
+    HONOURED = "honoured"
+    IGNORED = "ignored"
+    DRAINED = "drained"
+    """As if every kernel had BLOCKDEP 0."""
+
+
+_LIMITS = {
+    "pool_floor": (1, 64),
+    "decoder_cycles_per_channel": (0, 64),
+    "kept_ifm_blocks": (0, 64),
+    "buffer_slots": (1, 64),
+    "kernel_start_cycles": (0, 4096),
+    "output_start_cycles": (0, 4096),
+    "command_cycles_per_word": (0, 64),
+    "ifm_burst_divisor": (1, 8),
+    "grant": (1, 1024),
+    "lookahead": (0, 4096),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimingParameters:
+    """Each mechanism of the timing model as a value, so that it can be calibrated or switched off.
+
+    Cycles are NPU cycles. The defaults are what every other part of the package means by "the model"; the decision
+    record on the timing model has the evidence for each. InputError if a value is out of its range.
+    """
+
+    pool_floor: int = 16
+    """Least MAC cycles of a pooling ublock. Vela's cores say 4 and (Regor, 8-bit) 16; the FVP sides with 16 for 1x1 windows."""
+
+    decoder_cycles_per_channel: int = 4
+    """Weight-decoder cycles per OFM channel of a ublock and step: 32 weights at 8 a cycle (Vela; FVP data agree)."""
+
+    output_scale: Fraction = Fraction(1)
+    """Factor on the output unit's cycles per element: 1 is Vela's table."""
+
+    output_start_cycles: int = 0
+    """Cycles of the output unit before the first element of every OFM block."""
+
+    kept_ifm_blocks: int = 2
+    """IFM blocks that the input buffer keeps for the next OFM depth block: see :func:`npu_model.traversal.keeps_ifm`."""
+
+    buffer_slots: int = 2
+    """Slots of every buffer between two units: IB0/IB1, DW0/DW1, ACC0/ACC1, OB0/OB1 (core driver, debug registers)."""
+
+    kernel_start_cycles: int = 0
+    """Cycles of the input load before the first fetch of every kernel."""
+
+    blockdep: BlockdepRule = BlockdepRule.HONOURED
+    """Whether a kernel waits for the previous one's blocks as its BLOCKDEP says."""
+
+    shram_drains: bool = True
+    """Whether a changed SHRAM partition waits until all blocks of the previous kernel are stored."""
+
+    weights_ahead: bool = True
+    """Whether weights are fetched before a kernel's dependencies are met: they depend on no other kernel."""
+
+    command_cycles_per_word: int = 1
+    """Cycles that the command processor takes for a word of the stream."""
+
+    ifm_burst_divisor: int = 2
+    """IFM reads use this part of the burst limit: the FVP's cycles with memory latency fit reads of 32 bytes, not of 64."""
+
+    grant: int = 8
+    """Transactions that one channel of a port may issue before the next channel has its turn."""
+
+    lookahead: int = 16
+    """Cycles that a transaction may be issued before the data path can take it, beyond the latency."""
+
+    shared_cap: bool = True
+    """Whether the reads and the writes of a port count together under the timing adapter's cap."""
+
+    def __post_init__(self) -> None:
+        for key, (low, high) in _LIMITS.items():
+            value = getattr(self, key)
+            if type(value) is not int or not low <= value <= high:
+                raise InputError(f"Timing parameter {key} is {value!r}: it ranges from {low} to {high}; give an integer in that range.")
+        if not isinstance(self.output_scale, Fraction) or not 0 <= self.output_scale <= 64:
+            raise InputError(f"Timing parameter output_scale is {self.output_scale!r}: it is a ratio from 0 to 64; write it as 1 or 7/6.")
+        for key in ("shram_drains", "weights_ahead", "shared_cap"):
+            if type(getattr(self, key)) is not bool:
+                raise InputError(f"Timing parameter {key} is {getattr(self, key)!r}: it is a switch; write true or false.")
+
+    def changed(self) -> tuple[str, ...]:
+        """Names of the parameters that differ from the defaults."""
+        return tuple(field.name for field in fields(self) if getattr(self, field.name) != field.default)
+
+
+DEFAULT_TIMING = TimingParameters()
+"""The model."""
