@@ -13,12 +13,12 @@ from npu_model.program.check import check_program
 from npu_model.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 
 CUSTOM_CODE = "ethos-u"
-_METADATA = "OfflineMemoryAllocation"
+OFFLINE_ALLOCATION = "OfflineMemoryAllocation"
 _STREAM, _CONSTANTS, _SCRATCH, _FAST_SCRATCH, _FIRST_IFM = range(5)
 _MAX_RANK = 8
 """Dimensions of a LiteRT tensor (its runtime shapes hold up to 8)."""
 
-_DATA_TYPES = {
+DATA_TYPES = {
     "INT8": DataType(8, signed=True),
     "UINT8": DataType(8, signed=False),
     "BOOL": DataType(8, signed=False),
@@ -26,6 +26,7 @@ _DATA_TYPES = {
     "UINT16": DataType(16, signed=False),
     "INT32": DataType(32, signed=True),
 }
+"""What the NPU makes of a tensor type of the .tflite schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +58,22 @@ class CompiledNetwork:
 
 def _arena_offsets(model: TfliteModel) -> dict[int, int]:
     """Arena offset per tensor index, from the OfflineMemoryAllocation metadata (version, subgraph, n, offsets)."""
-    blob = model.metadata.get(_METADATA, b"")
+    blob = model.metadata.get(OFFLINE_ALLOCATION, b"")
     if len(blob) < 12 or len(blob) % 4:
         return {}
     values = struct.unpack(f"<{len(blob) // 4}i", blob)
     if values[2] != len(values) - 3:
-        raise InputError(f"The {_METADATA} metadata claims {values[2]} offsets but holds {len(values) - 3}: the file is damaged.")
+        raise InputError(f"The {OFFLINE_ALLOCATION} metadata claims {values[2]} offsets but holds {len(values) - 3}: the file is damaged.")
     return {index: offset for index, offset in enumerate(values[3:]) if offset >= 0}
 
 
 def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding:
     tensor = model.tensors[index]
-    dtype = _DATA_TYPES.get(tensor.dtype)
+    dtype = DATA_TYPES.get(tensor.dtype)
     if dtype is None:
-        raise InputError(
-            f"Tensor {tensor.name!r} has type {tensor.dtype}: the NPU works on {', '.join(_DATA_TYPES)}; quantise the network."
-        )
+        raise InputError(f"Tensor {tensor.name!r} has type {tensor.dtype}: the NPU works on {', '.join(DATA_TYPES)}; quantise the network.")
     if index not in offsets:
-        raise InputError(f"Tensor {tensor.name!r} has no arena offset in {_METADATA}: compile with Vela's .tflite output.")
+        raise InputError(f"Tensor {tensor.name!r} has no arena offset in {OFFLINE_ALLOCATION}: compile with Vela's .tflite output.")
     if len(tensor.shape) > _MAX_RANK:
         raise InputError(f"Tensor {tensor.name!r} has {len(tensor.shape)} dimensions: up to {_MAX_RANK} are known; the file is damaged.")
     if any(extent < 1 for extent in tensor.shape):

@@ -9,10 +9,11 @@ import numpy as np
 import tflite
 
 from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES, calibration_input
-from cascader.frontends.zoo.flatbuffer import OperatorRecord, TensorRecord, write_tflite
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.precision import Precision
 from npu_model.errors import InputError
+from npu_model.tflite_records import ModelRecord, OperatorRecord, TensorRecord
+from npu_model.tflite_writer import write_tflite
 
 # Versions of an operator for (8-bit, 16-bit) activations: op_version.cc of LiteRT; float32 and uint8 have version 1.
 _VERSIONS = {
@@ -139,5 +140,7 @@ class Recorder:
 
     def write(self, outputs: Sequence[TensorHandle]) -> bytes:
         """The .tflite file of the network with these ``outputs``."""
-        indices = [self.value(output).handle.index for output in outputs]
-        return write_tflite(self.name, self._tensors, self._operators, self._inputs, indices)
+        indices = tuple(self.value(output).handle.index for output in outputs)
+        description = f"npu-testbed zoo: {self.name}"
+        tensors, operators, inputs = tuple(self._tensors), tuple(self._operators), tuple(self._inputs)
+        return write_tflite(ModelRecord(self.name, description, tensors, operators, inputs, indices))

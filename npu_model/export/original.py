@@ -1,0 +1,133 @@
+"""The model that a network was compiled from, asked for what a compiled network does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tflite
+
+from npu_model.compiled import CUSTOM_CODE, DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
+from npu_model.errors import InputError
+from npu_model.program import Binding, Quantisation
+from npu_model.tflite_model import TfliteOperator, TfliteTensor
+from npu_model.tflite_record_reader import RecordReader
+from npu_model.tflite_records import OperatorRecord, SignatureRecord, TensorRecord
+
+_COMPILERS_OWN = (OFFLINE_ALLOCATION, "vela_version")
+"""Metadata that speaks of one compilation (Vela 5.2.0), not of the network."""
+
+_NAME = "main"
+"""Name of the subgraph if there is no model to take it from."""
+
+
+def _is(tensor: TfliteTensor, binding: Binding) -> bool:
+    """Whether the model's tensor and the compiled network's array are one and the same."""
+    scale = Quantisation(tensor.scales[0], tensor.zero_points[0]) if tensor.scales and tensor.zero_points else None
+    known = (tensor.shape, DATA_TYPES.get(tensor.dtype), scale)
+    return known == (binding.shape, binding.dtype, binding.quantisation) and not tensor.data
+
+
+def _code(operator: TfliteOperator) -> str:
+    return operator.custom_code if operator.code == "CUSTOM" else operator.code
+
+
+def _record(binding: Binding) -> TensorRecord:
+    """A tensor that says what the binding does."""
+    dtype = next(name for name, dtype in DATA_TYPES.items() if dtype == binding.dtype)
+    scale = binding.quantisation
+    scales, zero_points = ((scale.scale,), (scale.zero_point,)) if scale else ((), ())
+    return TensorRecord(binding.name, binding.shape, getattr(tflite.TensorType, dtype), scales, zero_points)
+
+
+class NoOriginal:
+    """No model at hand: all there is to say of a network is in its bindings."""
+
+    name = _NAME
+
+    def tensor(self, binding: Binding) -> TensorRecord:
+        """The tensor of an array."""
+        return _record(binding)
+
+    def operator(self, step: CpuOperator) -> OperatorRecord:
+        """InputError: the options of a CPU operator are known from the model alone."""
+        raise InputError(f"The network runs {step.code} on the CPU, whose options are in the model it was compiled from: give that model.")
+
+    def constants(self, operator: OperatorRecord) -> tuple[TensorRecord | None, ...]:
+        """None for each of the operator's inputs."""
+        return (None,) * len(operator.inputs)
+
+    def metadata(self) -> tuple[tuple[str, bytes], ...]:
+        """None."""
+        return ()
+
+    def signatures(self, _inputs: Sequence[tuple[Binding, int]], _outputs: Sequence[tuple[Binding, int]]) -> tuple[SignatureRecord, ...]:
+        """None."""
+        return ()
+
+
+class Original(NoOriginal):
+    """The model's records, looked up by the names of tensors, which compilation keeps."""
+
+    def __init__(self, data: bytes, network: CompiledNetwork) -> None:
+        """InputError if the .tflite file ``data`` is damaged or does not have the network's inputs and outputs."""
+        self._reader = RecordReader(data)
+        self._model = self._reader.model
+        self.name = self._reader.name() or _NAME
+        self._waiting = [index for index, operator in enumerate(self._model.operators) if operator.custom_code != CUSTOM_CODE]
+        self._named: dict[str, int] = {}
+        for index, tensor in enumerate(self._model.tensors):
+            self._named.setdefault(tensor.name, index)
+        self._check("input", network.inputs, self._model.inputs)
+        self._check("output", network.outputs, self._model.outputs)
+
+    def _check(self, side: str, bindings: tuple[Binding, ...], indices: tuple[int, ...]) -> None:
+        names = self._names(indices)
+        for binding in bindings:
+            if binding.name not in names:
+                raise InputError(
+                    f"The network has {side} {binding.name!r} but the model {', '.join(map(repr, names))}: "
+                    "give the model that it was compiled from."
+                )
+
+    def _names(self, indices: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(self._model.tensors[index].name for index in indices if index >= 0)
+
+    def tensor(self, binding: Binding) -> TensorRecord:
+        """The model's tensor of that name, if it is the same array; else as the binding says."""
+        index = self._named.get(binding.name)
+        if index is not None and _is(self._model.tensors[index], binding):
+            return self._reader.tensor(index)
+        return _record(binding)
+
+    def operator(self, step: CpuOperator) -> OperatorRecord:
+        """The model's next operator of this code with these outputs; each is found once."""
+        names = tuple(binding.name for binding in step.outputs)
+        for index in self._waiting:
+            operator = self._model.operators[index]
+            if _code(operator) == step.code and self._names(operator.outputs) == names:
+                self._waiting.remove(index)
+                return self._reader.operator(index)
+        outputs = ", ".join(map(repr, names))
+        raise InputError(f"The model has no {step.code} with output {outputs}: give the model that the network was compiled from.")
+
+    def constants(self, operator: OperatorRecord) -> tuple[TensorRecord | None, ...]:
+        """The constant at each of the operator's inputs, None where there is a variable tensor or none at all."""
+        return tuple(self._reader.tensor(index) if index >= 0 and self._model.tensors[index].data else None for index in operator.inputs)
+
+    def metadata(self) -> tuple[tuple[str, bytes], ...]:
+        """Metadata of the network itself, such as ``min_runtime_version``."""
+        return tuple((name, data) for name, data in self._model.metadata.items() if name not in _COMPILERS_OWN)
+
+    def signatures(self, inputs: Sequence[tuple[Binding, int]], outputs: Sequence[tuple[Binding, int]]) -> tuple[SignatureRecord, ...]:
+        """The model's signatures on the new file's tensors, less those that name a tensor which is no longer there."""
+        result = []
+        for signature in self._reader.signatures():
+            new_inputs, new_outputs = self._moved(signature.inputs, inputs), self._moved(signature.outputs, outputs)
+            if (len(new_inputs), len(new_outputs)) == (len(signature.inputs), len(signature.outputs)):
+                result.append(SignatureRecord(signature.key, new_inputs, new_outputs))
+        return tuple(result)
+
+    def _moved(self, entries: Sequence[tuple[str, int]], side: Sequence[tuple[Binding, int]]) -> tuple[tuple[str, int], ...]:
+        places = {binding.name: index for binding, index in side}
+        named = ((name, self._model.tensors[index].name) for name, index in entries if 0 <= index < len(self._model.tensors))
+        return tuple((name, places[tensor]) for name, tensor in named if tensor in places)

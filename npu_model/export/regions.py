@@ -1,0 +1,75 @@
+"""What an export needs of a network's regions: each where the driver binds it, every array inside the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npu_model.accelerator import accelerator
+from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.errors import InputError
+from npu_model.program import Binding, Program, RegionRole
+from npu_model.program.check import check_program
+
+CONSTANTS, ARENA, FAST_SCRATCH = range(3)
+"""Base-pointer indices of the custom operator's inputs 1 to 3 (Vela 5.2.0; TFLite Micro's Ethos-U kernel binds them so)."""
+
+_ROLES = {CONSTANTS: RegionRole.CONSTANTS, ARENA: RegionRole.ARENA, FAST_SCRATCH: RegionRole.FAST_SCRATCH}
+
+
+def constants_of(program: Program) -> bytes:
+    """The content of the constants; b"" if the program has none."""
+    return next((region.content for region in program.regions if region.index == CONSTANTS), b"")
+
+
+def size_of(program: Program, index: int) -> int | None:
+    """Bytes of a region; None if the program does not have it."""
+    return next((region.size for region in program.regions if region.index == index), None)
+
+
+def has_own_fast_scratch(program: Program) -> bool:
+    """Whether the fast scratch is memory of its own: else it is the arena, as in all memory modes but Dedicated_Sram."""
+    return size_of(program, FAST_SCRATCH) not in (None, size_of(program, ARENA))
+
+
+def _bindings(network: CompiledNetwork) -> Iterator[Binding]:
+    yield from network.inputs
+    for step in network.steps:
+        yield from step.inputs + step.outputs
+    yield from network.outputs
+
+
+def _check_regions(program: Program) -> None:
+    for region in program.regions:
+        if _ROLES.get(region.index) is not region.role:
+            raise InputError(
+                f"Region {region.index} holds the program's {region.role.value}: "
+                "an exported file has constants in 0, the arena in 1 and fast scratch in 2; compile for these."
+            )
+        if region.role is RegionRole.CONSTANTS and region.size != len(region.content):
+            raise InputError(
+                f"The constants have {len(region.content)} of {region.size} bytes: the program is incomplete; compile it again."
+            )
+
+
+def check_network(network: CompiledNetwork) -> None:
+    """InputError unless the network is what its accelerator runs and all its arrays lie in the arena."""
+    if not network.programs:
+        raise InputError(f"The network has {len(network.steps)} CPU operators and no NPU program: there is nothing to export for an NPU.")
+    for program in network.programs:
+        check_program(program, accelerator(program.accelerator))
+        _check_regions(program)
+        if (size_of(program, ARENA) or 0) > network.arena_size:
+            raise InputError(
+                f"A program uses {size_of(program, ARENA)} bytes of an arena of {network.arena_size}: give the network the larger size."
+            )
+    for binding in _bindings(network):
+        if binding.region != ARENA or not 0 <= binding.address <= network.arena_size - binding.size:
+            raise InputError(
+                f"Tensor {binding.name!r} lies at bytes {binding.address} to {binding.address + binding.size} of region "
+                f"{binding.region}: the arena is region {ARENA} with {network.arena_size} bytes; schedule the network again."
+            )
+
+
+def cpu_codes(network: CompiledNetwork) -> tuple[str, ...]:
+    """Names of the operators that stay on the CPU, in order."""
+    return tuple(step.code for step in network.steps if isinstance(step, CpuOperator))

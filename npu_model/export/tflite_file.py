@@ -1,0 +1,164 @@
+"""The compiled .tflite file: custom operators ``ethos-u`` with their payloads, memory plan and the network's CPU operators.
+
+Laid out as Vela 5.2.0's C++ core does, for TFLite Micro's Ethos-U kernel and the Linux driver stack: inputs 0 to 3 of a custom
+operator are command stream, read-only data, scratch (the arena) and fast scratch (the arena again), then the IFMs.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import tflite
+
+from npu_model.command_stream import build_payload, encode_operations
+from npu_model.compiled import CUSTOM_CODE, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
+from npu_model.errors import InputError
+from npu_model.export.original import NoOriginal, Original
+from npu_model.export.regions import FAST_SCRATCH, check_network, constants_of, has_own_fast_scratch, size_of
+from npu_model.program import Binding, Program
+from npu_model.tflite_records import ModelRecord, OperatorRecord, TensorRecord
+from npu_model.tflite_writer import write_tflite
+
+DESCRIPTION = "npu-testbed"
+CUSTOM_OPTIONS = bytes((1, 4, 1))
+"""What TFLite Micro's Ethos-U kernel finds in the custom options: a FlexBuffer of the integer 1, the operator's kind (Vela 5.2.0)."""
+
+_UNPLANNED = -1
+"""Offset of a tensor outside the arena (OfflineMemoryAllocation of TFLite Micro)."""
+
+_ALLOCATION_HEAD = (0, 1)
+"""Format version and the field for the subgraph, with the values that Vela 5.2.0 writes."""
+
+_MAX_OFFSET = (1 << 31) - 1
+
+
+def payload_of(program: Program) -> bytes:
+    """The driver payload of a program, encoded from its operations."""
+    return build_payload(encode_operations(program.operations)[0], program.accelerator)
+
+
+class _Layout:
+    """Tensors of the new file in order of first use, and the arena offset of each."""
+
+    def __init__(self, original: NoOriginal) -> None:
+        self.original = original
+        self.records: list[TensorRecord] = []
+        self.offsets: list[int] = []
+        self._first: dict[Binding, int] = {}
+        self._latest: dict[Binding, int] = {}
+        self._memories: dict[tuple[str, int | bytes], int] = {}
+
+    def add(self, record: TensorRecord, offset: int = _UNPLANNED) -> int:
+        """Append a tensor and return its index."""
+        self.records.append(record)
+        self.offsets.append(offset)
+        return len(self.records) - 1
+
+    def read(self, binding: Binding) -> int:
+        """The tensor that holds an array now."""
+        if binding not in self._latest:
+            self._latest[binding] = self.add(self.original.tensor(binding), binding.address)
+            self._first[binding] = self._latest[binding]
+        return self._latest[binding]
+
+    def written(self, binding: Binding) -> int:
+        """The tensor that an operator writes an array to: a new one, as a tensor has one producer, unless it is a variable."""
+        if binding in self._latest and not self.records[self._latest[binding]].is_variable:
+            self._latest[binding] = self.add(self.original.tensor(binding), binding.address)
+        return self.read(binding)
+
+    def input(self, binding: Binding) -> int:
+        """The tensor that held an array first."""
+        self.read(binding)
+        return self._first[binding]
+
+    def memory(self, name: str, content: int | bytes) -> int:
+        """A tensor of bytes that all operators share: the read-only data, or so many bytes at the start of the arena."""
+        key = (name, content)
+        if key not in self._memories:
+            constant = isinstance(content, bytes)
+            record = _bytes(name, content) if isinstance(content, bytes) else TensorRecord(name, (content,), tflite.TensorType.UINT8)
+            self._memories[key] = self.add(record, _UNPLANNED if constant else 0)
+        return self._memories[key]
+
+
+def _bytes(name: str, data: bytes) -> TensorRecord:
+    return TensorRecord(name, (len(data),), tflite.TensorType.UINT8, data=data)
+
+
+def _npu_operator(layout: _Layout, program: Program, arena_size: int) -> OperatorRecord:
+    stream = layout.add(_bytes("ethos_u_command_stream", payload_of(program)))
+    constants = layout.memory("read_only", constants_of(program))
+    scratch = layout.memory("scratch", arena_size)
+    own = size_of(program, FAST_SCRATCH) if has_own_fast_scratch(program) else None
+    fast = scratch if own is None else layout.memory("scratch_fast", own)
+    return OperatorRecord(
+        code=tflite.BuiltinOperator.CUSTOM,
+        version=1,
+        inputs=(stream, constants, scratch, fast, *(layout.read(binding) for binding in program.inputs)),
+        outputs=tuple(layout.written(binding) for binding in program.outputs),
+        custom_code=CUSTOM_CODE,
+        custom_options=CUSTOM_OPTIONS,
+    )
+
+
+def _cpu_operator(layout: _Layout, step: CpuOperator) -> OperatorRecord:
+    operator = layout.original.operator(step)
+    constants = layout.original.constants(operator)
+    variable = sum(index >= 0 and constant is None for index, constant in zip(operator.inputs, constants, strict=True))
+    if variable != len(step.inputs):
+        raise InputError(
+            f"{step.code} reads {variable} variable tensors in the model but {len(step.inputs)} in the network: "
+            "give the model that the network was compiled from."
+        )
+    bindings = iter(step.inputs)
+    inputs = tuple(
+        -1 if index < 0 else layout.read(next(bindings)) if constant is None else layout.add(constant)
+        for index, constant in zip(operator.inputs, constants, strict=True)
+    )
+    outputs = tuple(layout.written(binding) for binding in step.outputs)
+    return OperatorRecord(
+        operator.code, operator.version, inputs, outputs, operator.options, operator.fields, operator.custom_code, operator.custom_options
+    )
+
+
+def _allocation(layout: _Layout) -> bytes:
+    if max(layout.offsets) > _MAX_OFFSET:
+        raise InputError(f"A tensor lies at byte {max(layout.offsets)} of the arena: the file's plan counts to {_MAX_OFFSET}.")
+    values = (*_ALLOCATION_HEAD, len(layout.offsets), *layout.offsets)
+    return struct.pack(f"<{len(values)}i", *values)
+
+
+def export_tflite(network: CompiledNetwork, model: bytes | None = None) -> bytes:
+    """A .tflite file that runs ``network``, with the names, shapes and quantisation of its inputs and outputs.
+
+    ``model`` is the .tflite file that the network was compiled from (or any compilation of it): it gives the CPU operators their
+    options and constants, and the file its metadata and signatures. It may be left out if everything runs on the NPU.
+
+    Re-reading the file gives the same Programs, with region 2 added if they had none. InputError if the network breaks a rule of
+    its accelerator, has arrays outside the arena, or is not the model's.
+    """
+    check_network(network)
+    original = NoOriginal() if model is None else Original(model, network)
+    layout = _Layout(original)
+    operators = tuple(
+        _cpu_operator(layout, step) if isinstance(step, CpuOperator) else _npu_operator(layout, step, network.arena_size)
+        for step in network.steps
+    )
+    inputs = tuple(layout.input(binding) for binding in network.inputs)
+    outputs = tuple(layout.read(binding) for binding in network.outputs)
+    metadata = original.metadata()
+    return write_tflite(
+        ModelRecord(
+            name=original.name,
+            description=DESCRIPTION,
+            tensors=tuple(layout.records),
+            operators=operators,
+            inputs=inputs,
+            outputs=outputs,
+            metadata=(*metadata, (OFFLINE_ALLOCATION, _allocation(layout))),
+            signatures=original.signatures(
+                tuple(zip(network.inputs, inputs, strict=True)), tuple(zip(network.outputs, outputs, strict=True))
+            ),
+        )
+    )

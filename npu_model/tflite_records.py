@@ -1,0 +1,73 @@
+"""What a .tflite model is made of, as plain records that can be written: tensors, operators, signatures, the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+FieldValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
+"""A field of an options table: a tuple is a vector of 32-bit integers or floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRecord:
+    """One tensor: ``dtype`` is a tflite.TensorType, ``data`` empty unless constant; several scales mean one per channel.
+
+    ``minimums`` and ``maximums`` are the converter's record of the real values; ``shape_signature`` has -1 for an unknown extent.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: int
+    scales: tuple[float, ...] = ()
+    zero_points: tuple[int, ...] = ()
+    quantised_dimension: int = 0
+    data: bytes = field(default=b"", repr=False)
+    minimums: tuple[float, ...] = ()
+    maximums: tuple[float, ...] = ()
+    shape_signature: tuple[int, ...] = ()
+    is_variable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRecord:
+    """One operator: its tflite.BuiltinOperator and version, tensors by index (-1 for none), the options table and its fields.
+
+    A custom operator has a ``custom_code`` and may have ``custom_options``, which only its own kernel understands.
+    """
+
+    code: int
+    version: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: str = ""
+    fields: tuple[tuple[str, FieldValue], ...] = ()
+    custom_code: str = ""
+    custom_options: bytes = b""
+
+    @property
+    def kind(self) -> tuple[int, int, str]:
+        """What its entry in the table of operator codes says: code, version and custom code."""
+        return self.code, self.version, self.custom_code
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureRecord:
+    """A signature: its key, and the names it gives to inputs and outputs (tensors by index)."""
+
+    key: str
+    inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """A model of one subgraph ``name``, with inputs and outputs by tensor index and named metadata."""
+
+    name: str
+    description: str
+    tensors: tuple[TensorRecord, ...]
+    operators: tuple[OperatorRecord, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    metadata: tuple[tuple[str, bytes], ...] = ()
+    signatures: tuple[SignatureRecord, ...] = ()
