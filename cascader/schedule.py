@@ -61,23 +61,22 @@ def lifetimes(graph: CascaderGraph, order: tuple[str, ...]) -> dict[str, Lifetim
     return result
 
 
-def storage_groups(graph: CascaderGraph, order: tuple[str, ...], in_place: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+def storage_groups(graph: CascaderGraph, order: tuple[str, ...], in_place: Mapping[str, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     """The tensors that share one buffer, group by group, each group in the order in which its tensors live.
 
-    ``in_place`` says which operand (a tensor) a part may overwrite with its only output. That is done where the operand
-    is not needed after the part, the output is written by nothing else, and both have the same size.
+    ``in_place`` says which operands (tensors) a part may overwrite with its only output. The first one is that is not
+    needed after the part, if it has the output's size and no other part writes the output.
     """
     lives = lifetimes(graph, order)
     heir: dict[str, str] = {}
     for step, part in enumerate(order):
-        operand = in_place.get(part)
-        if operand is None:
-            continue
-        (output,) = graph.parts[graph.index(part)].outputs
-        dies = lives[operand].end == step + 1 and graph.tensor(operand).kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE)
-        born = lives[output].start == step and len(graph.producers(output)) == 1
-        if dies and born and operand != output and graph.tensor(operand).size == graph.tensor(output).size:
-            heir[operand] = output
+        for operand in in_place.get(part, ()):
+            (output,) = graph.parts[graph.index(part)].outputs
+            dies = lives[operand].end == step + 1 and graph.tensor(operand).kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE)
+            born = lives[output].start == step and len(graph.producers(output)) == 1
+            if dies and born and operand != output and graph.tensor(operand).size == graph.tensor(output).size:
+                heir[operand] = output
+                break
     groups = []
     for name in sorted(lives, key=lambda name: lives[name]):
         if name not in heir.values():
@@ -88,7 +87,7 @@ def storage_groups(graph: CascaderGraph, order: tuple[str, ...], in_place: Mappi
     return tuple(groups)
 
 
-def place(graph: CascaderGraph, order: tuple[str, ...], in_place: Mapping[str, str]) -> tuple[Buffer, ...]:
+def place(graph: CascaderGraph, order: tuple[str, ...], in_place: Mapping[str, tuple[str, ...]]) -> tuple[Buffer, ...]:
     """Buffers for all tensors of the arena, in order of birth, at addresses that :mod:`cascader.allocation` has found."""
     lives = lifetimes(graph, order)
     groups = storage_groups(graph, order, in_place)

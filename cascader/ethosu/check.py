@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from cascader.ethosu.in_place import overwritable_operand
+from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
 from cascader.ethosu.schedule import Schedule
 from cascader.graph import TensorKind
@@ -186,6 +186,6 @@ def _check_tensors(schedule: Schedule) -> None:
 def _check_heir(schedule: Schedule, earlier: str, later: str, end: int, start: int) -> None:
     """``later`` may begin where ``earlier`` lies after its last use, or in it if that use may be overwritten."""
     graph = schedule.network.graph
-    in_place = start == end - 1 and overwritable_operand(graph.parts[graph.index(schedule.jobs[start].part)]) == earlier
+    in_place = start == end - 1 and earlier in overwritable_operands(graph.parts[graph.index(schedule.jobs[start].part)])
     if start < end and not in_place:
         raise InputError(f"Tensor {later!r} overwrites {earlier!r}, which is needed until step {end}: give it a buffer of its own.")

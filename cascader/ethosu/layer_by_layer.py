@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cascader.ethosu.check import check_schedule
-from cascader.ethosu.in_place import overwritable_operand
+from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.schedule import Provenance, Schedule, arena_extent
 from cascader.schedule import Job, place
@@ -28,9 +28,9 @@ def schedule_layer_by_layer(
     """
     find_accelerator(accelerator)
     parts = network.graph.parts
-    operands = {part.name: overwritable_operand(part) for part in parts} if in_place else {}
+    operands = {part.name: overwritable_operands(part) for part in parts} if in_place else {}
     order = tuple(part.name for part in parts)
-    buffers = place(network.graph, order, {part: tensor for part, tensor in operands.items() if tensor is not None})
+    buffers = place(network.graph, order, operands)
     size = arena_extent(buffers)
     if arena_cache_size is not None and size > arena_cache_size:
         raise InputError(

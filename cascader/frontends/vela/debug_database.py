@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from contextlib import suppress
 
 from npu_model.tflite_model import TfliteModel
 
@@ -17,8 +18,12 @@ _TABLE = re.compile(r'<table name="(\w+)">\s*<!\[CDATA\[(.*?)\]\]>', re.DOTALL)
 
 
 def read_tables(text: str) -> dict[str, tuple[dict[str, str], ...]]:
-    """The tables of a debug database by name, each row as column to text."""
-    return {name: tuple(csv.DictReader(io.StringIO(body.strip()))) for name, body in _TABLE.findall(text)}
+    """The tables of a debug database by name, each row as column to text; one that is no CSV is left out: names are annotations."""
+    tables = {}
+    for name, body in _TABLE.findall(text):
+        with suppress(csv.Error):
+            tables[name] = tuple(csv.DictReader(io.StringIO(body.strip())))
+    return tables
 
 
 def _source_names(tables: dict[str, tuple[dict[str, str], ...]], model: TfliteModel) -> dict[str, str]:
