@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from npu_model.memory import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.timing_adapter import profile
 from sim import Replay, replay
 from validation.bars import verdicts
@@ -63,10 +64,10 @@ def _beats(run: Replay, point: Point) -> tuple[BeatScore, ...]:
     )
 
 
-def score_point(point: Point) -> PointScore:
+def score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
     """Replay one measured inference with the adapters as they were."""
     system = profile(ADAPTERS_ON if point.adapters else ADAPTERS_OFF).memory_system()
-    run = replay(measured_program(point.network, point.accelerator), system)
+    run = replay(measured_program(point.network, point.accelerator), system, timing=timing)
     return PointScore(point, run.cycles, _beats(run, point))
 
 

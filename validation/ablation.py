@@ -1,0 +1,73 @@
+"""What each mechanism of the timing model is worth: the measured inferences replayed with one of them switched off.
+
+python -m validation.ablation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from validation.fvp import score_point
+from validation.references.records import Point, points
+from validation.scores import Summary, summarise
+from validation.tables import Table, percent, share
+
+ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
+    ("full model", DEFAULT_TIMING),
+    ("single buffers, not double", TimingParameters(buffer_slots=1)),
+    ("no output-unit (AO) cost", TimingParameters(output_scale=Fraction(0))),
+    ("BLOCKDEP ignored", TimingParameters(blockdep=BlockdepRule.IGNORED)),
+    ("BLOCKDEP 0 everywhere", TimingParameters(blockdep=BlockdepRule.DRAINED)),
+    ("no drain at a SHRAM reconfiguration", TimingParameters(shram_drains=False)),
+    ("weights wait for the kernel's dependencies", TimingParameters(weights_ahead=False)),
+    ("pooling floor 4, not 16", TimingParameters(pool_floor=4)),
+    ("no weight-decoder floor", TimingParameters(decoder_cycles_per_channel=0)),
+    ("decoder at 16 weights a cycle, not 8", TimingParameters(decoder_cycles_per_channel=2)),
+    ("IFM reads of 64 bytes, not 32", TimingParameters(ifm_burst_divisor=1)),
+    ("reads and writes with a cap each", TimingParameters(shared_cap=False)),
+    ("IFM never kept in its buffers", TimingParameters(kept_ifm_blocks=0)),
+    ("IFM kept in one buffer, not two", TimingParameters(kept_ifm_blocks=1)),
+    ("command words parsed in no time", TimingParameters(command_cycles_per_word=0)),
+    ("ports: one transaction a turn, not 8", TimingParameters(grant=1)),
+    ("ports: no issue ahead of the data path", TimingParameters(lookahead=0)),
+)
+"""The mechanisms in the order of the table, each the model with one value changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AblationScore:
+    """Errors with one mechanism switched off; ``axi0_read`` is the worst error of the AXI0 read beats."""
+
+    name: str
+    on: Summary
+    off: Summary
+    axi0_read: float
+
+
+def ablate(name: str, timing: TimingParameters, measured: Sequence[Point]) -> AblationScore:
+    """Replay ``measured`` with the model changed to ``timing``."""
+    scores = [score_point(point, timing) for point in measured]
+    reads = [beats.error for score in scores for beats in score.beats if beats.port == "AXI0_RD"]
+    return AblationScore(name, summarise(scores, adapters=True), summarise(scores, adapters=False), max(reads, key=abs, default=0.0))
+
+
+def render(scores: Sequence[AblationScore]) -> Table:
+    """The table of the decision record."""
+    rows = tuple(
+        (s.name, share(s.on.mean), percent(s.on.worst), share(s.off.mean), percent(s.off.worst), percent(s.axi0_read)) for s in scores
+    )
+    headers = ("switched off or changed", "mean, adapters on", "worst", "mean, adapters off", "worst", "AXI0 reads, worst")
+    return Table("Ablation: errors of NPU ACTIVE", headers, rows)
+
+
+def main() -> None:
+    """Measure and print every row; about two minutes on one core."""
+    table = render([ablate(name, timing, points()) for name, timing in ABLATIONS])
+    print(table.markdown())  # noqa: T201  # this script exists to print the table
+
+
+if __name__ == "__main__":
+    main()
