@@ -1,6 +1,6 @@
 """What each mechanism of the timing model is worth: the measured inferences replayed with one of them switched off.
 
-python -m validation.ablation
+Run as ``python -m validation.ablation``.
 """
 
 from __future__ import annotations
