@@ -1,0 +1,163 @@
+"""Per-layer table: cycles, what binds them, traffic per port and MAC utilisation of every layer of a replay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npu_model.program import DmaOperation, KernelOperation
+from npu_model.traffic import BEAT_BYTES
+from sim.events import Cause, Unit
+from sim.replay import Beats, NetworkReplay, OperationReplay, Replay
+
+OUTSIDE_CAUSES = (Cause.BLOCKDEP, Cause.SHRAM, Cause.DMA_WAIT, Cause.KERNEL_WAIT, Cause.COMMANDS, Cause.DMA_QUEUE)
+"""Waits that hold a layer up from outside its own pipeline; the others mirror what a neighbouring unit is busy with."""
+
+FILL = "pipeline fill"
+"""Binding of a layer whose units are mostly idle though nothing outside holds it up: too few blocks to overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """One layer: the operations of one name, or one operation where names are unknown ("#12 CONV_2D").
+
+    ``operator`` holds the mnemonics of its kernels, "DMA" if it has none. ``cycles`` is the time by which its kernels
+    delayed the completion of the Program: each kernel's completion less the previous kernel's; transfers that run
+    beside kernels cost nothing of their own, and what is left at the end goes to the Program's last layer. So the column
+    sums to NPU ACTIVE. ``share`` is percent of that.
+
+    ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data). If that unit
+    was busy for less than half of ``cycles``, it is the largest of :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if
+    no such wait is recorded. Two equal units: the one nearer to the MAC array.
+
+    Bytes are data beats of 8 bytes, without the command fetch. ``mac_utilisation`` is the percentage of the
+    accelerator's multiply-accumulates during ``cycles`` that the layer's mathematics needs.
+    """
+
+    layer: str
+    operator: str
+    cycles: int
+    share: float
+    binding: str
+    axi0_read_bytes: int
+    axi0_write_bytes: int
+    axi1_read_bytes: int
+    mac_utilisation: float
+    kernels: int
+    transfers: int
+
+
+def _attribution(replay: Replay) -> dict[int, int]:
+    """Cycles per operation index; sums to the replay's cycles if it has an operation."""
+    timed = [one for one in replay.operations if isinstance(one.op, KernelOperation)] or list(replay.operations)
+    cycles: dict[int, int] = {}
+    done = 0
+    for one in timed:
+        cycles[one.index] = one.finished - done
+        done = one.finished
+    if timed:
+        cycles[timed[-1].index] += replay.cycles - done
+    return cycles
+
+
+def _label(one: OperationReplay, prefix: str) -> str:
+    return one.name or f"{prefix}#{one.index} {_mnemonic(one)}"
+
+
+def _mnemonic(one: OperationReplay) -> str:
+    return one.op.mnemonic if isinstance(one.op, KernelOperation) else "DMA"
+
+
+def _port(replay: Replay, region: int, direction: str) -> str:
+    return f"AXI{replay.system.port_of(region)} {direction}"
+
+
+def _unit_name(replay: Replay, unit: Unit, operations: list[OperationReplay]) -> str:
+    """The unit with the port that it moves data through, taken from the layer's first kernel."""
+    kernel = next((one.op for one in operations if isinstance(one.op, KernelOperation)), None)
+    if kernel is not None and unit is Unit.IFM:
+        return f"{unit.value} ({_port(replay, kernel.ifm.region, 'read')})"
+    if kernel is not None and unit is Unit.WD:
+        streams = kernel.weights + kernel.scales
+        return f"weights ({_port(replay, streams[0].region, 'read')})" if streams else "weights"
+    if kernel is not None and unit is Unit.OFM:
+        return f"{unit.value} ({_port(replay, kernel.ofm.region, 'write')})"
+    return unit.value
+
+
+_UNITS = (Unit.MAC, Unit.AO, Unit.IFM, Unit.WD, Unit.OFM, Unit.DMA)
+
+
+def _binding(replay: Replay, operations: list[OperationReplay], cycles: int) -> str:
+    busy: Counter[Unit] = Counter()
+    waits: Counter[Cause] = Counter()
+    for one in operations:
+        busy.update(one.busy)
+        for (_, cause), amount in one.waits.items():
+            waits[cause] += amount
+    unit = max(_UNITS, key=lambda unit: busy[unit])
+    if 2 * busy[unit] >= cycles:
+        return _unit_name(replay, unit, operations)
+    cause = max(OUTSIDE_CAUSES, key=lambda cause: waits[cause])
+    return cause.value if waits[cause] else FILL
+
+
+def _row(replay: Replay, label: str, operations: list[OperationReplay], cycles: int, total: int) -> LayerRow:
+    beats = sum((one.beats for one in operations), Beats())
+    kernels = [one.op for one in operations if isinstance(one.op, KernelOperation)]
+    macs = sum(op.macs for op in kernels)
+    return LayerRow(
+        layer=label,
+        operator="+".join(dict.fromkeys(op.mnemonic for op in kernels)) or "DMA",
+        cycles=cycles,
+        share=100 * cycles / total if total else 0.0,
+        binding=_binding(replay, operations, cycles),
+        axi0_read_bytes=beats.axi0_read * BEAT_BYTES,
+        axi0_write_bytes=beats.axi0_write * BEAT_BYTES,
+        axi1_read_bytes=beats.axi1_read * BEAT_BYTES,
+        mac_utilisation=100 * macs / (cycles * replay.accelerator.macs) if cycles else 0.0,
+        kernels=len(kernels),
+        transfers=sum(isinstance(one.op, DmaOperation) for one in operations),
+    )
+
+
+def _program_rows(replay: Replay, prefix: str, total: int) -> Iterator[LayerRow]:
+    if not replay.operations:
+        yield _row(replay, f"{prefix}command stream", [], replay.cycles, total)
+        return
+    attributed = _attribution(replay)
+    layers: dict[str, list[OperationReplay]] = {}
+    for one in replay.operations:
+        layers.setdefault(_label(one, prefix), []).append(one)
+    for label, operations in layers.items():
+        yield _row(replay, label, operations, sum(attributed.get(one.index, 0) for one in operations), total)
+
+
+def layer_rows(network: NetworkReplay) -> tuple[LayerRow, ...]:
+    """The layers of every Program, in the order in which they first run; a layer in two Programs has a row in each."""
+    several = len(network.replays) > 1
+    return tuple(
+        row
+        for number, replay in enumerate(network.replays)
+        for row in _program_rows(replay, f"{number}:" if several else "", network.cycles)
+    )
+
+
+def total_row(rows: tuple[LayerRow, ...], network: NetworkReplay) -> LayerRow:
+    """The sums of ``rows`` under the name "total"; the utilisation is the network's."""
+    macs = sum(one.op.macs for replay in network.replays for one in replay.operations if isinstance(one.op, KernelOperation))
+    offered = sum(replay.cycles * replay.accelerator.macs for replay in network.replays)
+    return LayerRow(
+        layer="total",
+        operator="",
+        cycles=sum(row.cycles for row in rows),
+        share=100.0 if network.cycles else 0.0,
+        binding="",
+        axi0_read_bytes=sum(row.axi0_read_bytes for row in rows),
+        axi0_write_bytes=sum(row.axi0_write_bytes for row in rows),
+        axi1_read_bytes=sum(row.axi1_read_bytes for row in rows),
+        mac_utilisation=100 * macs / offered if offered else 0.0,
+        kernels=sum(row.kernels for row in rows),
+        transfers=sum(row.transfers for row in rows),
+    )

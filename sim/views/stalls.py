@@ -1,0 +1,47 @@
+"""Stall report: where every unit's cycles of a replay went, busy, waiting by cause, and idle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from sim.events import Cause, Unit
+from sim.replay import NetworkReplay
+
+
+@dataclass(frozen=True, slots=True)
+class UnitStalls:
+    """One unit's cycles: ``busy``, ``waits`` per cause (largest first) and the rest, ``idle``, in which it had nothing to do.
+
+    The three sum to NPU ACTIVE.
+    """
+
+    unit: Unit
+    busy: int
+    waits: tuple[tuple[Cause, int], ...]
+    idle: int
+
+    @property
+    def waiting(self) -> int:
+        """Cycles of all causes."""
+        return sum(cycles for _, cycles in self.waits)
+
+    @property
+    def cycles(self) -> int:
+        """Busy, waiting and idle cycles together."""
+        return self.busy + self.waiting + self.idle
+
+
+def stall_report(network: NetworkReplay) -> tuple[UnitStalls, ...]:
+    """Every unit, in pipeline order, over all Programs; causes of equal cycles are in the order of :class:`Cause`."""
+    busy: Counter[Unit] = Counter()
+    waits: Counter[tuple[Unit, Cause]] = Counter()
+    for replay in network.replays:
+        busy.update(replay.busy)
+        waits.update(replay.waits)
+    report = []
+    for unit in Unit:
+        causes = [(cause, waits[unit, cause]) for cause in Cause if waits[unit, cause]]
+        idle = network.cycles - busy[unit] - sum(cycles for _, cycles in causes)
+        report.append(UnitStalls(unit, busy[unit], tuple(sorted(causes, key=lambda entry: -entry[1])), idle))
+    return tuple(report)
