@@ -1,0 +1,204 @@
+"""Trace: a replay's events as Chrome Trace Event JSON, which ui.perfetto.dev opens.
+
+One process is the NPU. Every unit has two tracks, in pipeline order: what it worked on and what it waited for. A counter shows the live
+bytes of SRAM. One microsecond of the trace is one NPU cycle.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from npu_model.program import DmaOperation, KernelOperation, Program
+from sim.events import Busy, Cause, Event, Unit, Wait
+from sim.replay import NetworkReplay, Replay
+
+MAX_EVENTS = 300_000
+"""Events up to which a trace shows each one; browsers open about 100 MB of JSON with ease."""
+
+_PROCESS = 1
+
+
+@dataclass(slots=True)
+class _Span:
+    """All that one unit did, or waited for, on behalf of one operation."""
+
+    start: int
+    end: int
+    cycles: int = 0
+    causes: Counter[Cause] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Recording:
+    """The events of one Program: each of them (None once there are too many), and merged per operation."""
+
+    events: list[Event] | None = field(default_factory=list)
+    spans: dict[tuple[Unit, bool, int], _Span] = field(default_factory=dict)
+
+
+class TraceRecorder:
+    """A listener that keeps what a trace shows; ``max_events`` is the most that it keeps one by one."""
+
+    def __init__(self, max_events: int = MAX_EVENTS) -> None:
+        self.max_events = max_events
+        self.count = 0
+        self._recordings: list[_Recording] = []
+
+    def on_start(self, program: Program) -> None:  # noqa: ARG002  # the replay, which the trace is written with, has the Program
+        """A Program begins."""
+        self._recordings.append(_Recording())
+
+    def on_event(self, event: Event) -> None:
+        """Keep one event."""
+        recording = self._recordings[-1]
+        self.count += 1
+        if self.count > self.max_events:
+            for one in self._recordings:
+                one.events = None
+        if recording.events is not None:
+            recording.events.append(event)
+        key = (event.unit, isinstance(event, Wait), event.operation)
+        span = recording.spans.setdefault(key, _Span(event.start, event.end))
+        span.end = event.end
+        span.cycles += event.end - event.start
+        if isinstance(event, Wait):
+            span.causes[event.cause] += event.end - event.start
+
+    @property
+    def level_of_detail(self) -> str:
+        """What a slice of the trace is."""
+        if self.count <= self.max_events:
+            return "every event"
+        return f"merged per unit and operation ({self.count} events are more than {self.max_events})"
+
+    def recordings(self) -> tuple[_Recording, ...]:
+        """One recording per Program."""
+        return tuple(self._recordings)
+
+
+def _track(unit: Unit, *, waits: bool) -> int:
+    """Thread number of a unit's track."""
+    return 2 * list(Unit).index(unit) + 1 + waits
+
+
+def _metadata() -> Iterator[dict[str, Any]]:
+    yield {"ph": "M", "name": "process_name", "pid": _PROCESS, "args": {"name": "NPU"}}
+    for unit in Unit:
+        for waits in (False, True):
+            track = _track(unit, waits=waits)
+            name = f"{unit.value}: waits" if waits else unit.value
+            yield {"ph": "M", "name": "thread_name", "pid": _PROCESS, "tid": track, "args": {"name": name}}
+            yield {"ph": "M", "name": "thread_sort_index", "pid": _PROCESS, "tid": track, "args": {"sort_index": track}}
+
+
+def _title(program: Program, index: int) -> str:
+    op = program.operations[index]
+    if isinstance(op, KernelOperation):
+        return program.name(index) or f"#{index} {op.mnemonic}"
+    return program.name(index) or f"#{index} {'DMA' if isinstance(op, DmaOperation) else type(op).__name__}"
+
+
+def _operation_args(program: Program, index: int) -> dict[str, Any]:
+    op = program.operations[index]
+    args: dict[str, Any] = {"operation": index}
+    if isinstance(op, KernelOperation):
+        args |= {"operator": op.mnemonic, "OFM": str(op.ofm.shape), "block": str(op.block)}
+    elif isinstance(op, DmaOperation):
+        args["bytes"] = op.length
+    return args
+
+
+def _slice(unit: Unit, name: str, start: int, end: int, args: dict[str, Any], *, waits: bool) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": "wait" if waits else "busy",
+        "pid": _PROCESS,
+        "tid": _track(unit, waits=waits),
+        "ts": start,
+        "dur": end - start,
+        "args": args,
+    }
+
+
+def _each(program: Program, events: list[Event], origin: int) -> Iterator[dict[str, Any]]:
+    """One slice per event."""
+    titles = [_title(program, i) for i in range(len(program.operations))]
+    details = [_operation_args(program, i) for i in range(len(program.operations))]
+    for event in events:
+        start, end = event.start + origin, event.end + origin
+        if isinstance(event, Busy):
+            yield _slice(event.unit, titles[event.operation], start, end, details[event.operation], waits=False)
+        else:
+            args = {"operation": event.operation, "for": titles[event.operation]}
+            yield _slice(event.unit, event.cause.value, start, end, args, waits=True)
+
+
+def _merged(program: Program, spans: dict[tuple[Unit, bool, int], _Span], origin: int) -> Iterator[dict[str, Any]]:
+    """One slice per unit and operation, from the first event to the last; a wait has the name of its largest cause."""
+    for (unit, waits, operation), span in spans.items():
+        args = _operation_args(program, operation) | {"cycles": span.cycles}
+        name = _title(program, operation)
+        if waits:
+            args["for"] = name
+            args["causes"] = {cause.value: cycles for cause, cycles in span.causes.most_common()}
+            name = span.causes.most_common(1)[0][0].value
+        yield _slice(unit, name, span.start + origin, span.end + origin, args, waits=waits)
+
+
+def _live(replay: Replay, live: tuple[int, ...], origin: int) -> Iterator[dict[str, Any]]:
+    """The live bytes of SRAM: an operation's count from the time it was issued and the kernel before it finished."""
+    time = finished = 0
+    for one in replay.operations:
+        time = max(time, one.issued, finished if isinstance(one.op, KernelOperation) else 0)
+        if isinstance(one.op, KernelOperation):
+            finished = one.finished
+        args = {"bytes": live[one.index]}
+        yield {"ph": "C", "name": "SRAM live bytes", "pid": _PROCESS, "ts": time + origin, "args": args}
+
+
+def _events(network: NetworkReplay, recorder: TraceRecorder) -> Iterator[dict[str, Any]]:
+    yield from _metadata()
+    origin = first = 0
+    for replay, recording in zip(network.replays, recorder.recordings(), strict=True):
+        count = len(replay.program.operations)
+        if recording.events is not None:
+            yield from _each(replay.program, recording.events, origin)
+        else:
+            yield from _merged(replay.program, recording.spans, origin)
+        yield from _live(replay, network.footprint.live[first : first + count], origin)
+        origin += replay.cycles
+        first += count
+
+
+def trace_json(network: NetworkReplay, recorder: TraceRecorder) -> str:
+    """The trace of a replay that ``recorder`` listened to, as JSON: the same text for the same replay.
+
+    ValueError if it listened to another number of Programs.
+    """
+    devices = dict.fromkeys(replay.accelerator.name for replay in network.replays)
+    systems = dict.fromkeys(replay.system.name for replay in network.replays)
+    other = {
+        "time unit": "1 us = 1 NPU cycle",
+        "accelerator": ", ".join(devices),
+        "memory system": ", ".join(systems),
+        "cycles": network.cycles,
+        "level of detail": recorder.level_of_detail,
+    }
+    # One event a line: such a file can be compared and cut with plain text tools.
+    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(network, recorder))
+    return f'{{"displayTimeUnit":"ns","otherData":{json.dumps(other)},"traceEvents":[\n{lines}\n]}}\n'
+
+
+def compressed(text: str) -> bytes:
+    """``text`` as a .gz file that is the same whenever it is written."""
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
+        file.write(text.encode())
+    return buffer.getvalue()
