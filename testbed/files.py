@@ -44,10 +44,16 @@ def read_text(path: str | Path, what: str) -> str:
         raise InputError(f"{what} {str(path)!r} is no text from byte {error.start} on: give a UTF-8 file.") from None
 
 
-def require_writable(path: str | Path) -> None:
-    """InputError if :func:`write_file` could not write there: asked before long work, so that it is not done in vain."""
+def require_writable(path: str | Path, *sources: str | Path) -> None:
+    """InputError if :func:`write_file` could not write there, or would overwrite one of the ``sources``.
+
+    Asked before long work, so that it is not done in vain.
+    """
     target = Path(path)
     try:
+        for source in sources:
+            if target.exists() and Path(source).exists() and target.samefile(source):
+                raise InputError(f"Output {str(path)!r} is the input {str(source)!r}: give another file, or it would be overwritten.")
         if target.is_dir() or not target.name:
             raise InputError(f"Output {str(path)!r} is a directory: give the path of a file.")
         folder = target.resolve().parent

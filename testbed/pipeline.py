@@ -23,6 +23,7 @@ from npu_model.memory import MemorySystem
 from npu_model.program.text import to_text
 from npu_model.tflite_model import read_tflite
 from sim import Listener, NetworkReplay, replay_network
+from sim.views.trace import TraceRecorder, compressed, trace_json
 from testbed import VERSION
 from testbed.files import read_file, read_text, write_file
 from testbed.memory_options import MemoryOptions, memory_system_sha256, recorded_memory_system
@@ -222,6 +223,12 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
     )
     planner = f"Vela {result.version} --optimise {optimise}"
     return _VelaPlan(named_network(result), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+
+
+def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path) -> None:
+    """Write the trace that ``recorder``, one of the simulation's listeners, took; compressed if the name ends in ``.gz``."""
+    text = trace_json(simulation.replay, recorder)
+    write_file(path, compressed(text) if str(path).endswith(".gz") else text.encode("ascii"))
 
 
 def _read_network(path: str | Path) -> tuple[CompiledNetwork, Schedule | None]:

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.pipeline import schedule, write_schedule
     from testbed.progress import progress
 
-    require_writable(arguments.output)
+    require_writable(arguments.output, arguments.model)
     with progress() as show:
         plan = schedule(
             arguments.model,

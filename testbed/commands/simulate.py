@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.options import (
@@ -16,7 +17,9 @@ from testbed.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from testbed.pipeline import Simulation
+    from sim import Listener
+    from testbed.memory_options import MemoryOptions
+    from testbed.pipeline import Progress, Simulation
 
 
 def add(commands: Any) -> None:
@@ -67,40 +70,66 @@ def _add_vela(kinds: Any) -> None:
 
 def _add_report_options(parser: Parser) -> None:
     group = parser.add_argument_group("reports")
+    group.add_argument("--stalls", action="store_true", help="also say what every unit's cycles went to: busy, waiting by cause, idle")
+    group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
     add_json_option(group)
 
 
 def run_schedule(arguments: argparse.Namespace) -> int:
     """Replay a schedule file and report."""
-    from testbed.commands.choices import memory_options
     from testbed.pipeline import read_schedule, simulate_schedule
-    from testbed.progress import progress
 
-    memory = memory_options(arguments)
-    with progress() as show:
+    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> Simulation:
         show(f"Reading {arguments.schedule}")
-        simulation = simulate_schedule(read_schedule(arguments.schedule), memory, progress=show)
-    _report(simulation, arguments)
-    return 0
+        return simulate_schedule(read_schedule(arguments.schedule), memory, listeners, show)
+
+    return _run(arguments, arguments.schedule, simulate)
 
 
 def run_vela(arguments: argparse.Namespace) -> int:
     """Replay Vela's schedule and report."""
-    from testbed.commands.choices import memory_options
     from testbed.pipeline import VelaOptions, simulate_vela
-    from testbed.progress import progress
 
     options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
+
+    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> Simulation:
+        return simulate_vela(arguments.model, options, memory, listeners, show)
+
+    return _run(arguments, arguments.model, simulate)
+
+
+def _run(arguments: argparse.Namespace, source: str, simulate: Callable[[MemoryOptions, Sequence[Listener], Progress], Simulation]) -> int:
+    from sim.views.trace import TraceRecorder
+    from testbed.commands.choices import memory_options
+    from testbed.files import require_writable
+    from testbed.pipeline import write_trace
+    from testbed.progress import progress
+
+    recorder = TraceRecorder()
+    if arguments.trace is not None:
+        require_writable(arguments.trace, source)
     with progress() as show:
-        simulation = simulate_vela(arguments.model, options, memory_options(arguments), progress=show)
+        simulation = simulate(memory_options(arguments), [recorder] if arguments.trace is not None else [], show)
+        if arguments.trace is not None:
+            show(f"Writing {arguments.trace}")
+            write_trace(simulation, recorder, arguments.trace)
     _report(simulation, arguments)
     return 0
 
 
 def _report(simulation: Simulation, arguments: argparse.Namespace) -> None:
+    from testbed.reports import layers_json, layers_text, stalls_json, stalls_text
     from testbed.summary import summary_json, summary_text
 
     if arguments.json:
-        print_json(f"simulate {arguments.kind}", summary_json(simulation))
+        document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}
+        if arguments.stalls:
+            document["stalls"] = stalls_json(simulation.replay)
+        print_json(f"simulate {arguments.kind}", document)
         return
-    print(summary_text(simulation))
+    sections = [summary_text(simulation), layers_text(simulation.replay)]
+    if arguments.stalls:
+        sections.append(stalls_text(simulation.replay))
+    print("\n\n".join(sections))
+    if arguments.trace is not None:
+        print(f"\nTrace: {arguments.trace}")

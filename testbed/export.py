@@ -1,0 +1,59 @@
+"""Export of a schedule or a compiled network in one of the formats, as files by name; writing them is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.schedule import Schedule
+from npu_model.compiled import CompiledNetwork
+from npu_model.errors import InputError
+from npu_model.export import c_identifier, export_c, export_mlf, export_tflite
+
+
+def _tflite(network: CompiledNetwork, name: str, model: bytes | None) -> dict[str, bytes]:
+    return {f"{name}.tflite": export_tflite(network, model)}
+
+
+def _c(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str, bytes]:
+    return {file: text.encode("ascii") for file, text in export_c(network, c_identifier(name)).items()}
+
+
+def _mlf(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str, bytes]:
+    return {f"{name}.tar": export_mlf(network, c_identifier(name))}
+
+
+_FORMATS: dict[str, Callable[[CompiledNetwork, str, bytes | None], dict[str, bytes]]] = {"tflite": _tflite, "c": _c, "mlf": _mlf}
+
+FORMATS = tuple(_FORMATS)
+"""Names of the formats, the default first."""
+
+
+def _check_model(schedule: Schedule, model: bytes) -> None:
+    recorded, given = schedule.provenance.model_sha256, sha256(model).hexdigest()
+    if recorded and recorded != given:
+        raise InputError(
+            f"The schedule was made from {schedule.provenance.model!r} with SHA-256 {recorded[:16]}... but the model given has "
+            f"{given[:16]}...: give that model, or make the schedule again."
+        )
+
+
+def export(
+    source: Schedule | CompiledNetwork, file_format: str = "tflite", *, name: str = "network", model: bytes | None = None
+) -> dict[str, bytes]:
+    """The files of ``source`` in a format of ``FORMATS``, from file name to content; the same input gives the same bytes.
+
+    ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
+    .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
+    constants no schedule holds; with it the file keeps the model's metadata and signatures.
+
+    InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
+    """
+    if file_format not in _FORMATS:
+        raise InputError(f"Export format {file_format!r} is unknown: choose {', '.join(FORMATS)}.")
+    if isinstance(source, Schedule):
+        if model is not None:
+            _check_model(source, model)
+        source = lower(source)
+    return _FORMATS[file_format](source, name, model)
