@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from npu_model.accelerator import accelerator
@@ -67,6 +68,11 @@ def check_network(network: CompiledNetwork) -> None:
             raise InputError(
                 f"Tensor {binding.name!r} lies at bytes {binding.address} to {binding.address + binding.size} of region "
                 f"{binding.region}: the arena is region {ARENA} with {network.arena_size} bytes; schedule the network again."
+            )
+        if binding.quantisation is not None and not 0 < binding.quantisation.scale < math.inf:
+            raise InputError(
+                f"Tensor {binding.name!r} has quantisation scale {binding.quantisation.scale}: "
+                "a positive finite number is needed; quantise the network again."
             )
 
 

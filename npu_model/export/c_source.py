@@ -1,0 +1,222 @@
+"""A network as C99 sources: driver payloads, constants, the arena's size and where its inputs and outputs lie.
+
+Nothing but ``stddef.h`` and ``stdint.h`` is needed. The arrays bind to the Ethos-U core driver's ``ethosu_invoke_v3``: one call
+per job, with the base addresses and sizes that ``NAME_bind`` fills in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from npu_model.compiled import CompiledNetwork
+from npu_model.errors import InputError
+from npu_model.export.regions import check_network, constants_of, cpu_codes, has_own_fast_scratch
+from npu_model.export.tflite_file import payload_of
+from npu_model.program import Binding, Program
+
+ALIGNMENT = 16
+"""Bytes that command streams and base addresses are aligned to (core driver ``ethosu_driver.c``)."""
+
+MAX_RANK = 8
+"""Dimensions of a LiteRT tensor, for which the description of an array has room."""
+
+_BYTES_PER_LINE = 16
+_HEX = tuple(f"0x{value:02x}," for value in range(256))
+_PLAIN = frozenset(range(0x20, 0x7F)) - set(b'"\\?')
+"""Characters that stand for themselves in a C string: a question mark might begin a trigraph."""
+
+_HEADER = """\
+/* {name}.h: a network for {accelerator}, made by npu-testbed.
+ *
+ * Run the jobs in order with the Ethos-U core driver; the arena must be aligned to {alignment} bytes:
+ *
+ *     uint64_t base[{upper}_REGIONS];
+ *     size_t size[{upper}_REGIONS];
+ *     for (size_t job = 0; job < {upper}_JOBS; ++job) {{
+ *         {name}_bind(job, arena, base, size);
+ *         ethosu_invoke_v3(driver, {name}_jobs[job].payload, (int){name}_jobs[job].payload_size,
+ *                          base, size, {upper}_REGIONS, NULL);
+ *     }}
+ *
+ * Write inputs to arena + offset before, read outputs from arena + offset after.
+ */
+#ifndef {upper}_H
+#define {upper}_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define {upper}_ACCELERATOR "{accelerator}"
+#define {upper}_ARENA_SIZE {arena}u
+#define {upper}_ALIGNMENT {alignment}u
+#define {upper}_JOBS {jobs}u
+#define {upper}_INPUTS {inputs}u
+#define {upper}_OUTPUTS {outputs}u
+#define {upper}_REGIONS 3u /* constants, arena, arena again (fast scratch) */
+
+/* Attributes of the large arrays: define it to place them in a section of your own; keep the alignment. */
+#ifndef {upper}_PLACEMENT
+#define {upper}_PLACEMENT __attribute__((aligned({alignment})))
+#endif
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* One run of the NPU: its driver payload, and the constants that it reads. */
+typedef struct {{
+    const uint8_t *payload;
+    size_t payload_size;
+    const uint8_t *constants;
+    size_t constants_size;
+}} {name}_job;
+
+/* An input or output: an array of {max_rank} dimensions or fewer, dense and row-major, at a byte offset in the arena.
+ * real = scale * (value - zero_point); a scale of 0 says that the array is not quantised. */
+typedef struct {{
+    const char *name;
+    size_t offset;
+    size_t size;
+    uint8_t bits;
+    uint8_t is_signed;
+    uint8_t rank;
+    int32_t shape[{max_rank}];
+    float scale;
+    int32_t zero_point;
+}} {name}_tensor;
+
+extern const {name}_job {name}_jobs[{upper}_JOBS];
+extern const {name}_tensor {name}_inputs[{upper}_INPUTS];
+extern const {name}_tensor {name}_outputs[{upper}_OUTPUTS];
+
+/* Base addresses and sizes of a job's regions. */
+void {name}_bind(size_t job, void *arena, uint64_t base[{upper}_REGIONS], size_t size[{upper}_REGIONS]);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+_SOURCE = """\
+/* {name}.c: the content of {name}.h, made by npu-testbed. */
+#include "{name}.h"
+
+{arrays}
+const {name}_job {name}_jobs[{upper}_JOBS] = {{
+{jobs}}};
+
+const {name}_tensor {name}_inputs[{upper}_INPUTS] = {{
+{inputs}}};
+
+const {name}_tensor {name}_outputs[{upper}_OUTPUTS] = {{
+{outputs}}};
+
+void {name}_bind(size_t job, void *arena, uint64_t base[{upper}_REGIONS], size_t size[{upper}_REGIONS])
+{{
+    base[0] = (uint64_t)(uintptr_t){name}_jobs[job].constants;
+    size[0] = {name}_jobs[job].constants_size;
+    base[1] = base[2] = (uint64_t)(uintptr_t)arena;
+    size[1] = size[2] = {upper}_ARENA_SIZE;
+}}
+"""
+
+
+def c_identifier(text: str) -> str:
+    """A name for C made from any text.
+
+    >>> c_identifier("2nd model, v1.0")
+    'network_2nd_model_v1_0'
+    """
+    name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")
+    return name if re.match(r"[A-Za-z]", name) else f"network_{name}".rstrip("_")
+
+
+def _string(text: str) -> str:
+    """A string literal; all but plain ASCII as octal escapes of its UTF-8 bytes."""
+    return '"' + "".join(chr(byte) if byte in _PLAIN else f"\\{byte:03o}" for byte in text.encode("utf-8", "replace")) + '"'
+
+
+def _array(name: str, placement: str, content: bytes) -> str:
+    """An array definition; C knows no empty array, so that one gets a zero byte which no size counts."""
+    data = content or bytes(1)
+    lines = (data[start : start + _BYTES_PER_LINE] for start in range(0, len(data), _BYTES_PER_LINE))
+    rows = "\n".join("    " + " ".join(_HEX[byte] for byte in line) for line in lines)
+    return f"static const uint8_t {name}[{len(data)}] {placement} = {{\n{rows}\n}};\n"
+
+
+def _tensor(binding: Binding) -> str:
+    if len(binding.shape) > MAX_RANK:
+        raise InputError(f"Tensor {binding.name!r} has {len(binding.shape)} dimensions: {MAX_RANK} can be described; reshape it.")
+    scale, zero_point = (repr(binding.quantisation.scale), binding.quantisation.zero_point) if binding.quantisation else ("0.0", 0)
+    shape = ", ".join(map(str, binding.shape)) or "0"
+    return (
+        f"    {{{_string(binding.name)}, {binding.address}u, {binding.size}u, {binding.dtype.bits}u, {int(binding.dtype.signed)}u, "
+        f"{len(binding.shape)}u, {{{shape}}}, {scale}f, {zero_point}}},\n"
+    )
+
+
+def _tensors(bindings: Iterable[Binding]) -> str:
+    return "".join(_tensor(binding) for binding in bindings)
+
+
+def check_whole(network: CompiledNetwork, file_kind: str) -> None:
+    """InputError unless all of the network runs on the NPU in one arena, between inputs and outputs of its own."""
+    check_network(network)
+    if cpu_codes(network):
+        raise InputError(f"The network runs {cpu_codes(network)[0]} on the CPU: {file_kind} has no kernels for it; export a .tflite file.")
+    if any(has_own_fast_scratch(program) for program in network.programs):
+        raise InputError(f"The network has fast scratch memory apart from its arena: {file_kind} has one arena; compile for Shared_Sram.")
+    if len({program.accelerator for program in network.programs}) > 1:
+        raise InputError("The network's programs are for different accelerators: compile it for one.")
+    if not network.inputs or not network.outputs:
+        raise InputError(
+            f"The network has {len(network.inputs)} inputs and {len(network.outputs)} outputs: {file_kind} needs 1 or more of each."
+        )
+
+
+def _arrays(name: str, programs: tuple[Program, ...]) -> tuple[list[str], str]:
+    """The array definitions, and the table of jobs; programs of one compilation share their constants."""
+    placement = f"{name.upper()}_PLACEMENT"
+    contents = list(dict.fromkeys(constants_of(program) for program in programs))
+    arrays = [_array(f"constants_{number}", placement, content) for number, content in enumerate(contents)]
+    jobs = []
+    for job, program in enumerate(programs):
+        payload, constants = payload_of(program), constants_of(program)
+        arrays.append(_array(f"payload_{job}", placement, payload))
+        jobs.append(f"    {{payload_{job}, {len(payload)}u, constants_{contents.index(constants)}, {len(constants)}u}},\n")
+    return arrays, "".join(jobs)
+
+
+def export_c(network: CompiledNetwork, name: str) -> dict[str, str]:
+    """``name.h`` and ``name.c``, by file name. ``name`` begins all names in them.
+
+    The sources compile without a warning as C99 with ``gcc -Wall -Wextra``, and as C++. InputError if ``name`` is no C identifier,
+    or the network has CPU operators or breaks a rule of its accelerator.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise InputError(f"{name!r} cannot name things in C: give a letter followed by letters, digits and underscores.")
+    check_whole(network, "the C format")
+    arrays, jobs = _arrays(name, network.programs)
+    header = _HEADER.format(
+        name=name,
+        upper=name.upper(),
+        accelerator=network.programs[0].accelerator,
+        arena=network.arena_size,
+        alignment=ALIGNMENT,
+        max_rank=MAX_RANK,
+        jobs=len(network.programs),
+        inputs=len(network.inputs),
+        outputs=len(network.outputs),
+    )
+    source = _SOURCE.format(
+        name=name,
+        upper=name.upper(),
+        arrays="\n".join(arrays),
+        jobs=jobs,
+        inputs=_tensors(network.inputs),
+        outputs=_tensors(network.outputs),
+    )
+    return {f"{name}.h": header, f"{name}.c": source}
