@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npu_model.errors import InputError
+from npu_model.timing import TimingParameters
+from npu_model.timing_adapter import profile
+from validation import fvp
+from validation.ablation import ABLATIONS, CANDIDATES, ablate
+from validation.ablation import render as ablation_table
+from validation.accuracy import accuracy_page
+from validation.bars import MEAN_LIMIT, WORST_LIMIT, verdicts
+from validation.fvp import Scorecard, render, score_point, scorecard, sweep_system, to_json
+from validation.references.records import points, single_operators, sweeps
+from validation.scores import TOTAL_GRID, TOTAL_OVERHEAD, BeatScore, PointScore, SweepScore, mean_error, summarise, worst_error
+from validation.single import single_program
+from validation.tables import Table, percent
+
+
+@cache
+def card() -> Scorecard:
+    return scorecard()
+
+
+def test_the_replay_keeps_every_bar_against_the_fvp() -> None:
+    missed = [bar for bar in card().bars if not bar.passed]
+    assert not missed
+    assert card().passed
+
+
+def test_the_bars_cover_cycles_with_adapters_on_and_off_and_three_kinds_of_beats() -> None:
+    assert [(bar.limit, bar.count) for bar in card().bars] == [
+        (0.025, 12),
+        (0.06, 12),
+        (0.025, 12),
+        (0.06, 12),
+        (0.005, 8),
+        (0.02, 4),
+        (0.005, 8),
+        (0.02, 4),
+        (0.03, 12),
+    ]
+
+
+def test_the_replay_is_nearer_to_the_fvp_than_velas_estimate() -> None:
+    for summary in card().summaries:
+        assert summary.count == 12
+        assert summary.mean < summary.vela_mean
+        assert abs(summary.worst) < abs(summary.vela_worst)
+
+
+def test_data_beats_of_every_port_are_exact() -> None:
+    assert all(beats.ours == beats.fvp for score in card().points for beats in score.beats)
+
+
+def test_no_swept_memory_setting_is_off_by_more_than_two_steps_of_the_grid() -> None:
+    assert len(card().sweeps) == 10
+    assert all(abs(score.on_grid - score.sweep.total) <= 2 * TOTAL_GRID for score in card().sweeps)
+
+
+def test_single_operators_with_consistent_shapes_take_the_expected_cycles_to_10_percent() -> None:
+    consistent = [s for s in card().operators if not (s.operator.depthwise and s.operator.ifm.depth != s.operator.ofm.depth)]
+    assert len(consistent) == 3
+    assert all(abs(score.error) < 0.1 for score in consistent)
+
+
+def test_the_one_operator_with_inconsistent_shapes_is_shown_with_its_error() -> None:
+    (odd,) = [s for s in card().operators if s.operator.depthwise and s.operator.ifm.depth != s.operator.ofm.depth]
+    assert odd.error > 0.1
+    assert percent(odd.error) in render(card())[-1].text()
+
+
+def test_the_checked_in_page_is_what_the_model_gives_today() -> None:
+    page = Path(__file__).parents[1] / "docs" / "accuracy.md"
+    assert page.read_text(encoding="utf-8") == accuracy_page(card()), "run: python -m validation.accuracy > docs/accuracy.md"
+
+
+def test_every_table_that_shows_cycles_says_what_the_agreement_is_with() -> None:
+    tables = render(card())
+    assert [t.title for t in tables if any("Arm's simulator" in n and "not silicon" in n for n in t.notes)] == [
+        "Verdict",
+        "NPU ACTIVE, cycles",
+    ]
+    assert all(len(row) == len(t.headers) for t in tables for row in t.rows)
+
+
+def test_the_json_form_holds_every_row_and_the_verdict() -> None:
+    data = json.loads(json.dumps(to_json(card())))
+    assert data["schema"] == 1
+    assert data["passed"] is True
+    assert "not silicon" in data["claim"]
+    assert [len(data[key]) for key in ("bars", "summaries", "points", "sweeps", "operators")] == [9, 2, 24, 10, 4]
+    assert data["points"][0]["beats"]["AXI0_RD"]["fvp"] == points()[0].beats.axi0_read  # type: ignore[union-attr]  # adapters are on
+
+
+def test_progress_counts_every_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(fvp, "points", lambda: points()[4:5])
+    monkeypatch.setattr(fvp, "sweeps", lambda: sweeps()[:1])
+    monkeypatch.setattr(fvp, "single_operators", lambda: single_operators()[:1])
+    scorecard(lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def _slower(score: PointScore, factor: float) -> PointScore:
+    return replace(score, cycles=round(score.point.active * factor))
+
+
+def test_a_missed_bar_fails_the_scorecard_and_says_so() -> None:
+    worse = replace(card(), points=tuple(_slower(s, 1 + MEAN_LIMIT + 0.01) for s in card().points))
+    assert not worse.passed
+    assert to_json(worse)["passed"] is False
+    text = render(worse)[0].text()
+    assert "2 of 9 bars are missed." in text
+    assert text.count("MISSED") == 2
+
+
+def test_one_point_beyond_the_worst_bar_fails_though_the_mean_keeps() -> None:
+    first, *others = card().points
+    bars = verdicts((_slower(first, 1 + WORST_LIMIT + 0.005), *others))
+    assert [bar.what for bar in bars if not bar.passed] == ["worst error of NPU ACTIVE, adapters on"]
+
+
+@pytest.mark.parametrize(
+    ("network", "factor", "passes"), [("kws_micronet_m", 1.006, False), ("rnnoise_INT8", 1.015, True), ("rnnoise_INT8", 1.03, False)]
+)
+def test_beats_of_short_networks_have_a_wider_bar(network: str, factor: float, passes: bool) -> None:  # noqa: FBT001  # a parameter of the test
+    def off(beats: BeatScore) -> BeatScore:
+        return replace(beats, ours=round(beats.fvp * factor)) if beats.port == "AXI1_RD" else beats
+
+    changed = tuple(replace(s, beats=tuple(off(b) for b in s.beats)) if s.point.network == network else s for s in card().points)
+    assert all(bar.passed for bar in verdicts(changed)) is passes
+
+
+def test_a_bar_without_a_point_is_missed() -> None:
+    assert not any(bar.passed for bar in verdicts(()))
+    with pytest.raises(InputError, match="0 points: 1 or more"):
+        render(Scorecard((), (), ()))
+
+
+def test_the_summary_counts_points_at_the_limit_as_within() -> None:
+    active = 10_000
+    base = card().points[0]
+    scores = [replace(base, point=replace(base.point, active=active), cycles=cycles) for cycles in (9_900, 10_200, 10_600)]
+    summary = summarise(scores, adapters=True)
+    assert summary.within == (1 / 3, 2 / 3, 2 / 3)
+    assert summary.worst == pytest.approx(0.06)
+    assert summarise(scores, adapters=False).count == 0
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1))
+def test_the_worst_error_is_never_below_the_mean(errors: list[float]) -> None:
+    assert abs(worst_error(errors)) >= mean_error(errors) - 1e-9
+
+
+@settings(max_examples=200)
+@given(cycles=st.integers(1, 10**7), sweep=st.sampled_from(sweeps()))
+def test_cycles_on_the_grid_are_the_next_point_that_total_can_take(cycles: int, sweep: object) -> None:
+    score = SweepScore(sweep, cycles)  # type: ignore[arg-type]  # drawn from the sweeps
+    assert (score.on_grid - score.sweep.total) % TOTAL_GRID == 0
+    assert TOTAL_OVERHEAD <= score.on_grid - cycles < TOTAL_OVERHEAD + TOTAL_GRID
+
+
+def test_a_sweeps_settings_reach_the_memory_system() -> None:
+    sweep = replace(sweeps()[0], sram_cap=2000, ext_latency=16, ext_cap=0)
+    sram, ext = sweep_system(sweep).ports
+    assert sram.pulse is not None
+    assert ext.pulse is not None
+    assert (sram.pulse.cap_words, ext.read_latency, ext.pulse.cap_words) == (2000, 16, 0)
+
+
+def test_the_unchanged_sweep_is_replayed_like_its_calibration_point() -> None:
+    unchanged = next(s for s in sweeps() if (s.sram_cap, s.ext_latency, s.ext_cap) == (4000, 64, 50))
+    assert sweep_system(unchanged) == profile("u55_high_end").memory_system()
+
+
+def test_a_block_beyond_the_shram_is_one_sentence() -> None:
+    single = single_operators()[0]
+    with pytest.raises(InputError, match=r"^Block 32x64x128 does not fit into the SHRAM of ethos-u55-128: give a smaller block\.$"):
+        single_program(replace(single, block=replace(single.block, height=32, width=64, depth=128)))
+
+
+# Short measurements first: a mechanism is looked for on the next one only while it has shown nothing.
+_PROBES = sorted((p for p in points() if p.accelerator == "ethos-u55-256"), key=lambda p: p.active)
+
+
+_CHANGES = (*ABLATIONS[1:], *CANDIDATES)
+
+
+@pytest.mark.parametrize("timing", [timing for _, timing in _CHANGES], ids=[name for name, _ in _CHANGES])
+def test_every_mechanism_of_the_ablation_changes_some_measured_inference(timing: TimingParameters) -> None:
+    full = {score.point: score for score in card().points}
+    assert len(timing.changed()) == 1
+    assert any(score_point(point, timing) != full[point] for point in _PROBES)
+
+
+def test_the_first_row_of_the_ablation_is_the_scorecard() -> None:
+    probe = _PROBES[0]
+    score = ablate(*ABLATIONS[0], [probe])
+    assert (score.on.count, score.off.count) == (0, 1)
+    assert score.off.worst == next(s.error for s in card().points if s.point == probe)
+
+
+def test_an_ifm_that_is_never_kept_shows_in_the_axi0_reads() -> None:
+    probe = next(p for p in points() if p.network == "yolo_fastest_192_face" and p.accelerator == "ethos-u55-256" and p.adapters)
+    score = ablate("never kept", TimingParameters(kept_ifm_blocks=0), [probe])
+    assert score.axi0_read > 0.01
+    table = ablation_table("Ablation", [score])
+    assert table.rows[0][0] == "never kept"
+    assert table.rows[0][-1] == percent(score.axi0_read)
+
+
+def test_a_table_aligns_numbers_and_ends_with_its_notes() -> None:
+    table = Table("T", ("name", "n"), (("a", "1"), ("b", "-20")), ("Note.",))
+    assert table.text() == "T\n\nname      n\n------  ---\na         1\nb       -20\nNote."
+    assert table.markdown().startswith("## T\n\n| name   |   n |")
+    assert Table("Empty", ("a", "b"), ()).text().startswith("Empty\n\na    b")
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(None, "-"), (0.0, "0.00 %"), (-0.00001, "0.00 %"), (0.0123, "+1.23 %"), (-1.5, "-150.00 %")])
+def test_errors_are_shown_signed_in_percent(ratio: float | None, text: str) -> None:
+    assert percent(ratio) == text
