@@ -24,6 +24,15 @@ def test_the_replay_touches_exactly_the_sram_that_vela_says(network: str, optimi
     assert abs(score.estimate_error) < 0.5
 
 
+def test_padding_at_the_end_of_the_arena_is_told_from_a_difference() -> None:
+    model = (shared_data() / "models" / "yolo_fastest_192_face_i8.tflite").read_bytes()
+    score = score_vela("yolo", model, load_memory_system(), cpu_operators=("ADD", "PAD"))
+    assert score.cpu_operators > 0
+    assert 0 < score.vela_sram - score.peak < 16
+    assert score.verdict is SramVerdict.PADDING
+    assert score.passed
+
+
 @pytest.mark.parametrize(
     ("vela_sram", "peak", "cpu_extent", "arena", "verdict"),
     [

@@ -91,14 +91,19 @@ def _cpu_extent(network: CompiledNetwork) -> int:
 
 
 def score_vela(
-    name: str, model: bytes, system: MemorySystem, accelerator: str = DEFAULT_ACCELERATOR, optimise: str = "Performance"
+    name: str,
+    model: bytes,
+    system: MemorySystem,
+    accelerator: str = DEFAULT_ACCELERATOR,
+    optimise: str = "Performance",
+    cpu_operators: tuple[str, ...] = (),
 ) -> VelaScore:
     """Compile the .tflite ``model`` with Vela, replay what it emits on ``system``, and compare.
 
     ``system`` should be what Vela compiles for (its default system config and memory mode), or the cycles say nothing of its
-    estimate. Raises InputError where :func:`compile_network` does.
+    estimate. ``cpu_operators`` are builtin operators to leave on the CPU. Raises InputError where :func:`compile_network` does.
     """
-    result = compile_network(model, accelerator, optimise=optimise, debug_database=False)
+    result = compile_network(model, accelerator, optimise=optimise, debug_database=False, cpu_operators=cpu_operators)
     network = read_compiled(result.compiled)
     run = replay_network(network, system)
     return VelaScore(
