@@ -220,7 +220,7 @@ def test_an_ifm_that_is_never_kept_shows_in_the_axi0_reads() -> None:
 def test_a_table_aligns_numbers_and_ends_with_its_notes() -> None:
     table = Table("T", ("name", "n"), (("a", "1"), ("b", "-20")), ("Note.",))
     assert table.text() == "T\n\nname      n\n------  ---\na         1\nb       -20\nNote."
-    assert table.markdown().startswith("## T\n\n| name   |   n |")
+    assert table.markdown() == "## T\n\n| name | n |\n| --- | --: |\n| a | 1 |\n| b | -20 |\n\nNote.\n"
     assert Table("Empty", ("a", "b"), ()).text().startswith("Empty\n\na    b")
 
 

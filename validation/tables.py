@@ -16,19 +16,22 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
 
-    def _format(self, style: str) -> str:
-        numeric = [all(_is_number(row[column]) for row in self.rows) for column in range(len(self.headers))]
-        align = ["right" if right else "left" for right in numeric]
-        return str(tabulate(self.rows, self.headers, tablefmt=style, disable_numparse=True, colalign=align if self.rows else None))
+    @property
+    def _numeric(self) -> tuple[bool, ...]:
+        """Whether each column holds nothing but numbers."""
+        return tuple(all(_is_number(row[column]) for row in self.rows) for column in range(len(self.headers)))
 
     def text(self) -> str:
         """The table for a terminal, with its title and notes."""
-        return "\n".join([self.title, "", self._format("simple"), *self.notes])
+        align = ["right" if numeric else "left" for numeric in self._numeric]
+        cells = tabulate(self.rows, self.headers, tablefmt="simple", disable_numparse=True, colalign=align if self.rows else None)
+        return "\n".join([self.title, "", str(cells), *self.notes])
 
     def markdown(self) -> str:
-        """The table as a section of a Markdown page."""
-        notes = ["", *self.notes] if self.notes else []
-        return "\n".join([f"## {self.title}", "", self._format("github"), *notes]) + "\n"
+        """The table as a section of a Markdown page, each note a paragraph."""
+        rule = tuple("--:" if numeric else "---" for numeric in self._numeric)
+        lines = [f"| {' | '.join(cells)} |" for cells in (self.headers, rule, *self.rows)]
+        return "\n".join([f"## {self.title}", "", *lines, *(line for note in self.notes for line in ("", note))]) + "\n"
 
 
 def _is_number(cell: str) -> bool:
