@@ -1,0 +1,22 @@
+"""Calibration: physical parameters of the timing model fitted to measurements, with the errors on what a fit has not seen."""
+
+from validation.calibrate.calibration import Check, CheckedPoint, calibrate_check, calibrate_fit
+from validation.calibrate.measurements import Measurement, read_measurements, reference_measurements
+from validation.calibrate.profile import CalibrationProfile, from_toml, timing_from_table, to_toml
+from validation.calibrate.tables import check_tables, fit_tables
+
+__all__ = [
+    "CalibrationProfile",
+    "Check",
+    "CheckedPoint",
+    "Measurement",
+    "calibrate_check",
+    "calibrate_fit",
+    "check_tables",
+    "fit_tables",
+    "from_toml",
+    "read_measurements",
+    "reference_measurements",
+    "timing_from_table",
+    "to_toml",
+]

@@ -1,0 +1,159 @@
+"""The two commands: fit timing parameters to measurements, and check a fitted profile against measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING
+from validation.calibrate.bootstrap import bootstrap
+from validation.calibrate.crossvalidation import by_accelerator, by_network, leave_out
+from validation.calibrate.evaluation import Errors, Evaluator, Progress, silent
+from validation.calibrate.fit import Problem, fit
+from validation.calibrate.measurements import Measurement
+from validation.calibrate.parameters import DEFAULT_FITTED, fitted_parameters
+from validation.calibrate.profile import CalibrationProfile, ErrorFigures, FittedPoint, FittedValue, FoldErrors
+from validation.scores import relative
+
+DEFAULT_SEED = 1
+GROUPS = (("network", by_network), ("accelerator", by_accelerator))
+"""What is left out, one at a time."""
+
+GENERALISES = 1.5
+"""Bar: the leave-one-network-out error is at most this multiple of the in-sample error."""
+
+
+def calibrate_fit(
+    measurements: Sequence[Measurement],
+    *,
+    name: str,
+    date: str,
+    tools: tuple[tuple[str, str], ...],
+    parameters: Sequence[str] = DEFAULT_FITTED,
+    seed: int = DEFAULT_SEED,
+    progress: Progress = silent,
+) -> CalibrationProfile:
+    """Fit up to three timing ``parameters`` to those ``measurements`` that are declared for it, with every figure of its worth.
+
+    ``date`` and ``tools`` (names and versions) go into the profile as they are. InputError if there are too few measurements,
+    a parameter is unknown, or SciPy is not installed.
+    """
+    chosen, evaluator = fitted_parameters(parameters), Evaluator(progress)
+    seen = [measurement for measurement in measurements if measurement.calibrates]
+    found = fit(seen, chosen, evaluator)
+    drawn = bootstrap(Problem(seen, chosen, evaluator, DEFAULT_TIMING), found.notches, seed)
+    default = Errors.of(evaluator.errors(seen, DEFAULT_TIMING))
+    folds = [
+        FoldErrors(kind, fold.left_out, *_figures(fold.errors))
+        for kind, group in GROUPS
+        for fold in leave_out(seen, chosen, evaluator, group, DEFAULT_TIMING)
+    ]
+    return CalibrationProfile(
+        name=name,
+        date=date,
+        seed=seed,
+        tools=tools,
+        timing=found.timing,
+        errors=ErrorFigures(
+            default.mean, default.worst, found.errors.mean, found.errors.worst, drawn.mean_error.low, drawn.mean_error.high
+        ),
+        fitted=tuple(
+            FittedValue(
+                name=parameter.name,
+                value=str(getattr(found.timing, parameter.name)),
+                default=str(getattr(DEFAULT_TIMING, parameter.name)),
+                lower=str(parameter.lower),
+                upper=str(parameter.upper),
+                interval_low=interval.low,
+                interval_high=interval.high,
+            )
+            for parameter, interval in zip(chosen, drawn.parameters, strict=True)
+        ),
+        folds=tuple(folds),
+        points=tuple(FittedPoint(m.name, m.sha256, m.active, evaluator.cycles(m, found.timing), m.source) for m in seen),
+    )
+
+
+def _figures(errors: Sequence[float]) -> tuple[int, float, float]:
+    figures = Errors.of(errors)
+    return figures.count, figures.mean, figures.worst
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPoint:
+    """One measurement under a profile: ``recorded`` is what the profile says of it, None if the fit has not seen it."""
+
+    name: str
+    npu_active: int
+    recorded: int | None
+    cycles: int
+    default_cycles: int
+
+    @property
+    def error(self) -> float:
+        """Relative error with the profile."""
+        return relative(self.cycles, self.npu_active)
+
+    @property
+    def default_error(self) -> float:
+        """Relative error with the default timing parameters."""
+        return relative(self.default_cycles, self.npu_active)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A profile replayed: its points, and whether it still holds."""
+
+    profile: CalibrationProfile
+    points: tuple[CheckedPoint, ...]
+
+    @property
+    def seen(self) -> Errors:
+        """Errors of the measurements that the fit saw."""
+        return Errors.of([point.error for point in self.points if point.recorded is not None])
+
+    @property
+    def unseen(self) -> Errors:
+        """Errors of the others: the honest ones."""
+        return Errors.of([point.error for point in self.points if point.recorded is None])
+
+    @property
+    def drifted(self) -> tuple[CheckedPoint, ...]:
+        """Points whose cycles are no longer those that the profile records: the model has changed since."""
+        return tuple(point for point in self.points if point.recorded is not None and point.recorded != point.cycles)
+
+    @property
+    def generalises(self) -> bool:
+        """Whether leaving a network out costs no more than :data:`GENERALISES` times the error; True if there is one network."""
+        return self.profile.held_out("network").mean <= GENERALISES * self.profile.errors.mean
+
+    @property
+    def passed(self) -> bool:
+        """Whether the profile is reproduced to the cycle and generalises."""
+        return not self.drifted and self.generalises
+
+
+def calibrate_check(profile: CalibrationProfile, measurements: Sequence[Measurement], progress: Progress = silent) -> Check:
+    """Replay ``measurements`` with the profile's parameters and with the default ones.
+
+    A measurement is one that the fit saw if name, compiled file and counter are those of a point of the profile.
+    InputError if there is no measurement.
+    """
+    if not measurements:
+        raise InputError("There are 0 measurements to check: give 1 or more.")
+    recorded = {(point.name, point.sha256, point.npu_active): point.cycles for point in profile.points}
+    evaluator = Evaluator(progress)
+    return Check(
+        profile,
+        tuple(
+            CheckedPoint(
+                name=m.name,
+                npu_active=m.active,
+                recorded=recorded.get((m.name, m.sha256, m.active)),
+                cycles=evaluator.cycles(m, profile.timing),
+                default_cycles=evaluator.cycles(m, DEFAULT_TIMING),
+            )
+            for m in measurements
+        ),
+    )

@@ -1,0 +1,68 @@
+"""Cross-validation: the error on a network, or an accelerator, that the fit has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from npu_model.timing import TimingParameters
+from validation.calibrate.evaluation import Errors, Evaluator
+from validation.calibrate.fit import fit
+from validation.calibrate.measurements import Measurement
+from validation.calibrate.parameters import Parameter
+
+Group = Callable[[Measurement], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One group of measurements left out: its name, the values fitted to the others, and the errors on the group."""
+
+    left_out: str
+    values: tuple[tuple[str, str], ...]
+    errors: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossValidation:
+    """All folds over one kind of group (``network`` or ``accelerator``)."""
+
+    kind: str
+    folds: tuple[Fold, ...]
+
+    @property
+    def errors(self) -> Errors:
+        """The errors of every measurement when its own group was left out."""
+        return Errors.of([error for fold in self.folds for error in fold.errors])
+
+
+def by_network(measurement: Measurement) -> str:
+    """Group of a measurement: its network."""
+    return measurement.network
+
+
+def by_accelerator(measurement: Measurement) -> str:
+    """Group of a measurement: its MAC configuration."""
+    return measurement.accelerator
+
+
+def leave_out(
+    measurements: Sequence[Measurement],
+    parameters: Sequence[Parameter],
+    evaluator: Evaluator,
+    group: Group,
+    start: TimingParameters,
+) -> tuple[Fold, ...]:
+    """Leave out one group at a time, fit the others from ``start``, score what was left out; no fold if there is but one group.
+
+    ``start`` must not come from a fit to all measurements, or the group left out has been seen.
+    """
+    names = list(dict.fromkeys(map(group, measurements)))
+    folds = []
+    for name in names if len(names) > 1 else ():
+        held_out = [measurement for measurement in measurements if group(measurement) == name]
+        seen = [measurement for measurement in measurements if group(measurement) != name]
+        timing = fit(seen, parameters, evaluator, start).timing
+        values = tuple((parameter.name, str(getattr(timing, parameter.name))) for parameter in parameters)
+        folds.append(Fold(name, values, tuple(evaluator.errors(held_out, timing))))
+    return tuple(folds)

@@ -1,0 +1,219 @@
+"""A calibration as a data file: the fitted timing parameters with all that they rest on, in TOML."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from validation.calibrate.evaluation import Errors
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SCHEMA = 1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FittedValue:
+    """One fitted parameter: its value, what it was before, its bounds, and its bootstrap interval, in the parameter's unit."""
+
+    name: str
+    value: str
+    default: str
+    lower: str
+    upper: str
+    interval_low: float
+    interval_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class FittedPoint:
+    """One measurement that the fit saw: what was run, what was measured, and what the fitted model gives."""
+
+    name: str
+    sha256: str
+    npu_active: int
+    cycles: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoldErrors:
+    """Errors on one group that a fit to all others gives; ``kind`` is network or accelerator."""
+
+    kind: str
+    left_out: str
+    count: int
+    mean: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFigures:
+    """Relative errors of NPU ACTIVE: mean absolute and worst signed; ``mean_low`` and ``mean_high`` bound the mean (bootstrap)."""
+
+    default_mean: float
+    default_worst: float
+    mean: float
+    worst: float
+    mean_low: float
+    mean_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationProfile:
+    """A calibration: fitted parameters, provenance and errors. ``date`` is the caller's, ``seed`` that of the bootstrap."""
+
+    name: str
+    date: str
+    seed: int
+    tools: tuple[tuple[str, str], ...]
+    timing: TimingParameters
+    errors: ErrorFigures
+    fitted: tuple[FittedValue, ...]
+    folds: tuple[FoldErrors, ...]
+    points: tuple[FittedPoint, ...]
+
+    def held_out(self, kind: str) -> Errors:
+        """The errors of all measurements when their own group of this kind was left out; of none if there was one group."""
+        folds = [fold for fold in self.folds if fold.kind == kind]
+        count = sum(fold.count for fold in folds)
+        mean = sum(fold.mean * fold.count for fold in folds) / count if count else 0.0
+        return Errors(count, mean, max((fold.worst for fold in folds), key=abs, default=0.0))
+
+
+def _plain(value: Any) -> str:
+    """A value as TOML: strings escaped as in JSON, which TOML's basic strings are a superset of."""
+    if isinstance(value, BlockdepRule):
+        return json.dumps(value.value)
+    if isinstance(value, (str, Fraction)):
+        return json.dumps(str(value)).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def _entries(value: Any) -> list[str]:
+    return [f"{field.name} = {_plain(getattr(value, field.name))}" for field in fields(value)]
+
+
+def _array(title: str, values: Iterable[Any]) -> list[str]:
+    return [line for value in values for line in ("", f"[[{title}]]", *_entries(value))]
+
+
+def to_toml(profile: CalibrationProfile) -> str:
+    """The profile's file; the same profile gives the same bytes."""
+    lines = [
+        "# Timing parameters of npu-testbed, fitted to measurements. Errors are ratios, cycles are NPU cycles.",
+        f"schema = {SCHEMA}",
+        f"name = {_plain(profile.name)}",
+        f"date = {_plain(profile.date)}",
+        f"seed = {profile.seed}",
+        "",
+        "[tools]",
+        *(f"{_plain(tool)} = {_plain(version)}" for tool, version in profile.tools),
+        "",
+        "[timing]",
+        *_entries(profile.timing),
+        "",
+        "[errors]",
+        *_entries(profile.errors),
+        *_array("fitted", profile.fitted),
+        *_array("folds", profile.folds),
+        *_array("points", profile.points),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _get(table: Mapping[str, Any], where: str, key: str, kind: type) -> Any:
+    """A key of a table, of the right type; an integer is a float too."""
+    if key not in table:
+        raise InputError(f"The calibration profile has no {where}{key}: write the profile again with calibrate fit.")
+    value = table[key]
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise InputError(f"The calibration profile has {where}{key} = {str(value)[:60]}: a value of type {kind.__name__} is needed.")
+    return value
+
+
+_KINDS = {"int": int, "float": float, "str": str}
+
+
+def _record(make: Callable[..., T], table: Any, where: str) -> T:
+    """A dataclass of plain fields from a table that has exactly these keys."""
+    if not isinstance(table, dict):
+        raise InputError(f"The calibration profile has no table {where}: write the profile again with calibrate fit.")
+    known = {field.name: _KINDS[str(field.type)] for field in fields(make)}  # type: ignore[arg-type]  # every caller gives a dataclass
+    for key in table:
+        if key not in known:
+            raise InputError(f"The calibration profile has the unknown key {where}.{str(key)[:60]}: the keys are {', '.join(known)}.")
+    return make(**{key: _get(table, f"{where}.", key, kind) for key, kind in known.items()})
+
+
+def _records(make: Callable[..., T], table: Mapping[str, Any], key: str) -> tuple[T, ...]:
+    rows = table.get(key, [])
+    if not isinstance(rows, list):
+        raise InputError(f"The calibration profile's {key} is no array of tables: write it as [[{key}]].")
+    return tuple(_record(make, row, key) for row in rows)
+
+
+def _fraction(text: Any) -> Fraction:
+    try:
+        return Fraction(text) if isinstance(text, (str, int)) else Fraction(str(text))
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"Timing parameter output_scale is {str(text)[:40]!r}: write a ratio such as 1 or 7/6.") from None
+
+
+def timing_from_table(table: Any) -> TimingParameters:
+    """Timing parameters from the ``[timing]`` table of a profile; a parameter that is not named keeps its default.
+
+    InputError for an unknown name or a value out of range.
+    """
+    if not isinstance(table, dict):
+        raise InputError("The calibration profile has no table [timing]: write the profile again with calibrate fit.")
+    known = [field.name for field in fields(DEFAULT_TIMING)]
+    for key in table:
+        if key not in known:
+            raise InputError(f"Timing parameter {str(key)[:60]!r} is unknown: the parameters are {', '.join(known)}.")
+    values = dict(table)
+    if "output_scale" in values:
+        values["output_scale"] = _fraction(values["output_scale"])
+    if "blockdep" in values:
+        rules = {rule.value: rule for rule in BlockdepRule}
+        if values["blockdep"] not in rules:
+            raise InputError(f"Timing parameter blockdep is {str(values['blockdep'])[:40]!r}: choose {', '.join(rules)}.")
+        values["blockdep"] = rules[values["blockdep"]]
+    return TimingParameters(**values)
+
+
+def from_toml(text: str) -> CalibrationProfile:
+    """The profile that a TOML text describes; InputError names what is missing or wrong."""
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"The calibration profile is not TOML ({error}): give a file that calibrate fit wrote.") from None
+    if table.get("schema") != SCHEMA:
+        raise InputError(f"The calibration profile has schema {str(table.get('schema'))[:20]}: schema {SCHEMA} is read; fit it again.")
+    tools = _get(table, "", "tools", dict)
+    return CalibrationProfile(
+        name=_get(table, "", "name", str),
+        date=_get(table, "", "date", str),
+        seed=_get(table, "", "seed", int),
+        tools=tuple((tool, _get(tools, "tools.", tool, str)) for tool in tools),
+        timing=timing_from_table(table.get("timing")),
+        errors=_record(ErrorFigures, table.get("errors"), "errors"),
+        fitted=_records(FittedValue, table, "fitted"),
+        folds=_records(FoldErrors, table, "folds"),
+        points=_records(FittedPoint, table, "points"),
+    )

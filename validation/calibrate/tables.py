@@ -1,0 +1,81 @@
+"""A calibration and a check as tables for a terminal or a page."""
+
+from __future__ import annotations
+
+from validation.calibrate.bootstrap import COVERAGE, RESAMPLES
+from validation.calibrate.calibration import GENERALISES, Check
+from validation.calibrate.profile import CalibrationProfile
+from validation.scores import relative
+from validation.tables import Table, percent, share
+
+
+def _errors(profile: CalibrationProfile) -> Table:
+    errors = profile.errors
+    rows = [
+        ("default parameters", str(len(profile.points)), share(errors.default_mean), percent(errors.default_worst)),
+        ("fitted, in sample", str(len(profile.points)), share(errors.mean), percent(errors.worst)),
+    ]
+    for kind in ("network", "accelerator"):
+        held_out = profile.held_out(kind)
+        if held_out.count:
+            rows.append((f"leave one {kind} out", str(held_out.count), share(held_out.mean), percent(held_out.worst)))
+    note = f"Bootstrap of the fitted mean error, {COVERAGE:.0%}: {share(errors.mean_low)} to {share(errors.mean_high)}."
+    return Table("Errors of NPU ACTIVE", ("parameters", "points", "mean error", "worst"), tuple(rows), (note,))
+
+
+def _fitted(profile: CalibrationProfile) -> Table:
+    rows = tuple(
+        (f.name, f.default, f.value, f"{f.interval_low:.3g} to {f.interval_high:.3g}", f"{f.lower} to {f.upper}") for f in profile.fitted
+    )
+    note = f"Intervals: {RESAMPLES} resamples of the points, each solved on the linear model at the fit; seed {profile.seed}."
+    return Table("Fitted parameters", ("parameter", "default", "fitted", f"{COVERAGE:.0%} interval", "bounds"), rows, (note,))
+
+
+def _folds(profile: CalibrationProfile) -> Table:
+    rows = tuple((f.kind, f.left_out, str(f.count), share(f.mean), percent(f.worst)) for f in profile.folds)
+    return Table("Errors on what a fit has not seen", ("kind", "left out", "points", "mean error", "worst"), rows)
+
+
+def fit_tables(profile: CalibrationProfile) -> list[Table]:
+    """The fitted values, the errors, the folds and the points."""
+    rows = tuple((p.name, str(p.npu_active), str(p.cycles), percent(relative(p.cycles, p.npu_active))) for p in profile.points)
+    points = Table("Measurements", ("measurement", "NPU_ACTIVE", "fitted", "error"), rows)
+    return [_fitted(profile), _errors(profile), _folds(profile), points]
+
+
+def check_tables(check: Check) -> list[Table]:
+    """The verdict and the points of a check."""
+    held_out = check.profile.held_out("network")
+    verdict = (
+        ("replayed cycles other than the profile records", "0", str(len(check.drifted)), "MISSED" if check.drifted else "passed"),
+        (
+            "leave-one-network-out error",
+            share(GENERALISES * check.profile.errors.mean),
+            share(held_out.mean),
+            "passed" if check.generalises else "MISSED",
+        ),
+    )
+    rows = tuple(
+        (
+            p.name,
+            "yes" if p.recorded is not None else "no",
+            str(p.npu_active),
+            str(p.cycles),
+            percent(p.error),
+            percent(p.default_error),
+        )
+        for p in check.points
+    )
+    notes = tuple(
+        f"{len_} measurements that the fit {what}: mean error {share(mean)}, worst {percent(worst)}."
+        for what, len_, mean, worst in (
+            ("saw", check.seen.count, check.seen.mean, check.seen.worst),
+            ("has not seen", check.unseen.count, check.unseen.mean, check.unseen.worst),
+        )
+        if len_
+    )
+    headers = ("measurement", "fitted to it", "NPU_ACTIVE", "cycles", "error", "default error")
+    return [
+        Table("Verdict", ("figure", "bar", "found", "verdict"), verdict),
+        Table("Measurements", headers, rows, notes),
+    ]
