@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
+from npu_model.mlw import decode
 from npu_model.program import KernelOperation, OperationKind
-from npu_model.weight_order import Int16, WeightFormat, check_format, from_hardware_order
+from npu_model.weight_order import Int16, WeightFormat, check_format, from_hardware_order, symbol_count
 
 STREAM_ALIGNMENT = 16
 """A weight range's base and length are multiples of this many bytes (core driver ``ethosu55_interface.h``)."""
@@ -21,11 +22,10 @@ MAX_WEIGHT = 255
 RECORD_BYTES = 10
 """Bytes of one channel's scale and bias record: bias 40 bits, scale 32, shift 6, little endian (Vela 5.2.0 ``npu_encode_bias``)."""
 _BIAS_BITS, _SCALE_BITS, _SHIFT_BITS = 40, 32, 6
-_END_OF_STREAM = 0b111
 
 
 def _codec() -> ModuleType:
-    from ethosu import mlw_codec  # noqa: PLC0415  # only who touches weights pays for the extension, and 6.0 may drop it
+    from ethosu import mlw_codec  # noqa: PLC0415  # only who encodes weights pays for the extension, and 6.0 may drop it
 
     module: ModuleType = mlw_codec
     return module
@@ -60,18 +60,17 @@ def compressed_size(weights: npt.NDArray[np.integer], layout: WeightFormat, acce
     return len(encode_weights(weights, layout, accelerator))
 
 
-def decode_stream(stream: bytes) -> Int16:
-    """Symbols of a compressed stream, in hardware order.
+def decode_stream(stream: bytes, limit: int | None = None) -> Int16:
+    """Symbols of a compressed stream, in hardware order, ``limit`` at most.
 
-    InputError if the stream does not end as every stream does. Vela's codec ends the whole process on a stream that
-    runs out of bits, so a cut-off file is caught here by its length and its last three bits (end-of-stream mark or
-    the ones that fill up to 16 bytes); damage in the middle is not seen.
+    InputError if its length is none of a weight range, or for a reason of :func:`npu_model.mlw.decode`.
     """
-    if not stream or len(stream) % STREAM_ALIGNMENT or stream[-1] >> 5 != _END_OF_STREAM:
+    if not stream or len(stream) % STREAM_ALIGNMENT:
         raise InputError(
-            f"A weight stream of {len(stream)} bytes has no end mark or is no multiple of {STREAM_ALIGNMENT} bytes: the file is cut off."
+            f"A weight stream of {len(stream)} bytes is no positive multiple of {STREAM_ALIGNMENT} bytes: the file is cut off; "
+            "compile the network again."
         )
-    return np.array(_codec().decode(bytearray(stream)), np.int16)
+    return decode(stream, limit)
 
 
 def weight_shape(op: KernelOperation) -> tuple[int, int, int, int]:
@@ -88,7 +87,9 @@ def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Acceler
     """
     if op.parallel_mode:
         raise InputError(f"An operation deals its weights to {len(op.weights)} cores: only one core is read; compile for an Ethos-U55.")
-    return from_hardware_order(decode_stream(stream), weight_shape(op), WeightFormat.of(op), accelerator)
+    shape, layout = weight_shape(op), WeightFormat.of(op)
+    check_format(shape, layout, accelerator)
+    return from_hardware_order(decode_stream(stream, symbol_count(shape, layout, accelerator)), shape, layout, accelerator)
 
 
 @dataclass(frozen=True, slots=True)

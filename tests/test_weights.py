@@ -206,6 +206,13 @@ def test_a_stream_that_is_cut_off_is_refused() -> None:
             decode_stream(damaged)
 
 
+def test_a_stream_of_more_weights_than_the_operation_has_is_refused_before_they_are_laid_out() -> None:
+    stream = encode_weights(np.ones((8, 1, 1, 64), np.int16), WeightFormat(8), accelerator("ethos-u55-128"))
+    assert decode_stream(stream, 512).size == 512
+    with pytest.raises(InputError, match="512 or more weights: 511 are needed"):
+        decode_stream(stream, 511)
+
+
 def test_a_stream_of_another_shape_is_refused() -> None:
     device = accelerator("ethos-u55-128")
     symbols = hardware_order(np.ones((8, 1, 1, 32), np.int16), WeightFormat(8), device)
