@@ -11,7 +11,7 @@ from npu_model.traffic import BEAT_BYTES
 from sim.events import Cause, Unit
 from sim.replay import Beats, NetworkReplay, OperationReplay, Replay
 
-OUTSIDE_CAUSES = (Cause.BLOCKDEP, Cause.SHRAM, Cause.DMA_WAIT, Cause.KERNEL_WAIT, Cause.COMMANDS, Cause.DMA_QUEUE)
+OUTSIDE_CAUSES = (Cause.BLOCKDEP, Cause.SHRAM, Cause.START, Cause.DMA_WAIT, Cause.KERNEL_WAIT, Cause.COMMANDS, Cause.DMA_QUEUE)
 """Waits that hold a layer up from outside its own pipeline; the others mirror what a neighbouring unit is busy with."""
 
 FILL = "pipeline fill"
