@@ -15,7 +15,7 @@ from npu_model.mlw_bits import WINDOW_OFFSET, WINDOW_STEP, Bits, Int64
 from npu_model.mlw_header import Coding, Header
 
 _LEAD = 8
-"""Weights wait for the zero runs once they are this many ahead: the decoder's buffer between the two (facts: flow control)."""
+"""Weights wait for the zero runs once they are this many ahead: the decoder's buffer between the two (Vela 5.2.0's codec)."""
 _UNARY = 12
 """Bits of a chunk's first unary word of weights; a second one has a bit for each bit set in it."""
 _ONES = tuple(n.bit_count() for n in range(1 << _UNARY))

@@ -1,4 +1,7 @@
-"""The header of a weight stream's slice: how its weights and zero runs are coded, and the palette."""
+"""The header of a weight stream's slice: how its weights and zero runs are coded, and the palette.
+
+All codes and widths are those that Vela 5.2.0's ``mlw_codec`` writes and reads.
+"""
 
 from __future__ import annotations
 
