@@ -1,0 +1,100 @@
+"""The cost model of the cascader for the Ethos-U: cycles of a stripe of a part, from the work of its blocks.
+
+A stripe runs its blocks one after the other, each as long as its slowest unit; it begins with its first fetch and ends
+with its last output and store, as the shared buffer is repartitioned between parts. The sum over a whole schedule is
+within a few per cent of the simulator's cycles, and a thousand times faster to have.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from cascader.ethosu.network import ARENA, Network, ethosu_part
+from cascader.ethosu.staging import staged_bytes
+from cascader.ethosu.stripes import Place, stripe, whole
+from cascader.row_graph import RowGraph
+from npu_model.accelerator import Accelerator
+from npu_model.block_jobs import BlockJob, block_jobs
+from npu_model.memory import Memory, MemorySystem
+from npu_model.program import KernelOperation
+from npu_model.shapes import ceil_div
+from npu_model.traffic import BEAT_BYTES
+
+_ANYWHERE = 1 << 40
+
+
+def cycles_per_word(memory: Memory) -> float:
+    """Cycles of one data word in a long stream of reads: the slowest of data path, pulse gate and latency."""
+    words = memory.burst_bytes // BEAT_BYTES
+    rate = float(memory.cycles_per_word)
+    if memory.pulse is not None and memory.pulse.cap_words:
+        # The transaction that crosses the cap passes whole.
+        rate = max(rate, (memory.pulse.on + memory.pulse.off) / (ceil_div(memory.pulse.cap_words, words) * words))
+    if memory.max_reads:
+        rate = max(rate, (memory.read_latency + words * rate) / (memory.max_reads * words))
+    return rate
+
+
+def _beats(job: BlockJob) -> tuple[int, int]:
+    """Beats of feature maps (both directions) and of weights and scales."""
+    maps = sum(sum(read.runs) for step in job.steps for read in step.fetches) + sum(job.writes)
+    constants = sum(sum(read.runs) for step in job.steps for read in step.weights) + sum(sum(read.runs) for read in job.scales)
+    return maps, constants
+
+
+class StripeCost:
+    """Costs of the stripes of one network on one accelerator and memory system; each is computed once."""
+
+    def __init__(self, network: Network, graph: RowGraph, accelerator: Accelerator, system: MemorySystem) -> None:
+        self._payloads = [ethosu_part(part) for part in network.graph.parts]
+        self._graph = graph
+        self._accelerator = accelerator
+        home, arena = system.ports[system.port_of(0)], system.ports[system.port_of(ARENA)]
+        self._home_rate = cycles_per_word(home)
+        self._overhead = arena.read_latency + arena.write_latency
+        self._places = {t.name: Place(0, t.rows if t.rows == 1 else _ANYWHERE, t.row_bytes) for t in graph.tensors}
+        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def _operation(self, part: int, start: int, end: int) -> KernelOperation | None:
+        payload = self._payloads[part]
+        if payload is None:
+            return None
+        return whole(payload, self._places) if self._graph.parts[part].atomic else stripe(payload, start, end, self._places)
+
+    def _cycles(self, part: int, start: int, end: int) -> tuple[int, int]:
+        """Cycles with constants in cascade memory, and read from home; of stripes of equal height the first one's."""
+        key = (part, end - start)
+        if key not in self._known:
+            self._known[key] = self._compute(self._operation(part, start, end))
+        return self._known[key]
+
+    def _compute(self, operation: KernelOperation | None) -> tuple[int, int]:
+        if operation is None:
+            return 0, 0
+        staged = direct = 0.0
+        jobs = block_jobs(operation, self._accelerator)
+        for job in jobs:
+            maps, constants = _beats(job)
+            busy = max(sum(step.mac_cycles for step in job.steps), job.output_cycles)
+            staged += max(busy, maps + constants)
+            direct += max(busy, maps, constants * self._home_rate)
+        ends = sum(sum(read.runs) for read in jobs[0].steps[0].fetches) + jobs[-1].output_cycles + sum(jobs[-1].writes)
+        overhead = ends + self._overhead
+        return ceil(staged + overhead), ceil(direct + overhead)
+
+    def compute_cycles(self, part: int, start: int, end: int) -> int:
+        """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
+        return self._cycles(part, start, end)[0]
+
+    def direct_cycles(self, part: int, start: int, end: int) -> int:
+        """Cycles of the same rows with the constants read from their home memory."""
+        return self._cycles(part, start, end)[1]
+
+    def constant_bytes(self, part: int) -> int:
+        """Bytes of the part's weights and scales."""
+        payload = self._payloads[part]
+        return staged_bytes(payload.operation) if payload else 0
+
+    def transfer_cycles(self, part: int) -> int:
+        """Cycles to copy the part's constants into the arena."""
+        return ceil(ceil_div(self.constant_bytes(part), BEAT_BYTES) * self._home_rate) + self._overhead

@@ -1,0 +1,68 @@
+"""Proposals: disjoint plans that cover the graph, the fastest for each memory limit, by dynamic programming."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cascader.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Plans in order of execution; ``memory`` is the largest of theirs, ``cycles`` the sum."""
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the plan that needs most; real addresses may need more."""
+        return max((plan.memory for plan in self.plans), default=0)
+
+    @property
+    def cycles(self) -> int:
+        """Estimated cycles."""
+        return sum(plan.cycles for plan in self.plans)
+
+
+def propose(ending: Sequence[Sequence[Plan]], limit: int) -> Proposal | None:
+    """The fastest proposal whose plans each need at most ``limit`` bytes; None if there is none.
+
+    ``ending[i]`` holds the plans whose last part is i. O(number of plans).
+    """
+    best: list[int | None] = [0]
+    choice: list[Plan | None] = [None]
+    for plans in ending:
+        cycles, chosen = None, None
+        for plan in plans:
+            before = best[plan.group.first]
+            if plan.memory <= limit and before is not None and (cycles is None or before + plan.cycles < cycles):
+                cycles, chosen = before + plan.cycles, plan
+        best.append(cycles)
+        choice.append(chosen)
+    if best[-1] is None:
+        return None
+    covered: list[Plan] = []
+    end = len(ending)
+    while end > 0:
+        last = choice[end]
+        assert last is not None  # noqa: S101  # a part with a finite cost has a plan
+        covered.append(last)
+        end = last.group.first
+    return Proposal(tuple(reversed(covered)))
+
+
+def smallest_limit(ending: Sequence[Sequence[Plan]]) -> int:
+    """Least limit for which there is a proposal: below it no plans of this class cover the graph."""
+    sizes = sorted({plan.memory for plans in ending for plan in plans})
+    return sizes[bisect_left(sizes, True, key=lambda size: propose(ending, size) is not None)]
+
+
+def ladder(ending: Sequence[Sequence[Plan]], rungs: int) -> tuple[int, ...]:
+    """Memory limits from the smallest to the largest useful one, geometrically spaced, each met exactly by some plan."""
+    sizes = sorted({plan.memory for plans in ending for plan in plans})
+    low, high = smallest_limit(ending), sizes[-1]
+    step = (high / low) ** (1 / max(1, rungs - 1))
+    wanted = (low * step**i for i in range(rungs))
+    return tuple(sorted({low, high} | {sizes[min(len(sizes) - 1, bisect_left(sizes, value))] for value in wanted}))

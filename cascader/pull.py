@@ -1,0 +1,109 @@
+"""The pull schedule: a group of parts executed depth-first, each part making only the rows that are asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cascader.graph import TensorKind
+from cascader.row_graph import RowGraph, RowPropagator
+from npu_model.shapes import round_up
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive parts ``first`` to ``last`` (inclusive), the last asked for ``stripe_rows`` rows at a time."""
+
+    first: int
+    last: int
+    stripe_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StripeJob:
+    """Rows ``start`` to ``end`` (exclusive) of a part."""
+
+    part: int
+    start: int
+    end: int
+
+
+class PullScheduler:
+    """Makes the stripe jobs of groups; the connections of the graph are looked up once."""
+
+    def __init__(self, graph: RowGraph) -> None:
+        self.graph = graph
+        self.producers: list[list[int]] = [[] for _ in graph.tensors]
+        self.consumers: list[list[tuple[int, RowPropagator]]] = [[] for _ in graph.tensors]
+        for index, part in enumerate(graph.parts):
+            for tensor in part.outputs:
+                self.producers[tensor].append(index)
+            for tensor, propagator in part.inputs:
+                self.consumers[tensor].append((index, propagator))
+
+    def needed_outside(self, part: int, group: Group) -> int:
+        """Rows of the part's output that later groups, or the network's user, need."""
+        rows = 0
+        for tensor in self.graph.parts[part].outputs:
+            if self.graph.tensors[tensor].kind in (TensorKind.OUTPUT, TensorKind.VARIABLE):
+                return self.graph.parts[part].rows
+            for consumer, propagator in self.consumers[tensor]:
+                if consumer > group.last:
+                    rows = max(rows, propagator.demand(0, self.graph.parts[consumer].rows)[1])
+        return min(rows, self.graph.parts[part].rows)
+
+    def _chunks(self, group: Group) -> dict[int, int]:
+        """Rows that each part makes at a time: what its consumers in the group ask for when they make theirs."""
+        chunks: dict[int, int] = {}
+        for index in range(group.last, group.first - 1, -1):
+            part = self.graph.parts[index]
+            wanted = [
+                chunks[consumer] * propagator.stride // propagator.upscale
+                for tensor in part.outputs
+                for consumer, propagator in self.consumers[tensor]
+                if group.first <= consumer <= group.last and consumer > index and not propagator.whole and propagator.taps < propagator.rows
+            ]
+            rows = max(1, min(wanted)) if wanted else group.stripe_rows
+            chunks[index] = part.rows if part.atomic else min(part.rows, round_up(rows, part.align))
+        return chunks
+
+    def jobs(self, group: Group) -> tuple[StripeJob, ...]:
+        """The stripe jobs of one group, in order; earlier groups are complete."""
+        run = _Run(self, group, self._chunks(group))
+        last = self.graph.parts[group.last]
+        while run.done[group.last] < last.rows:
+            run.produce(group.last, min(last.rows, run.done[group.last] + run.chunks[group.last]))
+        for index in range(group.first, group.last):
+            run.produce(index, self.needed_outside(index, group))
+        return tuple(run.out)
+
+
+class _Run:
+    """One group on its way: rows done per part, and the jobs so far."""
+
+    def __init__(self, scheduler: PullScheduler, group: Group, chunks: dict[int, int]) -> None:
+        self.scheduler = scheduler
+        self.group = group
+        self.chunks = chunks
+        self.done = dict.fromkeys(range(group.first, group.last + 1), 0)
+        self.out: list[StripeJob] = []
+
+    def produce(self, index: int, until: int) -> None:
+        """Make rows of part ``index`` up to ``until``, chunk by chunk, pulling what they need first."""
+        part = self.scheduler.graph.parts[index]
+        until = part.rows if part.atomic else min(part.rows, round_up(until, part.align))
+        while self.done[index] < until:
+            start = self.done[index]
+            end = min(until, start + self.chunks[index])
+            for tensor, propagator in part.inputs:
+                _, needed = propagator.demand(start, end)
+                for producer in self.scheduler.producers[tensor]:
+                    if self.group.first <= producer < index:
+                        self.produce(producer, min(needed, self.scheduler.graph.parts[producer].rows))
+            self.out.append(StripeJob(index, start, end))
+            self.done[index] = end
+
+
+def schedule_groups(scheduler: PullScheduler, groups: Sequence[Group]) -> tuple[StripeJob, ...]:
+    """The jobs of all groups, one group after the other."""
+    return tuple(job for group in groups for job in scheduler.jobs(group))

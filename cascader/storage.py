@@ -1,0 +1,62 @@
+"""Storage: the buffers that a sequence of stripe jobs needs, with the bytes of each that are live at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cascader.liveness import LiveRows, live_rows
+from cascader.overlap import Extent
+from cascader.pull import StripeJob
+from cascader.row_graph import RowGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """One buffer: its tensors (indices), the rows that it holds, and its live bytes.
+
+    A buffer with fewer rows than its tensor is a rolling one, in use as a whole for its whole life.
+    """
+
+    tensors: tuple[int, ...]
+    rows: int
+    extent: Extent
+
+
+def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) -> list[tuple[int, ...]]:
+    """The tensors that share a buffer: a result with the operand that it is stored over."""
+    head = {tensor: tensor for tensor in lives}
+    for part in graph.parts if in_place else ():
+        if part.in_place in head and part.outputs[0] in head:
+            head[part.outputs[0]] = head[part.in_place]
+    families: dict[int, list[int]] = {}
+    for tensor in sorted(lives):
+        families.setdefault(head[tensor], []).append(tensor)
+    return [tuple(family) for family in families.values()]
+
+
+def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...]) -> Storage:
+    tensor = graph.tensors[family[0]]
+    start, end = min(lives[t].start for t in family), max(lives[t].end for t in family)
+    low = np.full(end - start, tensor.rows, dtype=np.int64)
+    high = np.zeros(end - start, dtype=np.int64)
+    for member in family:
+        life = lives[member]
+        span = slice(life.start - start, life.end - start)
+        alive = life.high > life.low
+        low[span] = np.where(alive, np.minimum(low[span], life.low), low[span])
+        high[span] = np.where(alive, np.maximum(high[span], life.high), high[span])
+    low = np.where(high > low, low, 0)
+    high = np.where(high > low, high, 0)
+    most = int((high - low).max())
+    if most < tensor.rows:
+        low, high = np.zeros_like(low), np.full_like(high, most)
+    return Storage(family, most, Extent(tensor.name, start, low * tensor.row_bytes, high * tensor.row_bytes))
+
+
+def storages(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool = True) -> tuple[Storage, ...]:
+    """The buffers for all tensors that the jobs touch, in the order of their tensors."""
+    lives = live_rows(graph, jobs)
+    return tuple(_storage(graph, lives, family) for family in _families(graph, lives, in_place=in_place))
