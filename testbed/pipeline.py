@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from sim.views.trace import TraceRecorder, compressed, trace_json
 from testbed import VERSION
 from testbed.files import read_file, read_text, write_file
 from testbed.memory_options import MemoryOptions, memory_system_sha256, recorded_memory_system
+from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
 from testbed.models import ZOO, Model, load_model
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ NO_VELA_OPTIONS = VelaOptions()
 class Simulation:
     """A replayed network: what ran, on what, and what was planned for it.
 
-    ``planned_bytes`` is the arena that the ``planner`` says the network needs.
+    ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
+    touched of it: of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch alone.
     """
 
     model: str
@@ -84,6 +86,7 @@ class Simulation:
     network: CompiledNetwork = field(repr=False)
     replay: NetworkReplay = field(repr=False)
     tools: Tools
+    fast_scratch: bool = False
 
 
 def _tools(others: Tools) -> Tools:
@@ -108,6 +111,7 @@ def schedule(
     from cascader.frontends.vela.compiler import vela_version  # noqa: PLC0415  # nor the compiler
 
     device, system = accelerator(accelerator_config), memory.memory_system()
+    require_one_memory(system)
     _check_budget(arena_cache_size)
     progress(f"Reading {source}")
     model = load_model(source)
@@ -144,6 +148,7 @@ def simulate_schedule(
     """
     recorded = plan.provenance
     system = memory.memory_system() if memory.given else recorded_memory_system(recorded.memory_system, recorded.memory_system_sha256)
+    require_one_memory(system)
     progress(f"Replaying {recorded.model}")
     network = lower(plan)
     return Simulation(
@@ -181,11 +186,14 @@ def simulate_vela(
     if is_compiled(read_tflite(model.data)):
         _require_nothing_given(model.name, options)
         network = read_compiled(model.data)
-        plan = _VelaPlan(network, "the compiled file", network.arena_size)
+        size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
+        plan = _VelaPlan(network, "the compiled file", size)
     else:
         progress(f"Compiling {model.name} with Vela")
         plan = _compile(model, options, memory)
+    scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
     progress(f"Replaying {model.name}")
+    replay = replay_network(plan.network, system, listeners)
     return Simulation(
         model=model.name,
         planner=plan.planner,
@@ -193,8 +201,9 @@ def simulate_vela(
         device=accelerator(plan.network.programs[0].accelerator),
         system=system,
         network=plan.network,
-        replay=replay_network(plan.network, system, listeners),
+        replay=replace(replay, footprint=scratch or replay.footprint),
         tools=_tools(plan.tools),
+        fast_scratch=scratch is not None,
     )
 
 

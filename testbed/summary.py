@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from npu_model.compiled import CpuOperator
+from npu_model.program import RegionRole
 from npu_model.traffic import BEAT_BYTES
 from testbed.memory_options import memory_system_sha256
+from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.pipeline import Simulation
 
 PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
@@ -19,8 +21,9 @@ PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
 class Summary:
     """The figures of one replay.
 
-    ``cycles`` is NPU ACTIVE; ``milliseconds`` is that time at the memory system's clock. ``peak_bytes`` is the arena that
-    the replay touches, ``live_peak_bytes`` the most that held something still needed, ``planned_bytes`` what the plan says.
+    ``cycles`` is NPU ACTIVE; ``milliseconds`` is that time at the memory system's clock. ``peak_bytes`` is what the
+    replay touches of the SRAM for feature maps, ``live_peak_bytes`` the most that held something still needed, ``planned_bytes``
+    what the plan says; ``constant_bytes`` are the weights, scales and tables.
     ``beats`` are data beats of 8 bytes per port and direction. ``mac_utilisation`` is the share (0 to 1) of the
     accelerator's multiply-accumulates that the network's mathematics needs. ``cpu_operators`` take no NPU cycles.
     """
@@ -30,6 +33,7 @@ class Summary:
     peak_bytes: int
     live_peak_bytes: int
     planned_bytes: int
+    constant_bytes: int
     beats: dict[str, int]
     macs: int
     mac_utilisation: float
@@ -55,6 +59,7 @@ def summarise(simulation: Simulation) -> Summary:
         peak_bytes=replay.footprint.peak,
         live_peak_bytes=replay.footprint.live_peak,
         planned_bytes=simulation.planned_bytes,
+        constant_bytes=max((r.size for program in programs for r in program.regions if r.role is RegionRole.CONSTANTS), default=0),
         beats={port: getattr(replay.beats, port) for port in PORTS},
         macs=macs,
         mac_utilisation=macs / (replay.cycles * simulation.device.macs) if replay.cycles else 0.0,
@@ -70,6 +75,14 @@ def _planned(summary: Summary, planner: str) -> str:
     return f"{summary.planned_bytes:,} bytes by {planner}: {summary.peak_bytes - summary.planned_bytes:+,} in the replay"
 
 
+def _constants(summary: Summary, simulation: Simulation) -> str:
+    system = simulation.system
+    port = system.port_of(CONSTANTS)
+    text = f"{summary.constant_bytes:,} bytes behind AXI{port} ({system.ports[port].name})"
+    feature_maps = FAST_SCRATCH if simulation.fast_scratch else ARENA
+    return f"{text}, in the same memory on top of the peak" if system.port_of(feature_maps) == port else text
+
+
 def summary_text(simulation: Simulation) -> str:
     """The summary as lines of a name and a value."""
     summary = summarise(simulation)
@@ -81,12 +94,15 @@ def summary_text(simulation: Simulation) -> str:
         ("NPU cycles", f"{summary.cycles:,} ({summary.milliseconds:.3f} ms at {clock:g} MHz)"),
         ("Peak SRAM", f"{summary.peak_bytes:,} bytes in the replay, of which {summary.live_peak_bytes:,} live at once"),
         ("Planned", _planned(summary, simulation.planner)),
+        ("Constants", _constants(summary, simulation)),
         ("MACs", f"{summary.macs:,} ({summary.mac_utilisation:.1%} of the MAC array)"),
     ]
     for port in PORTS:
         beats = summary.beats[port]
         lines.append((port.replace("axi", "AXI").replace("_", " "), f"{beats * BEAT_BYTES:,} bytes in {beats:,} beats"))
     lines.append(("Operations", f"{summary.kernels} kernels, {summary.transfers} DMA transfers"))
+    if simulation.fast_scratch:
+        lines.append(("Arena", f"{simulation.network.arena_size:,} bytes apart from the SRAM, as the memory mode asks for"))
     if summary.cpu_operators:
         names = ", ".join(f"{count} {name}" for name, count in summary.cpu_operators.items())
         lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))
