@@ -51,13 +51,16 @@ class MemoryOptions:
     @property
     def vela_names(self) -> tuple[str, str]:
         """System config and memory mode that Vela compiles for, its own defaults where none is given."""
-        return self.system_config or DEFAULT_SYSTEM_CONFIG, self.memory_mode or DEFAULT_MEMORY_MODE
+        return (
+            DEFAULT_SYSTEM_CONFIG if self.system_config is None else self.system_config,
+            DEFAULT_MEMORY_MODE if self.memory_mode is None else self.memory_mode,
+        )
 
     def memory_system(self) -> MemorySystem:
         """The memory system that is asked for, the default timing adapter if none is."""
         if self.from_vela:
             return load_memory_system(*self.vela_names, self.config)
-        return load_timing_adapter(self.timing_adapter or DEFAULT_TIMING_ADAPTER)
+        return load_timing_adapter(DEFAULT_TIMING_ADAPTER if self.timing_adapter is None else self.timing_adapter)
 
 
 def memory_system_sha256(system: MemorySystem) -> str:

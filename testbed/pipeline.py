@@ -220,10 +220,11 @@ class _VelaPlan:
 def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
     from cascader.frontends.vela import compile_network, named_network  # noqa: PLC0415  # a compiled file does not need the compiler
 
-    optimise, (system_config, memory_mode) = options.optimise or DEFAULT_OPTIMISE, memory.vela_names
+    optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
+    system_config, memory_mode = memory.vela_names
     result = compile_network(
         model.data,
-        options.accelerator or DEFAULT_ACCELERATOR,
+        DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator,
         optimise=optimise,
         arena_cache_size=options.arena_cache_size,
         system_config=system_config,
