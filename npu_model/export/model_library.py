@@ -17,10 +17,12 @@ import io
 import json
 import struct
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from npu_model.compiled import CompiledNetwork
+from npu_model.errors import InputError
 from npu_model.export.c_source import export_c
 from npu_model.export.regions import constants_of
 from npu_model.program import Binding
@@ -58,7 +60,10 @@ def parameter_file(arrays: Mapping[str, bytes]) -> bytes:
     return b"".join(parts)
 
 
-def _ports(bindings: Iterable[Binding]) -> dict[str, dict[str, Any]]:
+def _ports(side: str, bindings: Sequence[Binding]) -> dict[str, dict[str, Any]]:
+    name, count = Counter(binding.name for binding in bindings).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{count} {side} are called {name!r}: the archive tells them by name; give each its own.")
     return {binding.name: {"dtype": str(binding.dtype), "size": binding.size} for binding in bindings}
 
 
@@ -70,8 +75,8 @@ def _metadata(network: CompiledNetwork, name: str, constants: int) -> dict[str, 
         "workspace_size_bytes": network.arena_size,
         "constants_size_bytes": constants,
         "io_size_bytes": sum(binding.size for binding in ports),
-        "inputs": _ports(network.inputs),
-        "outputs": _ports(network.outputs),
+        "inputs": _ports("inputs", network.inputs),
+        "outputs": _ports("outputs", network.outputs),
     }
     workspace = [{"device": _CPU, "workspace_size_bytes": network.arena_size}]
     jobs = [{"function_name": f"{name}_job_{job}", "workspace": workspace} for job in range(len(network.programs))]
