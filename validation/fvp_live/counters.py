@@ -55,17 +55,22 @@ def _event(name: str) -> str:
     return name.strip().removeprefix("ETHOSU_PMU_")
 
 
+def _dicts(values: Any) -> list[dict[str, Any]]:
+    """The objects in a JSON list; none if it is no list."""
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
 def _samples(text: str) -> Iterator[tuple[str, Any]]:
     """Names and values of the samples in one ``<metrics>`` block."""
     try:
         groups = json.loads(base64.b64decode("".join(text.split()), validate=True))
     except (binascii.Error, ValueError, RecursionError) as error:
         raise InputError(f"The FVP's log has a <metrics> block that is not base64 of JSON ({str(error)[:80]}): run it again.") from None
-    for group in groups if isinstance(groups, list) else ():
-        for sample in group.get("samples", ()) if isinstance(group, dict) else ():
-            values = sample.get("value") if isinstance(sample, dict) else None
+    for group in _dicts(groups):
+        for sample in _dicts(group.get("samples")):
+            values = sample.get("value")
             for value in values if isinstance(values, list) else (values,):
-                yield str(sample.get("name", "")) if isinstance(sample, dict) else "", value
+                yield str(sample.get("name", "")), value
 
 
 def _kit_name(name: str) -> str:
