@@ -373,15 +373,18 @@ def test_an_fvp_that_fails_is_one_sentence(tmp_path: Path, body: str, message: s
 
 
 def test_a_hanging_fvp_ends_with_all_that_it_started(tmp_path: Path) -> None:
-    child = f"import os,time,pathlib; pathlib.Path({str(tmp_path / 'child')!r}).write_text(str(os.getpid())); time.sleep(60)"
+    beats = tmp_path / "beats"
+    child = f"import time\nwhile True:\n    open({str(beats)!r}, 'a').write('x')\n    time.sleep(0.01)\n"
     body = f"import subprocess\nsubprocess.Popen([sys.executable, '-c', {child!r}])\ntime.sleep(60)\n"
     start = time.monotonic()
-    with pytest.raises(InputError, match=r"^The FVP did not finish within 1 s: give more time"):
-        run_fvp(b"network", 128, replace(_options(tmp_path, body), timeout=1))
-    assert time.monotonic() - start < 10
-    if (tmp_path / "child").exists() and sys.platform == "linux":
-        status = Path(f"/proc/{(tmp_path / 'child').read_text(encoding='utf-8')}/stat")
-        assert not status.exists() or status.read_text(encoding="utf-8").split()[2] == "Z"
+    with pytest.raises(InputError, match=r"^The FVP did not finish within 1\.5 s: give more time"):
+        run_fvp(b"network", 128, replace(_options(tmp_path, body), timeout=1.5))
+    assert time.monotonic() - start < 30
+    # The child's heart beats no more, if a busy machine let it start at all.
+    time.sleep(0.2)
+    length = beats.stat().st_size if beats.exists() else 0
+    time.sleep(0.3)
+    assert (beats.stat().st_size if beats.exists() else 0) == length
 
 
 def test_an_fvp_that_never_stops_talking_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
