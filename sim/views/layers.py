@@ -27,9 +27,10 @@ class LayerRow:
     beside kernels cost nothing of their own, and what is left at the end goes to the Program's last layer. So the column
     sums to NPU ACTIVE. ``share`` is percent of that.
 
-    ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data). If that unit
-    was busy for less than half of ``cycles``, it is the largest of :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if
-    no such wait is recorded. Two equal units: the one nearer to the MAC array.
+    ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data; of equals the
+    first of MAC array, output unit, input load, weights, write-back, DMA). If that unit was busy for less than half of
+    ``cycles``, it is the largest of :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if no such wait took longer than that
+    unit's work.
 
     Bytes are data beats of 8 bytes, without the command fetch. ``mac_utilisation`` is the percentage of the
     accelerator's multiply-accumulates during ``cycles`` that the layer's mathematics needs.
@@ -100,7 +101,7 @@ def _binding(replay: Replay, operations: list[OperationReplay], cycles: int) -> 
     if 2 * busy[unit] >= cycles:
         return _unit_name(replay, unit, operations)
     cause = max(OUTSIDE_CAUSES, key=lambda cause: waits[cause])
-    return cause.value if waits[cause] else FILL
+    return cause.value if waits[cause] > busy[unit] else FILL
 
 
 def _row(replay: Replay, label: str, operations: list[OperationReplay], cycles: int, total: int) -> LayerRow:
