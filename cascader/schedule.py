@@ -1,4 +1,4 @@
-"""What makes an order of Parts concrete on any device: jobs, tensor lifetimes and buffers with addresses."""
+"""What makes an order of Parts concrete on any device: jobs, copies of constants, lifetimes and buffers with addresses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,26 @@ from npu_model.shapes import Shape3D
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a Part; ``block`` is the device's block config, None for a Part that has none."""
+    """One run of a Part; ``block`` is the device's block config, None for a Part that has none.
+
+    ``rows`` are the first and the last (exclusive) row of the Part's output that it makes; None makes all of them.
+    """
 
     part: str
     block: Shape3D | None = None
+    rows: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Before job ``step`` the constants of ``part`` are copied to ``address`` of the arena, where its jobs from ``step`` on read them.
+
+    A later copy of the same part takes the place of an earlier one; jobs before the first copy read the constants where they are.
+    """
+
+    part: str
+    step: int
+    address: int
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,6 +48,9 @@ class Buffer:
     """Bytes ``address`` to ``address + size`` of the arena, held from step ``start`` until before step ``end``.
 
     All of ``tensors`` start at ``address``: more than one if each takes over the storage of the one before.
+    With ``rows`` the buffer rolls: it holds that many rows, of ``row_bytes`` each, and row y of a tensor lies at
+    ``address + (y mod rows) * row_bytes``. Without, a tensor lies in it as it is, up to the last byte that is ever used.
+    Buffers may share bytes as long as no two rows that are needed at one step do.
     """
 
     tensors: tuple[str, ...]
@@ -39,6 +58,12 @@ class Buffer:
     size: int
     start: int
     end: int
+    rows: int | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of a rolling buffer; all bytes of another one."""
+        return self.size // (self.rows or 1)
 
 
 def lifetimes(graph: CascaderGraph, order: tuple[str, ...]) -> dict[str, Lifetime]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
-from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
+from cascader.ethosu.overwriting import overwriting_parts
+from cascader.ethosu.rehearsal import rehearse
 from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.staging import staged_bytes
 from cascader.graph import TensorKind
-from cascader.schedule import Buffer, lifetimes
+from cascader.schedule import Buffer
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, FeatureMap
@@ -22,24 +22,25 @@ MAX_ARENA = 1 << 32
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """InputError with the first thing that is wrong: accelerator, parts, segments, order, buffers, lifetimes, overlaps."""
+    """InputError with the first thing that is wrong: accelerator, parts, segments, jobs, copies, buffers, or what a rehearsal finds."""
     accelerator(schedule.accelerator)
     _check_network(schedule.network)
     _check_jobs(schedule)
+    _check_order(schedule)
     _check_arena(schedule)
+    _check_copies(schedule)
     for buffer in schedule.buffers:
         _check_buffer(schedule, buffer)
     _check_tensors(schedule)
-    for first, second in combinations(schedule.buffers, 2):
-        if _live_together(first, second) and first.address < second.address + second.size and second.address < first.address + first.size:
-            raise InputError(
-                f"Buffers {first.tensors[0]!r} and {second.tensors[0]!r} are live at once and overlap at address "
-                f"{max(first.address, second.address)}: give each its own bytes."
-            )
-
-
-def _live_together(first: Buffer, second: Buffer) -> bool:
-    return first.start < second.end and second.start < first.end
+    uses = rehearse(schedule)
+    for buffer in schedule.buffers:
+        for tensor in buffer.tensors:
+            first, last = uses.get(tensor, (buffer.start, buffer.start))
+            if first < buffer.start or last >= buffer.end:
+                raise InputError(
+                    f"Tensor {tensor!r} is used from step {first} to {last + 1} but its buffer lives from step {buffer.start} "
+                    f"to {buffer.end}: let it live longer."
+                )
 
 
 def _check_network(network: Network) -> None:
@@ -111,26 +112,77 @@ def _check_constant(network: Network, name: str, span: ByteRange) -> None:
 
 
 def _check_jobs(schedule: Schedule) -> None:
-    """Every part runs once, after what it needs, segment by segment, NPU parts with a block."""
-    graph = schedule.network.graph
-    graph.check_order(tuple(job.part for job in schedule.jobs))
-    payloads = {part.name: part.payload for part in graph.parts}
+    """Every part runs, NPU parts with a block and rows that they have, segment by segment."""
+    network = schedule.network
+    payloads = {part.name: part.payload for part in network.graph.parts}
     limit = accelerator(schedule.accelerator).max_block
     for job in schedule.jobs:
-        if (job.block is not None) != isinstance(payloads[job.part], EthosuPart):
+        payload = payloads[network.graph.parts[network.graph.index(job.part)].name]
+        if (job.block is not None) != isinstance(payload, EthosuPart):
             raise InputError(f"Job {job.part!r} has block {job.block}: NPU parts have one and CPU parts have none.")
         if job.block is not None and not _fits(job.block, limit):
             raise InputError(f"Job {job.part!r} has block {job.block}: 1x1x1 to {limit} is possible; choose one of these.")
+        if job.rows is not None:
+            height = payload.operation.ofm.shape.height if isinstance(payload, EthosuPart) else 0
+            if not 0 <= job.rows[0] < job.rows[1] <= height:
+                raise InputError(f"Job {job.part!r} makes rows {job.rows[0]} to {job.rows[1]}: 0 to {height} can be chosen from.")
+    made = {job.part for job in schedule.jobs}
+    for part in payloads:
+        if part not in made:
+            raise InputError(f"Part {part!r} has no job: give it one.")
+    _check_segments(schedule)
+
+
+def _check_segments(schedule: Schedule) -> None:
+    """The jobs of every segment are together, and CPU parts alone."""
+    cpu = {part.name for part in schedule.network.graph.parts if isinstance(part.payload, CpuPart)}
     position = 0
     for segment in schedule.network.segments:
-        own = {job.part for job in schedule.jobs[position : position + len(segment.parts)]}
-        if own != set(segment.parts) or not own:
+        first = position
+        while position < len(schedule.jobs) and schedule.jobs[position].part in segment.parts:
+            position += 1
+        if {job.part for job in schedule.jobs[first:position]} != set(segment.parts) or not segment.parts:
             raise InputError(f"The segment of part {next(iter(segment.parts), '')!r} does not run in one piece: keep its jobs together.")
-        if len(own) > 1 and any(isinstance(payloads[name], CpuPart) for name in own):
-            raise InputError(f"The segment of part {segment.parts[0]!r} mixes NPU and CPU parts: give each CPU part its own segment.")
-        position += len(segment.parts)
+        if position - first > 1 and cpu.intersection(segment.parts):
+            raise InputError(f"The segment of part {segment.parts[0]!r} has more than one CPU job: give each CPU part its own segment.")
     if position != len(schedule.jobs):
-        raise InputError(f"The segments have {position} parts but {len(schedule.jobs)} jobs run: put every part into one segment.")
+        raise InputError(f"The segments have {position} jobs but {len(schedule.jobs)} run: put every part into one segment.")
+
+
+def _check_order(schedule: Schedule) -> None:
+    """Parts that overwrite what others, or they themselves, have read or written of one tensor run whole and in order."""
+    jobs: dict[str, list[int]] = {}
+    for step, job in enumerate(schedule.jobs):
+        jobs.setdefault(job.part, []).append(step)
+    for first, second, tensor in overwriting_parts(schedule.network):
+        if first == second and len(jobs[first]) > 1:
+            raise InputError(f"Part {first!r} reads and overwrites tensor {tensor!r} but has {len(jobs[first])} jobs: run it once, whole.")
+        if first != second and max(jobs[first]) > min(jobs[second]):
+            raise InputError(f"Part {second!r} is ordered before {first!r}, whose tensor {tensor!r} it overwrites or needs: put it after.")
+
+
+def _check_copies(schedule: Schedule) -> None:
+    """Copies are in order, of weights, inside the arena, and used in the segment in which they are issued."""
+    parts = {part.name: part.payload for part in schedule.network.graph.parts}
+    segment_of = {name: index for index, segment in enumerate(schedule.network.segments) for name in segment.parts}
+    latest = 0
+    for copy in schedule.copies:
+        payload = parts.get(copy.part)
+        size = staged_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
+        if not size:
+            raise InputError(f"A copy is of part {copy.part!r}, which has no weights: remove it.")
+        if not latest <= copy.step < len(schedule.jobs):
+            raise InputError(
+                f"The copy of part {copy.part!r} is at step {copy.step}: {latest} to {len(schedule.jobs) - 1} is possible; order them."
+            )
+        latest = copy.step
+        if copy.address < 0 or copy.address % ALIGNMENT or copy.address + size > schedule.arena_size:
+            raise InputError(
+                f"The copy of part {copy.part!r} takes bytes {copy.address} to {copy.address + size}: multiples of {ALIGNMENT} inside the "
+                f"arena of {schedule.arena_size} are needed; move it."
+            )
+        if segment_of[schedule.jobs[copy.step].part] != segment_of[copy.part]:
+            raise InputError(f"The copy of part {copy.part!r} at step {copy.step} is in another segment than the part: issue it there.")
 
 
 def _fits(block: Shape3D, limit: Shape3D) -> bool:
@@ -149,6 +201,8 @@ def _check_buffer(schedule: Schedule, buffer: Buffer) -> None:
     name = buffer.tensors[0]
     if buffer.address < 0 or buffer.address % ALIGNMENT:
         raise InputError(f"Buffer {name!r} is at address {buffer.address}: a multiple of {ALIGNMENT} from 0 is needed.")
+    if buffer.rows is not None and (buffer.rows < 1 or buffer.size % buffer.rows):
+        raise InputError(f"Buffer {name!r} has {buffer.size} bytes for {buffer.rows} rows: give it whole rows, one or more.")
     if buffer.size < 1 or buffer.address + buffer.size > schedule.arena_size:
         raise InputError(
             f"Buffer {name!r} takes bytes {buffer.address} to {buffer.address + buffer.size}, "
@@ -159,33 +213,17 @@ def _check_buffer(schedule: Schedule, buffer: Buffer) -> None:
 
 
 def _check_tensors(schedule: Schedule) -> None:
-    """Every tensor of the arena is in one buffer, which is large enough and lives long enough, and shares it safely."""
+    """Every tensor of the arena is in one buffer."""
     graph = schedule.network.graph
-    lives = lifetimes(graph, tuple(job.part for job in schedule.jobs))
+    arena = {tensor.name for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT}
     seen: set[str] = set()
     for buffer in schedule.buffers:
         for name in buffer.tensors:
-            if name not in lives:
+            if name not in arena:
                 raise InputError(f"A buffer holds tensor {name!r}, which is not a tensor of the arena: remove it.")
             if name in seen:
                 raise InputError(f"Tensor {name!r} is in two buffers: keep one.")
             seen.add(name)
-            life = lives[name]
-            if graph.tensor(name).size > buffer.size or life.start < buffer.start or life.end > buffer.end:
-                raise InputError(
-                    f"Tensor {name!r} has {graph.tensor(name).size} bytes from step {life.start} to {life.end}, more than its buffer of "
-                    f"{buffer.size} bytes from {buffer.start} to {buffer.end}: enlarge it."
-                )
-        for earlier, later in zip(buffer.tensors, buffer.tensors[1:], strict=False):
-            _check_heir(schedule, earlier, later, lives[earlier].end, lives[later].start)
-    missing = [name for name in lives if name not in seen]
-    if missing:
-        raise InputError(f"Tensor {missing[0]!r} has no buffer: give it one.")
-
-
-def _check_heir(schedule: Schedule, earlier: str, later: str, end: int, start: int) -> None:
-    """``later`` may begin where ``earlier`` lies after its last use, or in it if that use may be overwritten."""
-    graph = schedule.network.graph
-    in_place = start == end - 1 and earlier in overwritable_operands(graph.parts[graph.index(schedule.jobs[start].part)])
-    if start < end and not in_place:
-        raise InputError(f"Tensor {later!r} overwrites {earlier!r}, which is needed until step {end}: give it a buffer of its own.")
+    for tensor in graph.tensors:
+        if tensor.name in arena and tensor.name not in seen:
+            raise InputError(f"Tensor {tensor.name!r} has no buffer: give it one.")

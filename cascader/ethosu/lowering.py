@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from cascader.ethosu.blockdep import blockdep
-from cascader.ethosu.feature_maps import rebase
-from cascader.ethosu.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Port, Segment
+from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Port, Segment
 from cascader.ethosu.schedule import Schedule
-from cascader.schedule import Job
+from cascader.ethosu.staging import weight_ranges, with_staged_weights
+from cascader.ethosu.stream import Stream
+from cascader.ethosu.stripes import Place, stripe
+from cascader.schedule import Copy, Job
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.command_stream.encode import encode_operations
 from npu_model.compiled import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
-from npu_model.program import (
-    ActivationKind,
-    Binding,
-    Control,
-    ControlKind,
-    DmaOperation,
-    DmaWait,
-    FeatureMap,
-    KernelOperation,
-    KernelWait,
-    Operation,
-    Program,
-    Region,
-    RegionRole,
-)
+from npu_model.program import Binding, Control, ControlKind, KernelOperation, Program, Region, RegionRole
 from npu_model.program.check import check_program
 from npu_model.shram import BlockQuery, shram_partition
 
@@ -37,59 +24,61 @@ STOP_MASK = 0xFFFF
 
 
 @dataclass(slots=True)
-class _Stream:
-    """The operations of one Program as they are issued, with what the NPU is known to hold at the end of them."""
+class _Lowering:
+    """A schedule on its way to Programs: where everything lies, and which weights are staged so far."""
 
+    schedule: Schedule
     accelerator: Accelerator
-    operations: list[Operation] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    kernels: list[KernelOperation] = field(default_factory=list)
-    """All kernels so far, the newest last."""
-    running: int = 0
-    """How many of the newest kernels may not have finished."""
-    tables: list[LutLoad] = field(default_factory=list)
-    """Look-up tables that are in SHRAM."""
+    parts: dict[str, EthosuPart]
+    places: dict[str, Place]
+    copies: dict[int, list[Copy]]
+    """Copies by the step before which they are issued."""
+    staged: dict[str, int]
+    """Address of the newest copy of a part's weights."""
 
-    def issue(self, operation: Operation, name: str) -> None:
-        """Append an operation of the layer ``name``."""
-        self.operations.append(operation)
-        self.names.append(name)
+    def program(self, segment: Segment, first: int, last: int) -> Program:
+        """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment."""
+        stream = Stream(self.accelerator)
+        for step in range(first, last):
+            self._run(stream, step)
+        stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
+        operations = tuple(stream.operations)
+        constants = self.schedule.network.constants
+        program = Program(
+            accelerator=self.schedule.accelerator,
+            operations=operations,
+            words=encode_operations(operations)[1],
+            regions=(
+                Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
+                Region(ARENA, RegionRole.ARENA, self.schedule.arena_size),
+            ),
+            inputs=_bindings(segment.inputs, self.places),
+            outputs=_bindings(segment.outputs, self.places),
+            names=tuple(stream.names),
+        )
+        check_program(program, self.accelerator)
+        return program
 
-    def load(self, table: LutLoad, name: str) -> None:
-        """Transfer a table unless it is in its place already, after the kernels that use that place, and wait for it."""
-        if table in self.tables:
-            return
-        users = [age for age in range(self.running) if self._uses(self.kernels[-1 - age], table)]
-        if users:
-            self.issue(KernelWait(users[0]), name)
-            self.running = users[0]
-        self.issue(DmaOperation(table.source, table.destination, to_shram=True), name)
-        self.issue(DmaWait(0), name)
-        self.tables = [other for other in self.tables if not _overlap(other, table)] + [table]
+    def _run(self, stream: Stream, step: int) -> None:
+        """Issue one job with its table and the copies before it.
 
-    def _uses(self, kernel: KernelOperation, table: LutLoad) -> bool:
-        """Whether the kernel holds SHRAM bytes of the table's place."""
-        if self.accelerator.reserved_lut_banks == 0:
-            return True
-        if kernel.activation.kind is not ActivationKind.LUT:
-            return False
-        start = self.accelerator.lut_address + kernel.activation.lut * LUT_SLOT
-        size = next((t.source.length for t in self.tables if t.destination == start), LUT_SLOT)
-        return start < table.destination + table.source.length and table.destination < start + size
-
-    def run(self, operation: KernelOperation, name: str) -> None:
-        """Issue a kernel behind the others."""
-        operation = replace(operation, blockdep=blockdep(self.kernels, operation, self.accelerator))
-        self.issue(operation, name)
-        self.kernels.append(operation)
-        self.running = min(self.running + 1, self.accelerator.max_outstanding_kernels)
-        if self.accelerator.reserved_lut_banks == 0 and operation.activation.kind is not ActivationKind.LUT:
-            # The banks of the tables are not reserved here: such a kernel has its accumulators or operands there.
-            self.tables = []
-
-
-def _overlap(a: LutLoad, b: LutLoad) -> bool:
-    return a.destination < b.destination + b.source.length and b.destination < a.destination + a.source.length
+        The table comes first: it is short, and a transfer behind a long one would hold up the job until both are done.
+        """
+        job = self.schedule.jobs[step]
+        if job.part not in self.parts:
+            raise InputError(f"Part {job.part!r} runs on the CPU but is inside an NPU segment: give it a segment of its own.")
+        part = self.parts[job.part]
+        if part.lut is not None:
+            stream.load(part.lut, part.layer)
+        for copy in self.copies.get(step, ()):
+            copied = self.parts[copy.part]
+            stream.stage(weight_ranges(copied.operation), copy.address, copied.layer)
+            self.staged[copy.part] = copy.address
+        start, end = job.rows or (0, part.operation.ofm.shape.height)
+        operation = _with_block(stripe(part, start, end, self.places), job, self.accelerator)
+        if job.part in self.staged:
+            operation = with_staged_weights(operation, self.staged[job.part])
+        stream.run(operation, part.layer)
 
 
 def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) -> KernelOperation:
@@ -106,82 +95,51 @@ def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) 
     return replace(operation, block=job.block, shram=shram)
 
 
-def _resolved(part: EthosuPart, addresses: dict[str, int]) -> KernelOperation:
-    """The part's operation with the addresses of its tensors; constants are where they are."""
-
-    def moved(feature_map: FeatureMap, tensor: str) -> FeatureMap:
-        return rebase(feature_map, addresses[tensor]) if feature_map.region == ARENA else feature_map
-
-    operation = part.operation
-    return replace(
-        operation,
-        ifm=moved(operation.ifm, part.ifm),
-        ifm2=moved(operation.ifm2, part.ifm2) if operation.ifm2 is not None and part.ifm2 is not None else None,
-        ofm=moved(operation.ofm, part.ofm),
-    )
+def _places(schedule: Schedule) -> dict[str, Place]:
+    """Where every tensor lies; those of a buffer that does not roll are one row."""
+    return {
+        tensor: Place(buffer.address, buffer.rows or 1, buffer.row_bytes if buffer.rows else schedule.network.graph.tensor(tensor).size)
+        for buffer in schedule.buffers
+        for tensor in buffer.tensors
+    }
 
 
-def _binding(port: Port, addresses: dict[str, int]) -> Binding:
-    return Binding(port.name, ARENA, addresses[port.tensor] + port.offset, port.shape, port.dtype, port.quantisation)
-
-
-def _bindings(ports: tuple[Port, ...], addresses: dict[str, int]) -> tuple[Binding, ...]:
-    return tuple(_binding(port, addresses) for port in ports)
-
-
-def _program(schedule: Schedule, segment: Segment, jobs: tuple[Job, ...], addresses: dict[str, int]) -> Program:
-    accelerator = find_accelerator(schedule.accelerator)
-    graph = schedule.network.graph
-    stream = _Stream(accelerator)
-    for job in jobs:
-        part = graph.parts[graph.index(job.part)].payload
-        if not isinstance(part, EthosuPart):
-            raise InputError(f"Part {job.part!r} runs on the CPU but is inside an NPU segment: give it a segment of its own.")
-        if part.lut is not None:
-            stream.load(part.lut, part.layer)
-        stream.run(_with_block(_resolved(part, addresses), job, accelerator), part.layer)
-    stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
-    operations = tuple(stream.operations)
-    constants = schedule.network.constants
-    program = Program(
-        accelerator=schedule.accelerator,
-        operations=operations,
-        words=encode_operations(operations)[1],
-        regions=(
-            Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
-            Region(ARENA, RegionRole.ARENA, schedule.arena_size),
-        ),
-        inputs=_bindings(segment.inputs, addresses),
-        outputs=_bindings(segment.outputs, addresses),
-        names=tuple(stream.names),
-    )
-    check_program(program, accelerator)
-    return program
-
-
-def _step(schedule: Schedule, segment: Segment, jobs: tuple[Job, ...], addresses: dict[str, int]) -> Program | CpuOperator:
-    graph = schedule.network.graph
-    payload = graph.parts[graph.index(jobs[0].part)].payload
-    if isinstance(payload, CpuPart):
-        return CpuOperator(payload.code, _bindings(payload.inputs, addresses), _bindings(payload.outputs, addresses))
-    return _program(schedule, segment, jobs, addresses)
+def _bindings(ports: tuple[Port, ...], places: dict[str, Place]) -> tuple[Binding, ...]:
+    return tuple(Binding(p.name, ARENA, places[p.tensor].address + p.offset, p.shape, p.dtype, p.quantisation) for p in ports)
 
 
 def lower(schedule: Schedule) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
-    Tables are loaded into SHRAM when a kernel needs one that is not there, kernels wait for what they read by BLOCKDEP.
-    InputError if a block config does not fit or an operation breaks a rule of the accelerator.
+    A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
+    kernel needs one that is not there, weights are copied where the schedule says so, kernels wait for transfers of what
+    they read and, by BLOCKDEP, for each other. InputError if a block config does not fit or an operation breaks a rule of
+    the accelerator.
     """
-    addresses = schedule.addresses()
-    steps = []
-    remaining = list(schedule.jobs)
-    for segment in schedule.network.segments:
-        jobs, remaining = remaining[: len(segment.parts)], remaining[len(segment.parts) :]
-        steps.append(_step(schedule, segment, tuple(jobs), addresses))
+    network = schedule.network
+    lowering = _Lowering(
+        schedule=schedule,
+        accelerator=find_accelerator(schedule.accelerator),
+        parts={part.name: part.payload for part in network.graph.parts if isinstance(part.payload, EthosuPart)},
+        places=_places(schedule),
+        copies={},
+        staged={},
+    )
+    for copy in schedule.copies:
+        lowering.copies.setdefault(copy.step, []).append(copy)
+    steps: list[Program | CpuOperator] = []
+    first = 0
+    for segment in network.segments:
+        last = first
+        while last < len(schedule.jobs) and schedule.jobs[last].part in segment.parts:
+            last += 1
+        payload = network.graph.parts[network.graph.index(segment.parts[0])].payload
+        if isinstance(payload, CpuPart):
+            places = lowering.places
+            steps.append(CpuOperator(payload.code, _bindings(payload.inputs, places), _bindings(payload.outputs, places)))
+        else:
+            steps.append(lowering.program(segment, first, last))
+        first = last
     return CompiledNetwork(
-        tuple(steps),
-        schedule.arena_size,
-        _bindings(schedule.network.inputs, addresses),
-        _bindings(schedule.network.outputs, addresses),
+        tuple(steps), schedule.arena_size, _bindings(network.inputs, lowering.places), _bindings(network.outputs, lowering.places)
     )

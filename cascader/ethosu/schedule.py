@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cascader.ethosu.network import Network
-from cascader.schedule import Buffer, Job
+from cascader.schedule import Buffer, Copy, Job
 from npu_model.shapes import round_up
 
 ARENA_ALIGNMENT = 16
@@ -27,8 +27,9 @@ class Provenance:
 class Schedule:
     """Self-contained: lowering it needs nothing else.
 
-    Jobs run in order, one per step; every tensor of the arena is in one buffer; ``arena_size`` is the bytes that all
-    buffers together span, a multiple of 16. :func:`~cascader.ethosu.check.check_schedule` says what must hold.
+    Jobs run in order, one per step; every tensor of the arena is in one buffer; ``copies`` stage weights and scales, in
+    the order in which they are issued; ``arena_size`` is the bytes that buffers and copies together span, a multiple
+    of 16. :func:`~cascader.ethosu.check.check_schedule` says what must hold.
     """
 
     accelerator: str
@@ -37,12 +38,13 @@ class Schedule:
     buffers: tuple[Buffer, ...]
     arena_size: int
     provenance: Provenance = Provenance()
+    copies: tuple[Copy, ...] = ()
 
     def addresses(self) -> dict[str, int]:
         """Arena address of every tensor."""
         return {tensor: buffer.address for buffer in self.buffers for tensor in buffer.tensors}
 
 
-def arena_extent(buffers: tuple[Buffer, ...]) -> int:
-    """Bytes from address 0 to the end of the highest buffer, rounded up to 16."""
-    return round_up(max((buffer.address + buffer.size for buffer in buffers), default=0), ARENA_ALIGNMENT)
+def arena_extent(buffers: tuple[Buffer, ...], ends: tuple[int, ...] = ()) -> int:
+    """Bytes from address 0 to the end of the highest buffer, or the highest of ``ends``, rounded up to 16."""
+    return round_up(max((*(buffer.address + buffer.size for buffer in buffers), *ends), default=0), ARENA_ALIGNMENT)

@@ -11,7 +11,7 @@ from cascader.ethosu.codec import from_plain, to_plain
 from cascader.ethosu.schedule import Schedule
 from npu_model.errors import InputError
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the file's structure; raised whenever a field changes its meaning."""
 
 MAX_FILE_BYTES = 1 << 29

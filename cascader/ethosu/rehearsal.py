@@ -1,0 +1,296 @@
+"""Rehearsal: the jobs of a schedule, in order, on a map that says of every byte of the arena whose it is.
+
+A byte belongs to a tensor and a turn: how often the tensor's rolling buffer has begun anew, 0 in a whole one. A job
+finds its input rows or does not, and takes the bytes that it writes; so lifetimes, rolling buffers and addresses that
+overlap need no rules of their own. Nothing here is shared with the search or the allocator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cascader.ethosu.in_place import overwritable_operands
+from cascader.ethosu.network import ARENA, CpuPart, EthosuPart, Port
+from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.staging import staged_bytes
+from cascader.ethosu.windows import Rows, Span, rows_read, spans
+from cascader.graph import TensorKind
+from cascader.schedule import Buffer, Copy, Job
+from npu_model.errors import InputError
+from npu_model.program import FeatureMap
+
+MAX_BYTES = 1 << 29
+"""Most bytes that a rehearsal keeps account of: 512 MiB, above any memory of an Ethos-U55 system."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Bytes that belong, or will belong, to one turn of a tensor (of a copy: its part's weights, turn None)."""
+
+    tensor: str
+    turn: int | None
+    span: Span
+
+    @property
+    def name(self) -> str:
+        """What lies there, for a sentence."""
+        return f"tensor {self.tensor!r}" if self.turn is not None else f"the weights of {self.tensor!r}"
+
+
+class _Arena:
+    """Whose each byte is."""
+
+    def __init__(self, size: int) -> None:
+        self.labels = np.zeros(size, np.int32)
+        self.owners: list[tuple[str, int | None, int]] = [("", None, 0)]
+        self._numbers: dict[tuple[str, int | None, int], int] = {}
+
+    def _label(self, access: _Access, version: int) -> int:
+        key = (access.tensor, access.turn, version)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.owners)
+            self.owners.append(key)
+        return self._numbers[key]
+
+    def take(self, access: _Access, version: int = 0) -> None:
+        """The bytes are now the access's."""
+        access.span.of(self.labels)[...] = self._label(access, version)
+
+    def missing(self, access: _Access, version: int = 0) -> tuple[int, int, str] | None:
+        """First row and address of the access that is not its own, and what lies there; None if all are."""
+        label = self._label(access, version)
+        found = access.span.of(self.labels)
+        if (found == label).all():
+            return None
+        for row in range(access.span.counts[0]):
+            start = access.span.start + row * access.span.strides[0]
+            one = Span(start, access.span.counts[1:], access.span.strides[1:], access.span.width, access.span.row)
+            wrong = np.flatnonzero(one.of(self.labels).ravel() != label)
+            if wrong.size:
+                return access.span.row + row, *self._found(one, label)
+        raise AssertionError("a label differs in the whole but in none of its rows")
+
+    def _found(self, one: Span, label: int) -> tuple[int, str]:
+        """Address of the first byte with another label, and whose it is."""
+        view = one.of(self.labels)
+        index = tuple(int(i) for i in np.argwhere(view != label)[0])
+        strides = (*one.strides, 1) if view.ndim > 1 else (1,)
+        owner, turn, _ = self.owners[int(view[index])]
+        what = "nothing was written" if not owner else f"tensor {owner!r} lies" if turn is not None else f"the weights of {owner!r} lie"
+        return one.start + sum(i * stride for i, stride in zip(index, strides, strict=True)), what
+
+
+class _Rehearsal:
+    """One schedule's run: its arena, and the copies that have been issued."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.graph = schedule.network.graph
+        self.buffers = {name: buffer for buffer in schedule.buffers for name in buffer.tensors}
+        self.parts = {part.name: part for part in self.graph.parts}
+        self.staged: dict[str, tuple[int, Copy]] = {}
+        ends = [buffer.address + buffer.size for buffer in schedule.buffers]
+        ends += [copy.address + self._copied(copy) for copy in schedule.copies]
+        if max(ends, default=0) > MAX_BYTES:
+            raise InputError(f"The arena is used up to byte {max(ends)}: {MAX_BYTES} is the most that is checked; use fewer.")
+        self.arena = _Arena(max(ends, default=0))
+        self.uses: dict[str, tuple[int, int]] = {}
+
+    def _copied(self, copy: Copy) -> int:
+        payload = self.parts[copy.part].payload
+        return staged_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
+
+    # What is touched.
+
+    def _inside(self, buffer: Buffer, access: _Access, who: str) -> _Access:
+        if access.span.start < buffer.address or access.span.end > buffer.address + buffer.size:
+            raise InputError(
+                f"{who} uses bytes {access.span.start} to {access.span.end} for tensor {access.tensor!r} but its buffer has "
+                f"{buffer.address} to {buffer.address + buffer.size}: enlarge the buffer."
+            )
+        return access
+
+    def _port(self, port: Port, who: str) -> _Access:
+        buffer = self.buffers[port.tensor]
+        if buffer.rows is not None:
+            raise InputError(f"{who} needs all of tensor {port.tensor!r} but its buffer holds {buffer.rows} rows: give it a whole buffer.")
+        return self._inside(buffer, _Access(port.tensor, 0, Span(buffer.address + port.offset, (1,), (0,), port.size, 0)), who)
+
+    def _map(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str) -> Iterator[_Access]:
+        """The accesses of some rows of a feature map, one or two per tile."""
+        buffer = self.buffers[tensor]
+        if rows[0] >= rows[1]:
+            raise InputError(
+                f"{who} uses rows {rows[0]} to {rows[1]} of tensor {tensor!r}: at least one is needed; make more rows at once."
+            )
+        if buffer.rows is None:
+            for span in spans(feature_map, rows, buffer.address):
+                yield self._inside(buffer, _Access(tensor, 0, span), who)
+            return
+        single = feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
+        if feature_map.strides.y != buffer.row_bytes or not 0 <= feature_map.tiles.bases[0] < buffer.row_bytes or not single:
+            raise InputError(
+                f"{who} steps {feature_map.strides.y} bytes from row to row of tensor {tensor!r}, whose rolling buffer has rows of "
+                f"{buffer.row_bytes}: give the tensor a whole buffer."
+            )
+        if rows[1] - rows[0] > buffer.rows:
+            raise InputError(
+                f"{who} uses rows {rows[0]} to {rows[1]} of tensor {tensor!r} but its rolling buffer at address {buffer.address} holds "
+                f"{buffer.rows}: give it {rows[1] - rows[0]}."
+            )
+        first = rows[0]
+        while first < rows[1]:
+            turn = first // buffer.rows
+            last = min(rows[1], (turn + 1) * buffer.rows)
+            for span in spans(feature_map, (first, last), buffer.address - turn * buffer.rows * buffer.row_bytes):
+                yield self._inside(buffer, _Access(tensor, turn, span), who)
+            first = last
+
+    # The run.
+
+    def _require(self, access: _Access, who: str, remedy: str, version: int = 0) -> None:
+        fault = self.arena.missing(access, version)
+        if fault is not None:
+            row, address, what = fault
+            place = f"row {row} of " if access.turn is not None else ""
+            raise InputError(f"{who} needs {place}{access.name} at address {address}, where {what}: {remedy}.")
+
+    def _use(self, tensor: str, step: int) -> None:
+        first, last = self.uses.get(tensor, (step, step))
+        self.uses[tensor] = min(first, step), max(last, step)
+
+    def start(self) -> None:
+        """Fill inputs and variables."""
+        network = self.schedule.network
+        filled = [self._port(port, f"Input {port.name!r}") for port in network.inputs]
+        for tensor in self.graph.select(TensorKind.INPUT, TensorKind.VARIABLE):
+            buffer = self.buffers[tensor.name]
+            if buffer.rows is not None or buffer.size < tensor.size:
+                raise InputError(
+                    f"Tensor {tensor.name!r} is there from the start with {tensor.size} bytes but its buffer has {buffer.size}: enlarge it."
+                )
+            filled.append(_Access(tensor.name, 0, Span(buffer.address, (1,), (0,), tensor.size, 0)))
+            self._use(tensor.name, 0)
+        for access in filled:
+            self.arena.take(access)
+        for access in filled:
+            self._require(access, "Step 0", "give each input its own bytes")
+
+    def finish(self) -> None:
+        """Fetch outputs; variables must have lasted."""
+        last = max(len(self.schedule.jobs) - 1, 0)
+        for port in self.schedule.network.outputs:
+            self._require(self._port(port, f"Output {port.name!r}"), f"Output {port.name!r}", "let it last to the end, every row made")
+        for tensor in self.graph.select(TensorKind.OUTPUT, TensorKind.VARIABLE):
+            self._use(tensor.name, last)
+        for tensor in self.graph.select(TensorKind.VARIABLE):
+            access = _Access(tensor.name, 0, Span(self.buffers[tensor.name].address, (1,), (0,), tensor.size, 0))
+            self._require(access, "The next inference", "keep the variable to the end")
+
+    def copy(self, number: int, copy: Copy) -> None:
+        """Issue a copy of weights."""
+        size = self._copied(copy)
+        self.arena.take(_Access(copy.part, None, Span(copy.address, (1,), (0,), size, 0)), number)
+        self.staged[copy.part] = number, copy
+
+    def job(self, step: int, job: Job) -> None:
+        """Run a job: what it reads must be there, before and after it has written, unless it writes in place."""
+        who = f"Job {step} (part {job.part!r}{'' if job.rows is None else f', rows {job.rows[0]} to {job.rows[1]}'})"
+        reads, kept, writes = self._accesses(job, who)
+        moved = "move what overwrites it, enlarge its rolling buffer or run the job that makes it before"
+        for access in reads:
+            self._require(access, who, moved)
+        self._require_weights(job, who)
+        for access in writes:
+            self.arena.take(access)
+        for access in kept:
+            fault = self.arena.missing(access)
+            if fault is not None:
+                raise InputError(
+                    f"{who} overwrites row {fault[0]} of {access.name} at address {fault[1]} while reading it: give its output other bytes."
+                )
+        self._require_weights(job, f"{who} overwrites its own staged weights and")
+        for access in (*reads, *writes):
+            self._use(access.tensor, step)
+
+    def _require_weights(self, job: Job, who: str) -> None:
+        if job.part in self.staged:
+            number, copy = self.staged[job.part]
+            access = _Access(copy.part, None, Span(copy.address, (1,), (0,), self._copied(copy), 0))
+            self._require(access, who, "keep the copy's bytes free until the part's last job", number)
+
+    def _accesses(self, job: Job, who: str) -> tuple[list[_Access], list[_Access], list[_Access]]:
+        """What a job reads, what of it must outlast its writing, and what it writes."""
+        payload = self.parts[job.part].payload
+        if isinstance(payload, CpuPart):
+            read = [self._port(port, who) for port in payload.inputs if self._in_arena(port.tensor)]
+            return read, read, [self._port(port, who) for port in payload.outputs]
+        if not isinstance(payload, EthosuPart):
+            raise InputError(f"{who} has neither a kernel nor a CPU operator: give it one.")
+        operation = payload.operation
+        target = self.buffers[payload.ofm]
+        reads, kept = [], []
+        for tensor, operand in ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2)):
+            if tensor is None or operand is None or operand.region != ARENA:
+                continue
+            try:
+                rows = rows_read(operation, operand, job.rows)
+            except InputError as error:
+                raise InputError(f"{who}: {error}.") from None
+            found = list(self._map(tensor, operand, rows, who))
+            reads += found
+            source = self.buffers[tensor]
+            same_place = (source.address, source.rows) == (target.address, target.rows)
+            if not (same_place and tensor in overwritable_operands(self.parts[job.part])):
+                kept += found
+        written = self._map(payload.ofm, operation.ofm, job.rows or (0, operation.ofm.shape.height), who)
+        return reads, kept, list(written)
+
+    def _in_arena(self, tensor: str) -> bool:
+        return self.graph.tensor(tensor).kind is not TensorKind.CONSTANT
+
+    def segment(self, ports: Sequence[Port], who: str) -> None:
+        """What a segment is handed or hands on is there."""
+        for port in ports:
+            self._require(self._port(port, who), who, "keep it until it is handed on")
+
+
+def rehearse(schedule: Schedule) -> dict[str, tuple[int, int]]:
+    """First and last step at which every tensor is used; InputError, naming job, row and address, at the first fault.
+
+    The schedule's parts, jobs and buffers must exist and be in order (:mod:`cascader.ethosu.check` sees to it). Faults: a row
+    is read that its bytes do not hold (not made, overwritten, or rolled over), a job overwrites what it reads, staged weights
+    are overwritten, an input or output is not whole, a buffer is too small.
+    """
+    run = _Rehearsal(schedule)
+    run.start()
+    borders = _borders(schedule)
+    copies = iter(enumerate(schedule.copies))
+    pending = next(copies, None)
+    for step, job in enumerate(schedule.jobs):
+        for segment, who in borders.get(step, ()):
+            run.segment(segment, who)
+        while pending is not None and pending[1].step == step:
+            run.copy(*pending)
+            pending = next(copies, None)
+        run.job(step, job)
+    for ports, who in borders.get(len(schedule.jobs), ()):
+        run.segment(ports, who)
+    run.finish()
+    return run.uses
+
+
+def _borders(schedule: Schedule) -> dict[int, list[tuple[tuple[Port, ...], str]]]:
+    """Ports that must be whole before each step: the inputs of the segment that begins, the outputs of the one that ended."""
+    borders: dict[int, list[tuple[tuple[Port, ...], str]]] = {}
+    step = 0
+    for segment in schedule.network.segments:
+        who = f"The segment of part {segment.parts[0]!r}"
+        borders.setdefault(step, []).append((segment.inputs, who))
+        while step < len(schedule.jobs) and schedule.jobs[step].part in segment.parts:
+            step += 1
+        borders.setdefault(step, []).append((segment.outputs, who))
+    return borders
