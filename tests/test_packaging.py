@@ -1,0 +1,104 @@
+"""The package: what a wheel must hold, and what it must declare."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import importlib
+import re
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import VERSION
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("npu_model", "cascader", "sim", "validation", "testbed")
+IMPORT_NAMES = {"ethosu": "ethos-u-vela", "ai_edge_litert": "ai-edge-litert"}
+"""Import names that are not the name of their distribution."""
+
+
+def project() -> Any:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def sources() -> list[Path]:
+    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names}
+
+
+def test_everything_that_is_imported_is_declared() -> None:
+    declared = project()["project"]["dependencies"] + [d for extra in project()["project"]["optional-dependencies"].values() for d in extra]
+    names = {re.split(r"[<>=;\[ ]", requirement)[0] for requirement in declared}
+    used = {name for path in sources() for name in imported(path)} - set(PACKAGES) - set(sys.stdlib_module_names) - {"tomllib"}
+    assert {IMPORT_NAMES.get(name, name) for name in used} <= names
+
+
+def test_every_data_file_is_package_data() -> None:
+    patterns = project()["tool"]["setuptools"]["package-data"]["*"]
+    listed = subprocess.run(["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not listed:
+        pytest.skip("the sources are not in a git repository")
+    data = [name for name in listed if not name.endswith(".py")]
+    assert data
+    assert [name for name in data if not any(fnmatch.fnmatch(Path(name).name, pattern) for pattern in patterns)] == []
+
+
+def test_every_package_of_ours_has_an_init_file() -> None:
+    folders = {path.parent for path in sources()}
+    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
+
+
+def test_the_entry_point_exists_and_is_the_command_line() -> None:
+    module, _, function = project()["project"]["scripts"]["npu-testbed"].partition(":")
+    assert getattr(importlib.import_module(module), function)(["--version"]) == 0
+    installed = [point.value for point in entry_points(group="console_scripts") if point.name == "npu-testbed"]
+    assert installed in ([], [f"{module}:{function}"])
+
+
+def test_the_command_line_starts_without_loading_the_simulator_or_numpy() -> None:
+    code = (
+        "import sys, testbed.cli; testbed.cli.main(['--version']); "
+        "print([name for name in ('numpy', 'simpy', 'rich', 'tflite') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert output.splitlines() == [f"npu-testbed {VERSION}", "[]"]
+
+
+def test_python_dash_m_testbed_is_the_command_line() -> None:
+    output = subprocess.run([sys.executable, "-m", "testbed", "--version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert output == f"npu-testbed {VERSION}\n"
+
+
+def test_a_wheel_holds_every_module_and_data_file(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools", minversion="77", reason="the build back end is not installed")
+    # Built from a copy: setuptools leaves its own folders beside the sources.
+    copy = tmp_path / "sources"
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    for name in filter(None, files):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes((ROOT / name).read_bytes())
+    code = "import setuptools.build_meta as b; print(b.build_wheel('..'))"
+    subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    assert [name for name in files if name.startswith(tuple(f"{package}/" for package in PACKAGES)) and name not in inside] == []
