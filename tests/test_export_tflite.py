@@ -215,6 +215,20 @@ def test_every_access_lies_in_the_region_that_the_kernel_driver_is_given(name: s
         assert {region: size for region, size in used.items() if size > bound[region]} == {}
 
 
+def test_rolling_buffers_and_weights_copied_to_the_arena_survive_the_export() -> None:
+    network = read_compiled(compile_network(model_bytes("resnet8"), optimise="Size", debug_database=False).compiled)
+    (program,) = network.programs
+    assert any(op.ifm.tiles.height0 < op.ifm.shape.height for op in program.kernels)
+    assert any(not op.to_shram for op in program.transfers)
+    data = export_tflite(network)
+    assert read_compiled(data) == network
+    used = region_sizes(words_of(read_tflite(data).tensors[0].data), SHRAM)
+    assert {index: size for index, size in used.items() if size > program.region(index).size} == {}
+    inputs = random_inputs(network, seed=4)
+    (before,), (after,) = run(network, inputs).values(), run(read_compiled(data), inputs).values()
+    np.testing.assert_array_equal(before, after)
+
+
 def test_the_kernel_drivers_sizes_are_exact_and_grow_with_an_address() -> None:
     (program,) = lowered("tiny_conv").programs
     words = list(words_of(read_tflite(exported("tiny_conv")).tensors[0].data))
