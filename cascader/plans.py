@@ -100,10 +100,10 @@ class _GroupRows:
     def span(self, tensor: int) -> tuple[Steps, Steps]:
         """First and last (exclusive) live row at every step."""
         facts = self.planner.facts[tensor]
-        steps, rows = len(self.jobs), self.planner.graph.tensors[tensor].rows
+        steps = len(self.jobs)
         stays = facts.kept or facts.last_reader > self.group.last
         present = facts.present or facts.first_writer < self.group.first
-        high = np.full(steps, rows, dtype=np.int64) if present else np.maximum.accumulate(self.written[tensor])
+        high = np.full(steps, facts.rows, dtype=np.int64) if present else np.maximum.accumulate(self.written[tensor])
         if stays:
             return np.zeros(steps, dtype=np.int64), high
         low = np.minimum.accumulate(self.read[tensor][::-1])[::-1]
@@ -134,12 +134,16 @@ def _union(a: tuple[Steps, Steps], b: tuple[Steps, Steps]) -> tuple[Steps, Steps
 
 @dataclass(frozen=True, slots=True)
 class _TensorFacts:
-    """When a tensor is first written and last read, in parts, and whether it is there from the start or kept to the end."""
+    """When a tensor is first written and last read, in parts, whether it is there from the start or kept to the end, its rows.
+
+    ``rows`` are those that are made, which may be fewer than the tensor has.
+    """
 
     first_writer: int
     last_reader: int
     present: bool
     kept: bool
+    rows: int
 
 
 class Planner:
@@ -164,15 +168,23 @@ class Planner:
                 last_reader=max((part for part, _ in self.scheduler.consumers[index]), default=-1),
                 present=tensor.kind in (TensorKind.INPUT, TensorKind.VARIABLE),
                 kept=tensor.kind in (TensorKind.OUTPUT, TensorKind.VARIABLE),
+                rows=self._rows(index),
             )
             for index, tensor in enumerate(self.graph.tensors)
         )
+
+    def _rows(self, tensor: int) -> int:
+        """Rows of the tensor that are ever live."""
+        facts, parts = self.graph.tensors[tensor], self.scheduler.producers[tensor]
+        if facts.kind in (TensorKind.INPUT, TensorKind.VARIABLE) or any(self.graph.parts[part].atomic for part in parts):
+            return facts.rows
+        return min(facts.rows, max((self.scheduler.needed[part] for part in parts), default=facts.rows))
 
     def passing_bytes(self, group: Group, touched: Iterable[int]) -> int:
         """Bytes of tensors that live across the group without taking part."""
         inside = set(touched)
         return sum(
-            tensor.size
+            facts.rows * tensor.row_bytes
             for index, (tensor, facts) in enumerate(zip(self.graph.tensors, self.facts, strict=True))
             if index not in inside
             and (facts.present or facts.first_writer < group.first)
@@ -185,9 +197,9 @@ class Planner:
         total = np.zeros(len(jobs), dtype=np.int64)
         for tensor, (low, high) in rows.spans().items():
             held = high - low
-            facts = self.graph.tensors[tensor]
             most = int(held.max())
-            total += (np.where(held > 0, most, 0) if most < facts.rows else held) * facts.row_bytes
+            rolls = most < int(high.max())
+            total += (np.where(held > 0, most, 0) if rolls else held) * self.graph.tensors[tensor].row_bytes
         return int(total.max()) + self.passing_bytes(group, rows.read)
 
     def plans(self, group: Group) -> tuple[Plan, ...]:
@@ -230,7 +242,10 @@ class Planner:
         for last in range(len(self.graph.parts)):
             length = self.options.group_length if self.options.cascade else 1
             plans: list[Plan] = []
+            segment = self.graph.parts[last].segment
             for first in range(max(0, last + 1 - length), last + 1):
+                if any(part.segment != segment for part in self.graph.parts[first:last]):
+                    continue
                 groups = (Group(first, last, rows) for rows in self._stripe_choices(first, last))
                 plans += pareto(plan for group in groups for plan in self.plans(group))
             ending.append(tuple(plans))

@@ -16,13 +16,17 @@ JOBS_AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Constants of ``size`` bytes that ``first`` is the first and ``last`` the last job to use; ``transfer`` cycles to copy."""
+    """Constants of ``size`` bytes that ``first`` is the first and ``last`` the last job to use; ``transfer`` cycles to copy.
+
+    The copy may be issued before job ``earliest`` at the earliest.
+    """
 
     part: int
     first: int
     last: int
     size: int
     transfer: int
+    earliest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def prefetch(staged: Sequence[Staged], durations: Sequence[int], room: Steps) ->
     for item, latest in zip(items, _latest_starts(items, begins), strict=True):
         # Before job k the command processor arrives when job k - 1 begins.
         wished = min(item.first, int(np.searchsorted(begins, latest, side="right")))
-        step = max(wished, previous)
+        step = max(wished, previous, item.earliest)
         start = max(0, step - JOBS_AHEAD)
         crowded = np.nonzero(free[start : item.first] < item.size)[0]
         if len(crowded):

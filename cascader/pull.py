@@ -29,7 +29,11 @@ class StripeJob:
 
 
 class PullScheduler:
-    """Makes the stripe jobs of groups; the connections of the graph are looked up once."""
+    """Makes the stripe jobs of groups; the connections of the graph are looked up once.
+
+    ``needed[i]`` are the rows that part i makes, whatever the groups are: what its readers need for the rows that they
+    make. All of them if a user of the network reads the result, or nobody does.
+    """
 
     def __init__(self, graph: RowGraph) -> None:
         self.graph = graph
@@ -40,17 +44,19 @@ class PullScheduler:
                 self.producers[tensor].append(index)
             for tensor, propagator in part.inputs:
                 self.consumers[tensor].append((index, propagator))
+        self.needed = self._needed_rows()
 
-    def needed_outside(self, part: int, group: Group) -> int:
-        """Rows of the part's output that later groups, or the network's user, need."""
-        rows = 0
-        for tensor in self.graph.parts[part].outputs:
-            if self.graph.tensors[tensor].kind in (TensorKind.OUTPUT, TensorKind.VARIABLE):
-                return self.graph.parts[part].rows
-            for consumer, propagator in self.consumers[tensor]:
-                if consumer > group.last:
-                    rows = max(rows, propagator.demand(0, self.graph.parts[consumer].rows)[1])
-        return min(rows, self.graph.parts[part].rows)
+    def _needed_rows(self) -> tuple[int, ...]:
+        """Rows that each part makes, whole alignments of them, from the last part to the first."""
+        needed = [part.rows for part in self.graph.parts]
+        for index in range(len(needed) - 1, -1, -1):
+            part = self.graph.parts[index]
+            kept = any(self.graph.tensors[tensor].kind in (TensorKind.OUTPUT, TensorKind.VARIABLE) for tensor in part.outputs)
+            readers = [(c, p) for tensor in part.outputs for c, p in self.consumers[tensor] if c > index]
+            if readers and not kept and not part.atomic:
+                rows = max(propagator.demand(0, needed[consumer])[1] for consumer, propagator in readers)
+                needed[index] = min(part.rows, round_up(rows, part.align))
+        return tuple(needed)
 
     def _chunks(self, group: Group) -> dict[int, int]:
         """Rows that each part makes at a time: what its consumers in the group ask for when they make theirs."""
@@ -70,11 +76,9 @@ class PullScheduler:
     def jobs(self, group: Group) -> tuple[StripeJob, ...]:
         """The stripe jobs of one group, in order; earlier groups are complete."""
         run = _Run(self, group, self._chunks(group))
-        last = self.graph.parts[group.last]
-        while run.done[group.last] < last.rows:
-            run.produce(group.last, min(last.rows, run.done[group.last] + run.chunks[group.last]))
+        run.produce(group.last, self.needed[group.last])
         for index in range(group.first, group.last):
-            run.produce(index, self.needed_outside(index, group))
+            run.produce(index, self.needed[index])
         return tuple(run.out)
 
 
@@ -90,8 +94,12 @@ class _Run:
 
     def produce(self, index: int, until: int) -> None:
         """Make rows of part ``index`` up to ``until``, chunk by chunk, pulling what they need first."""
-        part = self.scheduler.graph.parts[index]
-        until = part.rows if part.atomic else min(part.rows, round_up(until, part.align))
+        part, needed_rows = self.scheduler.graph.parts[index], self.scheduler.needed
+        until = part.rows if part.atomic else min(needed_rows[index], round_up(until, part.align))
+        if self.done[index] < until:
+            for earlier in part.after:
+                if earlier >= self.group.first:
+                    self.produce(earlier, needed_rows[earlier])
         while self.done[index] < until:
             start = self.done[index]
             end = min(until, start + self.chunks[index])
@@ -99,7 +107,7 @@ class _Run:
                 _, needed = propagator.demand(start, end)
                 for producer in self.scheduler.producers[tensor]:
                     if self.group.first <= producer < index:
-                        self.produce(producer, min(needed, self.scheduler.graph.parts[producer].rows))
+                        self.produce(producer, needed)
             self.out.append(StripeJob(index, start, end))
             self.done[index] = end
 

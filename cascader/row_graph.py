@@ -60,7 +60,9 @@ class RowPart:
     """A part that writes ``rows`` rows of tensor ``output`` from ``inputs`` (tensor index and propagator each).
 
     Stripes begin at multiples of ``align`` rows; an ``atomic`` part is run whole. ``in_place`` is the input tensor that
-    the output may be stored over, row by row.
+    the output may be stored over, row by row: one with as many rows, of as many bytes, that only this part reads.
+    The earlier parts ``after`` must be complete before this one begins, as it overwrites what they read or write. Parts
+    of different ``segment`` are never interleaved.
     """
 
     name: str
@@ -70,6 +72,8 @@ class RowPart:
     align: int = 1
     atomic: bool = False
     in_place: int | None = None
+    after: tuple[int, ...] = ()
+    segment: int = 0
 
 
 @dataclass(frozen=True, slots=True)

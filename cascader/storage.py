@@ -17,7 +17,7 @@ from cascader.row_graph import RowGraph
 class Storage:
     """One buffer: its tensors (indices), the rows that it holds, and its live bytes.
 
-    A buffer with fewer rows than its tensor is a rolling one, in use as a whole for its whole life.
+    A rolling buffer, in which a row lies where an earlier one has lain, is in use as a whole while any row is live.
     """
 
     tensors: tuple[int, ...]
@@ -51,8 +51,8 @@ def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...
     low = np.where(high > low, low, 0)
     high = np.where(high > low, high, 0)
     most = int((high - low).max())
-    if most < tensor.rows:
-        low, high = np.zeros_like(low), np.full_like(high, most)
+    if most < int(high.max()):
+        low, high = np.zeros_like(low), np.where(high > low, most, 0)
     return Storage(family, most, Extent(tensor.name, start, low * tensor.row_bytes, high * tensor.row_bytes))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.overwriting import overwriting_parts
 from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
 from cascader.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Upscale
@@ -66,24 +69,53 @@ def _align(operation: KernelOperation) -> int | None:
     return 2 if simple and operation.upscale is Upscale.NEAREST else None
 
 
-def _dies_here(graph: CascaderGraph, name: str, part: Part, output: RowTensor) -> bool:
-    """Whether ``part`` alone reads the tensor and alone writes its output, of the same size."""
+def _dies_here(graph: CascaderGraph, name: str, part: Part, output: RowTensor, operand: RowTensor) -> bool:
+    """Whether ``part`` alone reads the tensor and alone writes its output, of the same rows."""
     tensor = graph.tensor(name)
     alone = graph.consumers(name) == (part,) and graph.producers(output.name) == (part,)
-    return alone and tensor.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and tensor.size == output.size
+    return (
+        alone
+        and tensor.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE)
+        and (operand.rows, operand.row_bytes) == (output.rows, output.row_bytes)
+    )
 
 
-def _kernel_part(graph: CascaderGraph, part: Part, payload: EthosuPart, index: dict[str, int], tensors: tuple[RowTensor, ...]) -> RowPart:
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What must hold of the order of a network's parts: (predecessors that end before, runs in one piece, segment) by name."""
+
+    after: dict[str, list[int]]
+    single: frozenset[str]
+    segment: dict[str, int]
+
+    def of(self, row_part: RowPart) -> RowPart:
+        """The part with its predecessors and segment."""
+        return replace(row_part, after=tuple(sorted(self.after.get(row_part.name, ()))), segment=self.segment[row_part.name])
+
+
+def _order(network: Network) -> _Order:
+    after: dict[str, list[int]] = {}
+    pairs = tuple(overwriting_parts(network))
+    for first, second, _ in pairs:
+        if first != second and network.graph.index(first) not in after.setdefault(second, []):
+            after[second].append(network.graph.index(first))
+    segment = {name: index for index, segment in enumerate(network.segments) for name in segment.parts}
+    return _Order(after, frozenset(first for first, second, _ in pairs if first == second), segment)
+
+
+def _kernel_part(
+    graph: CascaderGraph, part: Part, payload: EthosuPart, index: dict[str, int], tensors: tuple[RowTensor, ...], *, single: bool
+) -> RowPart:
     operation = payload.operation
     output = tensors[index[payload.ofm]]
     align = _align(operation)
-    atomic = output.rows == 1 or align is None or operation.ofm.shape.height == 1
+    atomic = single or output.rows == 1 or align is None or operation.ofm.shape.height == 1
     operands = [(name, feature_map) for name, feature_map in _accesses(payload) if feature_map is not operation.ofm]
     inputs = tuple(
         (index[name], RowPropagator(tensors[index[name]].rows, whole=True) if atomic else _propagator(operation, fm, tensors[index[name]]))
         for name, fm in operands
     )
-    in_place = next((index[name] for name in overwritable_operands(part) if _dies_here(graph, name, part, output)), None)
+    in_place = next((index[n] for n in overwritable_operands(part) if _dies_here(graph, n, part, output, tensors[index[n]])), None)
     rows = 1 if atomic else operation.ofm.shape.height
     return RowPart(part.name, inputs, (index[payload.ofm],), rows, align or 1, atomic, in_place)
 
@@ -109,8 +141,11 @@ def row_graph(network: Network) -> RowGraph:
     arena = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT]
     tensors = tuple(RowTensor(t.name, t.kind, *((1, t.size) if t.name in opaque else _row_geometry(t, maps[t.name]))) for t in arena)
     index = {tensor.name: i for i, tensor in enumerate(tensors)}
+    order = _order(network)
     parts = []
     for part in graph.parts:
         payload = ethosu_part(part)
-        parts.append(_kernel_part(graph, part, payload, index, tensors) if payload else _opaque_part(part, index, kinds))
+        single = part.name in order.single
+        made = _kernel_part(graph, part, payload, index, tensors, single=single) if payload else _opaque_part(part, index, kinds)
+        parts.append(order.of(made))
     return RowGraph(tuple(parts), tensors)
