@@ -13,7 +13,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.program import Upscale
 from npu_model.shapes import Shape3D, ceil_div
 from validation.vela_estimate.operation import Engine, EstimatedOperation
-from validation.vela_estimate.transfers import read_block_cycles, write_block_cycles
+from validation.vela_estimate.transfers import read_block_cycles, transferred_bytes, write_block_cycles
 
 SUBKERNEL = 8
 """Rows or columns of a window that one pass covers."""
@@ -148,6 +148,15 @@ def _elementwise(op: EstimatedOperation, accelerator: Accelerator) -> EstimatedC
     return EstimatedCycles(None, ao, command, max(ao, command), 0)
 
 
+def _transpose(op: EstimatedOperation) -> EstimatedCycles:
+    """Vela takes a transposition for a copy: the slower of reading and writing."""
+    read = transferred_bytes(op.ifm, op.ifm_block, op.ifm.shape.elements, bits=op.ifm.bits, read=True)
+    written = transferred_bytes(op.ofm, op.ofm_block, op.ofm.stored_elements, bits=op.ofm.bits, read=False)
+    source, destination = op.ifm.memory, op.ofm.memory
+    npu = max(source.cycles(read) + source.read_latency, destination.cycles(written) + destination.write_latency)
+    return EstimatedCycles(None, 0, 0, npu, 0)
+
+
 def _bias_cycles_per_block(op: EstimatedOperation) -> float:
     if op.weights is None or not op.engine.has_weights:
         return 0.0
@@ -183,6 +192,8 @@ def estimate_cycles(op: EstimatedOperation, accelerator: Accelerator, *, first: 
     and AO stage, neither shorter than the command issue, times the blocks, plus the other stage once, plus the first
     and last block's memory cycles.
     """
+    if op.engine is Engine.TRANSPOSE:
+        return _transpose(op)
     if op.engine is Engine.ELEMENTWISE:
         return _elementwise(op, accelerator)
     return _with_macs(op, accelerator, first=first, last=last)

@@ -28,7 +28,8 @@ Row = Mapping[str, str]
 class Recorded:
     """One operation of the database: Vela's number and name of it, its operator and Vela's own columns.
 
-    ``operation`` is what the estimator was told; None if the operation is of a kind that is not known here.
+    ``operation`` is what the estimator was told; None if the operation is of a kind that is not known here, or runs on the CPU
+    and so has no ``columns``.
     """
 
     number: str
@@ -42,14 +43,19 @@ def _shape(row: Row, name: str) -> Shape3D:
     return Shape3D(*(int(row[f"{name}_{axis}"] or 0) for axis in "hwc"))
 
 
-def _operand(row: Row, name: str, memories: VelaMemories) -> Operand | None:
-    """The feature map ``name`` with the slice of it that is used; None if the operation has none."""
-    shape = _shape(row, f"{name}_slice")
-    if shape.elements == 0:
-        shape = _shape(row, f"{name}_shape")
-    if shape.elements == 0:
-        return None
-    return Operand(shape, _BITS[row[f"{name}_dtype"]], _LAYOUTS.get(row[f"{name}_format"]), memories.find(row[f"{name}_memory"]))
+def _used(row: Row, name: str) -> str:
+    """The columns of the part of a feature map that the operation uses: its slice, if it has one."""
+    return f"{name}_slice" if _shape(row, f"{name}_slice").elements else f"{name}_shape"
+
+
+def _is_known(row: Row, name: str) -> bool:
+    """Whether the feature map is of a single batch and of a type that the NPU has."""
+    return row[f"{_used(row, name)}_n"] == "1" and row[f"{name}_dtype"] in _BITS
+
+
+def _operand(row: Row, name: str, memories: VelaMemories) -> Operand:
+    memory = memories.find(row[f"{name}_memory"])
+    return Operand(_shape(row, _used(row, name)), _BITS[row[f"{name}_dtype"]], _LAYOUTS.get(row[f"{name}_format"]), memory)
 
 
 def _weights(row: Row, kernel: KernelOperation, memories: VelaMemories) -> Weights | None:
@@ -83,24 +89,19 @@ def _describe(
     row: Row, main: Row, operator: str, activation: str, kernel: KernelOperation, memories: VelaMemories
 ) -> EstimatedOperation | None:
     """The operation as the estimator sees it; None if it is of a kind that is not known here."""
-    maps = [name for name in ("ifm", "ifm2", "ofm") if row[f"{name}_dtype"]]
-    known = operator in ENGINES and all(row[f"{name}_shape_n"] == "1" and row[f"{name}_dtype"] in _BITS for name in maps)
-    if not known or (operator == "LUT" and (row["ifm_dtype"], row["ofm_dtype"]) not in _TABLE_BYTES):
-        return None
-    ifm, ofm, ifm_block, ofm_block = (
-        _operand(row, "ifm", memories),
-        _operand(row, "ofm", memories),
-        _shape(main, "ifm_block"),
-        _shape(main, "ofm_block"),
-    )
-    if ifm is None or ofm is None or not ifm_block.elements or not ofm_block.elements:
+    is_binary = bool(row["ifm2_dtype"])
+    known = operator in ENGINES and all(_is_known(row, name) for name in ("ifm", "ofm", *(("ifm2",) if is_binary else ())))
+    if operator == "LUT":
+        known = known and (row["ifm_dtype"], row["ofm_dtype"]) in _TABLE_BYTES
+    ifm_block, ofm_block = _shape(main, "ifm_block"), _shape(main, "ofm_block")
+    if not known or not ifm_block.elements or not ofm_block.elements:
         return None
     return EstimatedOperation(
         operator=operator,
         engine=ENGINES[operator],
-        ifm=ifm,
-        ifm2=_operand(row, "ifm2", memories),
-        ofm=ofm,
+        ifm=_operand(row, "ifm", memories),
+        ifm2=_operand(row, "ifm2", memories) if is_binary else None,
+        ofm=_operand(row, "ofm", memories),
         ifm_block=ifm_block,
         ofm_block=ofm_block,
         stripe=_shape(row, "ofm_stripe"),
@@ -124,9 +125,9 @@ def _first_kernels(tables: Mapping[str, tuple[Row, ...]], programs: tuple[Progra
             if isinstance(operation, KernelOperation):
                 # The kernel command is the last word that the operation takes.
                 kernels[stream, (end - 1) * _WORD] = operation
-    streams = sorted({int(row["cmdstream_id"]) for row in tables.get("queue", ())})
+    streams = sorted({int(row["cmdstream_id"]) for row in tables["queue"]})
     first: dict[str, KernelOperation] = {}
-    for row in tables.get("queue", ()):
+    for row in tables["queue"]:
         kernel = kernels.get((streams.index(int(row["cmdstream_id"])), int(row["offset"])))
         if kernel is not None:
             first.setdefault(row["scheduled_id"], kernel)
@@ -142,7 +143,7 @@ def _columns(perf: Row, debug: Row, main: Row) -> dict[str, int]:
 
 
 def read_database(result: VelaResult, memories: VelaMemories) -> tuple[Recorded, ...]:
-    """Every operation that Vela has estimated for the NPU, in schedule order.
+    """Every operation that Vela has scheduled, in order.
 
     InputError if a table or column that is needed is missing: Vela has changed.
     """
@@ -154,10 +155,14 @@ def read_database(result: VelaResult, memories: VelaMemories) -> tuple[Recorded,
         main = {row["id"]: row for row in tables["perf_debug_main"]}
         operators = {row["id"]: row["operator"] for row in tables["perf"]}
         activations = {row["group_id"]: operators.get(row["id"], "") for row in tables.get("group", ())}
+        fused = {row["id"] for row in tables.get("group", ())}
         recorded = []
         for perf in tables["perf"]:
             number = perf["id"]
-            if number not in main:
+            if number in fused:
+                continue
+            if number not in main and number not in kernels:
+                recorded.append(Recorded(number, perf["name"], perf["operator"], None, {}))
                 continue
             kernel = kernels.get(number)
             operation = None

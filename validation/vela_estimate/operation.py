@@ -19,6 +19,7 @@ class Engine(Enum):
     POOL = "pool"
     REDUCE_SUM = "reduce-sum"
     ELEMENTWISE = "elementwise"
+    TRANSPOSE = "transpose"
 
     @property
     def has_weights(self) -> bool:
@@ -40,8 +41,12 @@ ENGINES = {
     **dict.fromkeys(("Relu", "Relu0To1", "Relu6", "ReluN", "ReluN1To1"), Engine.POOL),
     "ReduceSum": Engine.REDUCE_SUM,
     **dict.fromkeys(("Add", "Sub", "Abs", "Mul", "Minimum", "Maximum", "LeakyRelu", "CLZ", "SHL", "Asr"), Engine.ELEMENTWISE),
+    "Transpose": Engine.TRANSPOSE,
 }
-"""Engine by operator name of the ``perf`` table (Vela 5.2.0 ``GetHWOp``); Transpose and MatMul, which take several, are left out."""
+"""Engine by operator name of the ``perf`` table (Vela 5.2.0 ``GetHWOp``).
+
+MatMul is left out: it is a multiplication and a reduce-sum, and the database has the block of the latter alone.
+"""
 
 
 def stored_elements(shape: Shape3D, layout: Layout | None) -> int:

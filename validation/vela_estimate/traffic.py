@@ -70,7 +70,10 @@ def ifm_reads(op: EstimatedOperation) -> int:
 
 def _feature_map_bytes(op: EstimatedOperation) -> tuple[int, int, int]:
     """Bytes of IFM, IFM2 and OFM, scaled by how short their bursts are."""
-    first, second = elementwise_reads(op) if op.engine is Engine.ELEMENTWISE else (ifm_reads(op), 0)
+    if op.engine is Engine.TRANSPOSE:
+        first, second = op.ifm.shape.elements, 0
+    else:
+        first, second = elementwise_reads(op) if op.engine is Engine.ELEMENTWISE else (ifm_reads(op), 0)
     return (
         transferred_bytes(op.ifm, op.ifm_block, first, bits=op.ifm.bits, read=True),
         0 if op.ifm2 is None else transferred_bytes(op.ifm2, op.ifm_block, second, bits=op.ifm2.bits, read=True),
