@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from npu_model.errors import InputError
 from testbed import VERSION
-from testbed.commands import inspect, schedule, simulate, validate, verify
+from testbed.commands import export, inspect, schedule, simulate, validate, verify
 from testbed.commands.options import Parser, example
 
 BAD_INPUT = 2
@@ -32,7 +32,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"npu-testbed {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for command in (schedule, simulate, inspect, verify, validate):
+    for command in (schedule, simulate, inspect, verify, export, validate):
         command.add(commands)
     return parser
 

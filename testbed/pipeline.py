@@ -25,7 +25,7 @@ from npu_model.tflite_model import read_tflite
 from sim import Listener, NetworkReplay, replay_network
 from sim.views.trace import TraceRecorder, compressed, trace_json
 from testbed import VERSION
-from testbed.files import read_file, read_text, write_file
+from testbed.files import read_file, read_text, require_writable, write_file
 from testbed.memory_options import MemoryOptions, memory_system_sha256, recorded_memory_system
 from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
 from testbed.models import ZOO, Model, load_model
@@ -256,6 +256,39 @@ def inspect(path: str | Path) -> str:
     """The text form of every Program in a ``*_vela.tflite`` or a schedule file, in order, with a line for each CPU operator."""
     network, _ = _read_network(path)
     return "\n".join(f"cpu {step.code}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
+
+
+def export_files(
+    path: str | Path, output: str | Path, file_format: str = "tflite", *, model: str | None = None, progress: Progress = silent
+) -> dict[Path, bytes]:
+    """A schedule or a ``*_vela.tflite`` in a format of :data:`testbed.export.FORMATS`: what is to be written, by path.
+
+    One of the files is ``output``, whose name names the others. InputError if its name does not suit the format, the network
+    needs ``model`` and has it not, or it cannot be exported.
+    """
+    from testbed.export import export  # noqa: PLC0415  # a replay alone does not need the writers
+
+    if model is not None and file_format != "tflite":
+        raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")
+    progress(f"Reading {path}")
+    network, plan = _read_network(path)
+    original = None if model is None else load_model(model).data
+    target = Path(output)
+    progress(f"Encoding {target.name}")
+    files = export(network if plan is None else plan, file_format, name=target.stem, model=original)
+    if target.name not in files:
+        raise InputError(
+            f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."
+        )
+    return {target.with_name(name): data for name, data in files.items()}
+
+
+def write_files(files: dict[Path, bytes], *sources: str | Path) -> None:
+    """Write each file whole or not at all, none if one of them cannot be or would overwrite one of ``sources``."""
+    for path in files:
+        require_writable(path, *sources)
+    for path, data in files.items():
+        write_file(path, data)
 
 
 def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:

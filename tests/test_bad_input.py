@@ -14,7 +14,7 @@ import pytest
 from command_line import call, refusal
 
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import build, float_network
+from cascader.frontends.zoo import build, cpu_split_network, float_network
 
 READERS = (
     ("schedule", "{}", "-o", "{out}"),
@@ -243,6 +243,22 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(plan: Path, 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_disk_is_one_sentence() -> None:
     assert "no space left" in refusal("schedule", "zoo:tiny_conv", "-o", "/dev/full")
+
+
+def test_an_export_that_cannot_be_written_as_asked(plan: Path, tmp_path: Path, empty: Path) -> None:
+    assert "net_1.c" in refusal("export", plan, "--format", "c", "-o", empty / "net-1.c")
+    assert "net.tflite" in refusal("export", plan, "-o", empty / "net.bin")
+    assert "leave it out" in refusal("export", plan, "--format", "mlf", "-o", empty / "net.tar", "--model", "zoo:tiny_residual")
+    assert "SHA-256" in refusal("export", plan, "-o", empty / "net.tflite", "--model", "zoo:tiny_conv")
+    assert "'elf'" in refusal("export", plan, "--format", "elf", "-o", empty / "net.elf")
+    require_empty(empty)
+    split, schedule = tmp_path / "split.tflite", tmp_path / "split.json"
+    split.write_bytes(cpu_split_network())
+    assert call("schedule", split, "-o", schedule).status == 0
+    refusal("export", schedule, "-o", empty / "net.tflite")
+    refusal("export", schedule, "--format", "c", "-o", empty / "net.c")
+    require_empty(empty)
+    assert call("export", schedule, "-o", empty / "net.tflite", "--model", split).status == 0
 
 
 def test_verify_needs_the_network_a_file_was_made_from(plan: Path, tmp_path: Path) -> None:

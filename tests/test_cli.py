@@ -33,6 +33,7 @@ COMMANDS = (
     ("simulate", "vela"),
     ("inspect",),
     ("verify",),
+    ("export",),
     ("validate",),
     ("validate", "fvp"),
 )
@@ -156,6 +157,25 @@ def test_inspect_prints_programs_that_parse_back(plan: Path, tmp_path: Path) -> 
     compiled.write_bytes(compile_network(build("tiny_residual")).compiled)
     for path in (plan, compiled):
         assert parse_text(call("inspect", path).output).kernels
+
+
+@pytest.mark.parametrize(("name", "file_format", "written"), [("net.tflite", "tflite", 1), ("net.c", "c", 2), ("net.tar", "mlf", 1)])
+def test_an_export_is_written_under_the_name_that_was_asked_for(
+    name: str, file_format: str, written: int, plan: Path, tmp_path: Path
+) -> None:
+    outcome = call("export", plan, "--format", file_format, "-o", tmp_path / name, "--json")
+    assert outcome.status == 0, outcome
+    sizes = json.loads(outcome.output)["files"]
+    assert {path: Path(path).stat().st_size for path in sizes} == sizes
+    assert str(tmp_path / name) in sizes
+    assert len(list(tmp_path.iterdir())) == len(sizes) == written
+
+
+def test_an_exported_network_replays_as_its_schedule_does(plan: Path, tmp_path: Path) -> None:
+    exported = tmp_path / "net_vela.tflite"
+    assert call("export", plan, "-o", exported, "--model", "zoo:tiny_residual").status == 0
+    by_schedule = json.loads(call("simulate", "schedule", plan, "--json").output)["summary"]
+    assert json.loads(call("simulate", "vela", exported, "--json").output)["summary"] == by_schedule
 
 
 def test_verify_finds_a_schedule_equal_to_the_stream_it_was_made_from(plan: Path) -> None:
