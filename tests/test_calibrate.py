@@ -28,12 +28,14 @@ from validation.calibrate import (
     from_toml,
     read_measurements,
     reference_measurements,
+    reference_profile,
     timing_from_table,
     to_toml,
 )
 from validation.calibrate.crossvalidation import by_accelerator, by_network
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.fit import Problem, fit
+from validation.calibrate.measurements import COLUMNS
 from validation.calibrate.parameters import PARAMETERS, fitted_parameters, timing_at
 from validation.calibrate.profile import ErrorFigures, FittedPoint, FittedValue, FoldErrors
 from validation.calibrate.solver import bounded_step
@@ -188,7 +190,7 @@ def test_a_fold_scores_only_what_its_fit_has_not_seen() -> None:
     assert set(folds) == {"ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256"}
     evaluator = Evaluator()
     left_out = [m for m in measurements if by_accelerator(m) == "ethos-u55-32"]
-    assert folds["ethos-u55-32"].mean == Errors.of(evaluator.errors(left_out, DEFAULT_TIMING)).mean
+    assert folds["ethos-u55-32"].mean == pytest.approx(Errors.of(evaluator.errors(left_out, DEFAULT_TIMING)).mean, abs=1e-6)
     assert folds["ethos-u55-32"].mean > folds["ethos-u55-64"].mean
     assert {by_network(m) for m in measurements} == {"rnnoise_INT8"}
     assert fitted.held_out("network").count == 0
@@ -337,6 +339,14 @@ def test_a_check_finds_the_points_whose_cycles_are_no_longer_the_recorded_ones()
         calibrate_check(kept, [])
 
 
+def test_a_check_sets_the_measured_beats_beside_ours() -> None:
+    measured = [m for m in _short() if m.memory == "u55_high_end"]
+    check = calibrate_check(replace(_profile(), timing=DEFAULT_TIMING), measured)
+    assert [(beats.port, beats.ours) for point in check.points for beats in point.beats] == [beats for m in measured for beats in m.beats]
+    assert "AXI1_RD_DATA_BEAT_RECEIVED" in check_tables(check)[2].text()
+    assert len(check_tables(calibrate_check(_profile(), [m for m in _short() if m.memory == "off"][:1]))) == 2
+
+
 def test_the_tables_show_the_errors_in_sample_and_held_out() -> None:
     text = "\n".join(table.text() for table in fit_tables(_profile()))
     for cell in ("61/60", "1.00 %", "leave one network out", "2.50 %", "board"):
@@ -428,3 +438,27 @@ def test_a_wrong_line_of_a_users_csv_is_one_sentence(tmp_path: Path, text: str, 
         read_measurements(_csv(_folder(tmp_path), text))
     assert message in str(error.value)
     assert str(error.value).count("\n") == 0
+
+
+# The shipped profile and its page
+
+
+def test_the_shipped_profile_was_fitted_to_the_published_points_and_says_so() -> None:
+    shipped = reference_profile()
+    assert [(point.name, point.sha256, point.npu_active) for point in shipped.points] == [
+        (m.name, m.sha256, m.active) for m in reference_measurements()
+    ]
+    assert all(point.source for point in shipped.points)
+    assert {fold.left_out for fold in shipped.folds} == {m.network for m in reference_measurements()} | {
+        m.accelerator for m in reference_measurements()
+    }
+    assert shipped.held_out("network").mean <= 1.5 * shipped.errors.mean
+
+
+def test_the_page_shows_the_shipped_profile_and_names_every_parameter_and_column() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "calibration.md").read_text(encoding="utf-8")
+    for table in fit_tables(reference_profile())[:3]:
+        for line in table.markdown().splitlines():
+            assert not line.startswith("|") or line in page
+    for name in (*(parameter.name for parameter in PARAMETERS), *COLUMNS):
+        assert f"`{name}`" in page

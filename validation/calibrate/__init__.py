@@ -2,7 +2,7 @@
 
 from validation.calibrate.calibration import Check, CheckedPoint, calibrate_check, calibrate_fit
 from validation.calibrate.measurements import Measurement, read_measurements, reference_measurements
-from validation.calibrate.profile import CalibrationProfile, from_toml, timing_from_table, to_toml
+from validation.calibrate.profile import CalibrationProfile, from_toml, reference_profile, timing_from_table, to_toml
 from validation.calibrate.tables import check_tables, fit_tables
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "from_toml",
     "read_measurements",
     "reference_measurements",
+    "reference_profile",
     "timing_from_table",
     "to_toml",
 ]

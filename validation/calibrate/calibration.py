@@ -14,7 +14,7 @@ from validation.calibrate.fit import Problem, fit
 from validation.calibrate.measurements import Measurement
 from validation.calibrate.parameters import DEFAULT_FITTED, fitted_parameters
 from validation.calibrate.profile import CalibrationProfile, ErrorFigures, FittedPoint, FittedValue, FoldErrors
-from validation.scores import relative
+from validation.scores import BeatScore, relative
 
 DEFAULT_SEED = 1
 GROUPS = (("network", by_network), ("accelerator", by_accelerator))
@@ -56,7 +56,9 @@ def calibrate_fit(
         tools=tools,
         timing=found.timing,
         errors=ErrorFigures(
-            default.mean, default.worst, found.errors.mean, found.errors.worst, drawn.mean_error.low, drawn.mean_error.high
+            *map(
+                _rounded, (default.mean, default.worst, found.errors.mean, found.errors.worst, drawn.mean_error.low, drawn.mean_error.high)
+            )
         ),
         fitted=tuple(
             FittedValue(
@@ -65,8 +67,8 @@ def calibrate_fit(
                 default=str(getattr(DEFAULT_TIMING, parameter.name)),
                 lower=str(parameter.lower),
                 upper=str(parameter.upper),
-                interval_low=interval.low,
-                interval_high=interval.high,
+                interval_low=_rounded(interval.low),
+                interval_high=_rounded(interval.high),
             )
             for parameter, interval in zip(chosen, drawn.parameters, strict=True)
         ),
@@ -75,20 +77,30 @@ def calibrate_fit(
     )
 
 
+def _rounded(value: float) -> float:
+    """A figure as a profile holds it: without the digits in which mathematics libraries differ."""
+    return round(value, 6)
+
+
 def _figures(errors: Sequence[float]) -> tuple[int, float, float]:
     figures = Errors.of(errors)
-    return figures.count, figures.mean, figures.worst
+    return figures.count, _rounded(figures.mean), _rounded(figures.worst)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedPoint:
-    """One measurement under a profile: ``recorded`` is what the profile says of it, None if the fit has not seen it."""
+    """One measurement under a profile.
+
+    ``recorded`` is what the profile says of its cycles, None if the fit has not seen it. ``beats`` has the counters that
+    were measured beside NPU ACTIVE: they show whether the right file and memory map were measured, before timing is judged.
+    """
 
     name: str
     npu_active: int
     recorded: int | None
     cycles: int
     default_cycles: int
+    beats: tuple[BeatScore, ...] = ()
 
     @property
     def error(self) -> float:
@@ -153,6 +165,7 @@ def calibrate_check(profile: CalibrationProfile, measurements: Sequence[Measurem
                 recorded=recorded.get((m.name, m.sha256, m.active)),
                 cycles=evaluator.cycles(m, profile.timing),
                 default_cycles=evaluator.cycles(m, DEFAULT_TIMING),
+                beats=tuple(BeatScore(name, evaluator.beats(m, profile.timing)[name], count) for name, count in m.beats),
             )
             for m in measurements
         ),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from npu_model.timing import TimingParameters
-from sim import replay
-from validation.calibrate.measurements import Measurement
+from sim import Beats, replay
+from validation.calibrate.measurements import BEATS, Measurement
 from validation.scores import mean_error, relative, worst_error
 
 Progress = Callable[[int], None]
@@ -36,16 +36,25 @@ class Evaluator:
     """Replays measurements and remembers every result: folds and line searches ask for the same ones again."""
 
     def __init__(self, progress: Progress = silent) -> None:
-        self._cycles: dict[tuple[Measurement, TimingParameters], int] = {}
+        self._replays: dict[tuple[Measurement, TimingParameters], tuple[int, Beats]] = {}
         self._progress = progress
+
+    def _replay(self, measurement: Measurement, timing: TimingParameters) -> tuple[int, Beats]:
+        key = measurement, timing
+        if key not in self._replays:
+            runs = [replay(program, measurement.system, timing=timing) for program in measurement.programs]
+            self._replays[key] = sum(run.cycles for run in runs), sum((run.beats for run in runs), Beats())
+            self._progress(len(self._replays))
+        return self._replays[key]
 
     def cycles(self, measurement: Measurement, timing: TimingParameters) -> int:
         """NPU ACTIVE of a replay."""
-        key = measurement, timing
-        if key not in self._cycles:
-            self._cycles[key] = sum(replay(program, measurement.system, timing=timing).cycles for program in measurement.programs)
-            self._progress(len(self._cycles))
-        return self._cycles[key]
+        return self._replay(measurement, timing)[0]
+
+    def beats(self, measurement: Measurement, timing: TimingParameters) -> dict[str, int]:
+        """Data beats of a replay, by the PMU event names of :data:`BEATS`."""
+        beats = self._replay(measurement, timing)[1]
+        return dict(zip(BEATS, (beats.axi0_read, beats.axi0_write, beats.axi1_read), strict=True))
 
     def error(self, measurement: Measurement, timing: TimingParameters) -> float:
         """Relative error of the replay."""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from importlib import resources
 from typing import Any, TypeVar
 
 from npu_model.errors import InputError
@@ -19,6 +20,7 @@ else:
     import tomli as tomllib
 
 SCHEMA = 1
+REFERENCE = "corstone_fvp_u55.toml"
 
 T = TypeVar("T")
 
@@ -217,3 +219,8 @@ def from_toml(text: str) -> CalibrationProfile:
         folds=_records(FoldErrors, table, "folds"),
         points=_records(FittedPoint, table, "points"),
     )
+
+
+def reference_profile() -> CalibrationProfile:
+    """The fit to the published FVP points, for the record: its values are not the defaults (docs/calibration.md says why)."""
+    return from_toml((resources.files("validation.calibrate") / REFERENCE).read_text(encoding="utf-8"))

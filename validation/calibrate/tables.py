@@ -44,7 +44,7 @@ def fit_tables(profile: CalibrationProfile) -> list[Table]:
 
 
 def check_tables(check: Check) -> list[Table]:
-    """The verdict and the points of a check."""
+    """The verdict, the points, and the beats where they were measured."""
     held_out = check.profile.held_out("network")
     verdict = (
         ("replayed cycles other than the profile records", "0", str(len(check.drifted)), "MISSED" if check.drifted else "passed"),
@@ -75,7 +75,11 @@ def check_tables(check: Check) -> list[Table]:
         if len_
     )
     headers = ("measurement", "fitted to it", "NPU_ACTIVE", "cycles", "error", "default error")
-    return [
+    tables = [
         Table("Verdict", ("figure", "bar", "found", "verdict"), verdict),
         Table("Measurements", headers, rows, notes),
     ]
+    beats = tuple((p.name, b.port, str(b.fvp), str(b.ours), percent(b.error)) for p in check.points for b in p.beats)
+    if beats:
+        tables.append(Table("Data beats", ("measurement", "counter", "measured", "ours", "error"), beats))
+    return tables
