@@ -146,7 +146,8 @@ def memory_system(text: str, system_config: str = DEFAULT_SYSTEM_CONFIG, memory_
     A clock scale of 1/n becomes n cycles per bus word, exactly; above 1 it is 1, as a port moves one word a cycle. Reads and
     writes share the memory, as Vela counts them. Transactions and their outstanding number are the NPU's own (64 bytes, 32
     reads, 16 writes): Vela's ``burst_length`` (a hint at how short transfers waste bandwidth, which the simulator counts beat by
-    beat) is checked and, like ``max_reads`` and ``max_writes`` (which Vela heeds for the U85 alone), left to Vela's estimator. A missing key is an InputError, as are unknown names, malformed values and an arena in flash. Keys of other NPUs
+    beat) is checked and, like ``max_reads`` and ``max_writes`` (which Vela heeds for the U85 alone), left to Vela's estimator. A
+    missing key is an InputError, as are unknown names, malformed values and an arena in flash. Keys of other NPUs
     (``ports_used``: a U55 has one port per memory) and unknown ones do not matter.
     """
     parser = _parse(text)

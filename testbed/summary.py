@@ -11,7 +11,7 @@ from npu_model.program import RegionRole
 from npu_model.traffic import BEAT_BYTES
 from testbed.memory_options import memory_system_sha256
 from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
-from testbed.pipeline import Simulation
+from testbed.simulation import Simulation
 
 PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
 """Ports and directions, as :class:`sim.Beats` names them."""

@@ -68,6 +68,14 @@ def test_every_package_of_ours_has_an_init_file() -> None:
     assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
 
 
+def test_every_generic_module_of_the_cascader_is_under_the_contract_that_it_knows_no_npu() -> None:
+    contract = next(c for c in project()["tool"]["importlinter"]["contracts"] if c["type"] == "forbidden")
+    bound = set(contract["source_modules"]) | set(contract["forbidden_modules"])
+    modules = {f"cascader.{path.stem}" for path in (ROOT / "cascader").glob("*.py") if path.stem != "__init__"}
+    modules |= {f"cascader.{path.parent.name}" for path in (ROOT / "cascader").glob("*/__init__.py")}
+    assert modules - bound == set()
+
+
 def test_the_entry_point_exists_and_is_the_command_line() -> None:
     module, _, function = project()["project"]["scripts"]["npu-testbed"].partition(":")
     assert getattr(importlib.import_module(module), function)(["--version"]) == 0

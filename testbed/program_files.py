@@ -1,0 +1,113 @@
+"""What is done with the Programs of a file: show them, export them, run them beside their references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.schedule import Schedule
+from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
+from npu_model.errors import InputError
+from npu_model.program.text import to_text
+from testbed.files import read_file, require_writable, write_file
+from testbed.models import ZOO, Model, load_model
+from testbed.scheduling import Progress, read_schedule, silent
+
+if TYPE_CHECKING:
+    from testbed.verification import Reference, Verification
+
+TFLITE_IDENTIFIER = b"TFL3"
+"""Bytes 4 to 8 of a .tflite file."""
+
+
+def _read_network(path: str | Path) -> tuple[CompiledNetwork, Schedule | None]:
+    """The network in a ``*_vela.tflite`` or a schedule file, told apart by their content, and the schedule if it is one."""
+    data = read_file(path, "File")
+    if data[4:8] == TFLITE_IDENTIFIER:
+        return read_compiled(data), None
+    if data.lstrip()[:1] != b"{":
+        raise InputError(f"File {str(path)!r} is neither a compiled .tflite nor a schedule: give a *_vela.tflite or a schedule file.")
+    plan = read_schedule(path)
+    return lower(plan), plan
+
+
+def inspect(path: str | Path) -> str:
+    """The text form of every Program in a ``*_vela.tflite`` or a schedule file, in order, with a line for each CPU operator."""
+    network, _ = _read_network(path)
+    return "\n".join(f"cpu {step.code}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
+
+
+def export_files(
+    path: str | Path, output: str | Path, file_format: str = "tflite", *, model: str | None = None, progress: Progress = silent
+) -> dict[Path, bytes]:
+    """A schedule or a ``*_vela.tflite`` in a format of :data:`testbed.export.FORMATS`: what is to be written, by path.
+
+    One of the files is ``output``, whose name names the others. InputError if its name does not suit the format, the network
+    needs ``model`` and has it not, or it cannot be exported.
+    """
+    from testbed.export import export  # noqa: PLC0415  # a replay alone does not need the writers
+
+    if model is not None and file_format != "tflite":
+        raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")
+    progress(f"Reading {path}")
+    network, plan = _read_network(path)
+    original = None if model is None else load_model(model).data
+    target = Path(output)
+    progress(f"Encoding {target.name}")
+    files = export(network if plan is None else plan, file_format, name=target.stem, model=original)
+    if target.name not in files:
+        raise InputError(
+            f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."
+        )
+    return {target.with_name(name): data for name, data in files.items()}
+
+
+def write_files(files: dict[Path, bytes], *sources: str | Path) -> None:
+    """Write each file whole or not at all, none if one of them cannot be or would overwrite one of ``sources``."""
+    for path in files:
+        require_writable(path, *sources)
+    for path, data in files.items():
+        write_file(path, data)
+
+
+def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:
+    """Run a ``*_vela.tflite`` or a schedule bit by bit on seeded inputs, beside its references.
+
+    These are Vela's legalised stream of the original ``model`` (by default the one from the zoo that a schedule records) and,
+    where it is installed, LiteRT. InputError if the model is missing or another, or runs an operator on the CPU that is not a copy.
+    """
+    from cascader.frontends.vela import compile_network, named_network  # noqa: PLC0415  # a replay alone does not need the compiler
+    from testbed.verification import LITERT, VELA_STREAM, functional_outputs, verification  # noqa: PLC0415  # nor the functional run
+    from validation.litert import litert_installed, reference_outputs  # noqa: PLC0415  # the same
+
+    progress(f"Reading {path}")
+    network, plan = _read_network(path)
+    original = _original(plan, model, Path(path).name)
+    progress(f"Compiling {original.name} with Vela as legaliser")
+    device = network.programs[0].accelerator
+    legalised = named_network(compile_network(original.data, device, legalise=True))
+    references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised, inputs))]
+    skipped = ""
+    if litert_installed():
+        references.append((LITERT, lambda inputs: reference_outputs(original.data, inputs)))
+    else:
+        skipped = f"{LITERT} were not asked: install the extra 'numerics'."
+    progress(f"Running {original.name}")
+    return verification(Path(path).name, network, references, inferences, seed, skipped)
+
+
+def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
+    """The model that a file was made from; InputError if it is not known or not the recorded one."""
+    source = model
+    if source is None and plan is not None and plan.provenance.model.startswith(ZOO):
+        source = plan.provenance.model
+    if source is None:
+        raise InputError(f"{name} does not hold the network that it was made from: give it with --model.")
+    original = load_model(source)
+    if plan is not None and plan.provenance.model_sha256 not in ("", original.sha256):
+        raise InputError(
+            f"{name} was made from {plan.provenance.model} with SHA-256 {plan.provenance.model_sha256[:12]}, but {original.name} has "
+            f"{original.sha256[:12]}: give the model that it was made from."
+        )
+    return original

@@ -1,0 +1,164 @@
+"""Replays of schedules, ours and Vela's, with what was planned for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.schedule import Schedule
+from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
+from npu_model.compiled import CompiledNetwork, is_compiled, read_compiled
+from npu_model.errors import InputError
+from npu_model.memory import MemorySystem
+from npu_model.tflite_model import read_tflite
+from sim import Listener, NetworkReplay, replay_network
+from sim.views.trace import TraceRecorder, compressed, trace_json
+from testbed.files import write_file
+from testbed.memory_options import MemoryOptions, recorded_memory_system
+from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
+from testbed.models import Model, load_model
+from testbed.scheduling import NO_OPTIONS, Progress, Tools, silent, tool_versions
+
+DEFAULT_OPTIMISE = "Performance"
+"""Vela's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class VelaOptions:
+    """Options of Vela's own schedule, by its names; None where not given."""
+
+    accelerator: str | None = None
+    optimise: str | None = None
+    arena_cache_size: int | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The options that were given, as the command line spells them."""
+        values = {"--accelerator-config": self.accelerator, "--optimise": self.optimise, "--arena-cache-size": self.arena_cache_size}
+        return tuple(option for option, value in values.items() if value is not None)
+
+
+NO_VELA_OPTIONS = VelaOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A replayed network: what ran, on what, and what was planned for it.
+
+    ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
+    touched of it: of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch alone.
+    """
+
+    model: str
+    planner: str
+    planned_bytes: int
+    device: Accelerator
+    system: MemorySystem
+    network: CompiledNetwork = field(repr=False)
+    replay: NetworkReplay = field(repr=False)
+    tools: Tools
+    fast_scratch: bool = False
+
+
+def simulate_schedule(
+    plan: Schedule, memory: MemoryOptions = NO_OPTIONS, listeners: Sequence[Listener] = (), progress: Progress = silent
+) -> Simulation:
+    """Replay a schedule, on the memory system that it records unless ``memory`` names another.
+
+    InputError if this installation has no such memory system.
+    """
+    recorded = plan.provenance
+    system = memory.memory_system() if memory.given else recorded_memory_system(recorded.memory_system, recorded.memory_system_sha256)
+    require_one_memory(system)
+    progress(f"Replaying {recorded.model}")
+    network = lower(plan)
+    return Simulation(
+        model=recorded.model,
+        planner="the schedule",
+        planned_bytes=plan.arena_size,
+        device=accelerator(plan.accelerator),
+        system=system,
+        network=network,
+        replay=replay_network(network, system, listeners),
+        tools=tool_versions(recorded.tools),
+    )
+
+
+def _require_nothing_given(name: str, options: VelaOptions) -> None:
+    """A compiled file has been scheduled: options of the compilation would be ignored."""
+    if options.given:
+        raise InputError(f"{name} is compiled already, so that {' and '.join(options.given)} cannot change it: leave them out.")
+
+
+def simulate_vela(
+    source: str,
+    options: VelaOptions = NO_VELA_OPTIONS,
+    memory: MemoryOptions = NO_OPTIONS,
+    listeners: Sequence[Listener] = (),
+    progress: Progress = silent,
+) -> Simulation:
+    """Replay Vela's own schedule of a model: a compiled ``*_vela.tflite`` as it is, anything else compiled first.
+
+    InputError if the model or a name is wrong, or ``options`` are given for a model that is compiled already.
+    """
+    system = memory.memory_system()
+    progress(f"Reading {source}")
+    model = load_model(source)
+    if is_compiled(read_tflite(model.data)):
+        _require_nothing_given(model.name, options)
+        network = read_compiled(model.data)
+        size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
+        plan = _VelaPlan(network, "the compiled file", size)
+    else:
+        progress(f"Compiling {model.name} with Vela")
+        plan = _compile(model, options, memory)
+    scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
+    progress(f"Replaying {model.name}")
+    replay = replay_network(plan.network, system, listeners)
+    return Simulation(
+        model=model.name,
+        planner=plan.planner,
+        planned_bytes=plan.planned_bytes,
+        device=accelerator(plan.network.programs[0].accelerator),
+        system=system,
+        network=plan.network,
+        replay=replace(replay, footprint=scratch or replay.footprint),
+        tools=tool_versions(plan.tools),
+        fast_scratch=scratch is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _VelaPlan:
+    """Vela's schedule of a network and the arena that it says this takes."""
+
+    network: CompiledNetwork
+    planner: str
+    planned_bytes: int
+    tools: Tools = ()
+
+
+def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
+    from cascader.frontends.vela import compile_network, named_network  # noqa: PLC0415  # a compiled file does not need the compiler
+
+    optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
+    system_config, memory_mode = memory.vela_names
+    result = compile_network(
+        model.data,
+        DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator,
+        optimise=optimise,
+        arena_cache_size=options.arena_cache_size,
+        system_config=system_config,
+        memory_mode=memory_mode,
+        config=memory.config,
+    )
+    planner = f"Vela {result.version} --optimise {optimise}"
+    return _VelaPlan(named_network(result), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+
+
+def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path) -> None:
+    """Write the trace that ``recorder``, one of the simulation's listeners, took; compressed if the name ends in ``.gz``."""
+    text = trace_json(simulation.replay, recorder)
+    write_file(path, compressed(text) if str(path).endswith(".gz") else text.encode("ascii"))
