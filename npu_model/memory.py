@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from npu_model.errors import InputError
+
 AXI0 = 0
 AXI1 = 1
 
@@ -22,12 +24,17 @@ class Pulse:
 
     In each such period no address passes once ``cap_words`` data words have been accepted; the transaction that
     crosses the cap passes whole. Reads and writes count together. ``cap_words`` 0 means no cap.
+    InputError if no address would ever pass.
     Source: ML embedded evaluation kit, timing adapter (PULSE_ON, PULSE_OFF, BWCAP).
     """
 
     on: int
     off: int
     cap_words: int
+
+    def __post_init__(self) -> None:
+        if self.on < 1:
+            raise InputError(f"A pulse is on for {self.on} cycles: 1 or more are needed for an address to pass; raise it.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from npu_model.timing import TimingParameters
 from npu_model.traffic import BEAT_BYTES, Runs
 from sim.clock import Clock
 
-_KEPT_PERIODS = 4
-"""Periods whose counts the gate remembers; the two directions are never further apart."""
+_NO_CAP = 1 << 62
+"""More words than any replay moves."""
 
 
 class Channel(IntEnum):
@@ -43,24 +43,30 @@ class Completion(simpy.Event):
 class PulseGate:
     """The timing adapter's gate, shared by the reads and writes of a port."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._pulse = memory.pulse
-        # A server may be a period ahead of the other one, so each period keeps its own count.
+    def __init__(self, env: Clock, memory: Memory) -> None:
+        self._env = env
+        pulse = memory.pulse
+        self._is_open = pulse is None
+        self._on, self._length, self._cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (0, 0, 0)
+        # One direction may be periods ahead of the other one, so each period keeps its own count until it is over.
         self._words: dict[int, int] = {}
 
     def admit(self, time: int, words: int) -> int:
         """Let the address of a transaction of ``words`` data words pass: the first cycle from ``time`` on at which it may."""
-        pulse, counts = self._pulse, self._words
-        if pulse is None:
+        if self._is_open:
             return time
-        length = pulse.on + pulse.off
-        period, phase = divmod(time, length)
-        while phase >= pulse.on or (pulse.cap_words and counts.get(period, 0) >= pulse.cap_words):
-            period, phase = period + 1, 0
-        if period not in counts:
-            self._words = counts = {p: n for p, n in counts.items() if p >= period - _KEPT_PERIODS}
-        counts[period] = counts.get(period, 0) + words
-        return max(time, period * length)
+        counts, length = self._words, self._length
+        period = time // length
+        count = counts.get(period, 0)
+        while count >= self._cap or time - period * length >= self._on:
+            period += 1
+            time = period * length
+            count = counts.get(period, 0)
+        if not count:
+            now = self._env.cycle // length
+            self._words = counts = {p: n for p, n in counts.items() if p >= now}
+        counts[period] = count + words
+        return time
 
 
 class DataPath:
@@ -74,9 +80,10 @@ class DataPath:
 
     def occupy(self, start: int, words: int) -> int:
         """Pass ``words`` from cycle ``start`` (or when the path is free); the cycle at which the last has passed."""
-        self._exact = max(self._exact, start * self._denominator) + words * self._numerator
-        self.free = -(-self._exact // self._denominator)
-        return self.free
+        denominator = self._denominator
+        self._exact = max(self._exact, start * denominator) + words * self._numerator
+        self.free = free = -(-self._exact // denominator)
+        return free
 
 
 def transactions(runs: Runs, limit: int) -> list[int]:
@@ -103,11 +110,13 @@ class PortServer:
         self._env = env
         self._gate = gate
         self._path = path
-        self._timing = timing
+        self._grants = timing.grant
         # Latency comes before the data of a read and after the data of a write.
         self._before, self._after = (memory.read_latency, 0) if reads else (0, memory.write_latency)
+        self._lead = self._before + timing.lookahead
         self._limit = memory.max_reads if reads else memory.max_writes
-        self._burst_beats = memory.burst_bytes // BEAT_BYTES
+        burst = memory.burst_bytes // BEAT_BYTES
+        self._burst_beats = dict.fromkeys(Channel, burst) | {Channel.IFM: max(1, burst // timing.ifm_burst_divisor)}
         self._outstanding: deque[int] = deque()
         self._queues: tuple[deque[_Request], ...] = tuple(deque() for _ in Channel)
         self._turn = 0
@@ -121,8 +130,7 @@ class PortServer:
         if not runs:
             done.fire_in(0)
             return done
-        limit = self._burst_beats // self._timing.ifm_burst_divisor if channel is Channel.IFM else self._burst_beats
-        self._queues[channel].append(_Request(transactions(runs, limit)[::-1], done))
+        self._queues[channel].append(_Request(transactions(runs, self._burst_beats[channel])[::-1], done))
         if self._wake is not None and not self._wake.triggered:
             self._wake.succeed()
         return done
@@ -149,7 +157,7 @@ class PortServer:
         """Issue what one turn of a channel grants, one a cycle at most; the cycle of the last issue."""
         request = queue[0]
         time = self._env.cycle - 1
-        for _ in range(self._timing.grant):
+        for _ in range(self._grants):
             time, finish = self._issue(time + 1, request.beats.pop())
             if not request.beats:
                 queue.popleft()
@@ -165,7 +173,7 @@ class PortServer:
         outstanding, path = self._outstanding, self._path
         if self._limit and len(outstanding) >= self._limit:
             time = max(time, outstanding[0])
-        time = self._gate.admit(max(time, path.free - self._before - self._timing.lookahead), words)
+        time = self._gate.admit(max(time, path.free - self._lead), words)
         finish = path.occupy(time + self._before, words) + self._after
         if self._limit:
             while outstanding and outstanding[0] <= time:
@@ -183,8 +191,8 @@ class Ports:
         self.reads: list[PortServer] = []
         self.writes: list[PortServer] = []
         for memory in system.ports:
-            gate, path = PulseGate(memory), DataPath(memory)
-            write_gate = gate if timing.shared_cap else PulseGate(memory)
+            gate, path = PulseGate(env, memory), DataPath(memory)
+            write_gate = gate if timing.shared_cap else PulseGate(env, memory)
             write_path = path if memory.shared else DataPath(memory)
             self.reads.append(PortServer(env, memory, gate, path, timing, reads=True))
             self.writes.append(PortServer(env, memory, write_gate, write_path, timing, reads=False))

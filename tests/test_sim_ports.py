@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 import simpy
 from small_programs import IDEAL_MEMORY, memory
 
+from npu_model.errors import InputError
 from npu_model.memory import Memory, MemorySystem, Pulse
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -98,6 +100,23 @@ def test_the_cap_sets_the_rate_of_a_long_stream() -> None:
 def test_reads_and_writes_share_the_cap() -> None:
     read, write = Bench(memory(pulse=EXT_PULSE)).read(7 * BURST).write(BURST).run()
     assert (read, write) == (56, 400 + BURST)
+
+
+def test_the_cap_is_shared_however_far_the_reads_are_ahead() -> None:
+    # Each period of 10 cycles takes one transaction; the reads' first turn fills eight periods at once.
+    read, write = Bench(memory(pulse=Pulse(9, 1, 8))).read(8 * BURST).write(BURST).run()
+    assert (read, write) == (7 * 10 + BURST, 8 * 10 + BURST)
+
+
+def test_a_pulse_that_is_never_on_is_refused() -> None:
+    with pytest.raises(InputError, match="on for 0 cycles"):
+        Pulse(0, 80, 50)
+
+
+def test_a_burst_shorter_than_its_division_moves_a_beat_at_a_time() -> None:
+    tiny = replace(memory(latency=3, outstanding=1), burst_bytes=16)
+    timing = TimingParameters(ifm_burst_divisor=8)
+    assert Bench(tiny, timing).read(5, channel=Channel.IFM).run() == [5 * (3 + 1)]
 
 
 def test_separate_caps_would_let_the_write_pass() -> None:
