@@ -15,6 +15,9 @@ from cascader.row_graph import RowGraph
 from cascader.schedule import Buffer, Copy, Job
 from npu_model.shapes import Shape3D
 
+_Place = tuple[int, int | None, int]
+"""Address, rows of a rolling buffer (None: it does not roll) and bytes per row."""
+
 _UNKNOWN = Provenance()
 _NONE_ROLL: Mapping[int, int] = MappingProxyType({})
 
@@ -34,15 +37,15 @@ def make_schedule(
     """The schedule of ``jobs`` on ``graph``, which is the row graph of ``network``; it has passed :func:`check_schedule`.
 
     ``addresses`` gives the arena address of every tensor that the jobs touch, ``rolling`` the rows of those that lie in a
-    rolling buffer (one that has all rows of its tensor does not roll), both by index in ``graph``. ``copies`` are in the order
+    rolling buffer (one that holds all rows that are made does not roll), both by index in ``graph``. ``copies`` are in the order
     of their steps. ``blocks`` are the block configs of the jobs, job by job (None: the part's own). A buffer is as large as
     the rows that are ever live in it, so that a tensor whose last rows nobody needs takes no bytes for them.
 
     InputError if the accelerator is unknown or the schedule is wrong.
     """
     lives = live_rows(graph, jobs)
-    groups = _groups(graph, lives, addresses, rolling)
-    buffers = tuple(_buffer(graph, lives, group, addresses[group[0]], rolling) for group in groups)
+    places = {tensor: (addresses[tensor], rows, graph.tensors[tensor].row_bytes) for tensor, rows in _rolling(lives, rolling).items()}
+    buffers = tuple(_buffer(graph, lives, group, *places[group[0]]) for group in _groups(graph, lives, places))
     schedule = Schedule(
         accelerator=accelerator,
         network=network,
@@ -70,22 +73,18 @@ def _job(network: Network, graph: RowGraph, job: StripeJob, block: Shape3D | Non
     return Job(part.name, block or own, None if everything else (job.start, job.end))
 
 
-def _rows(graph: RowGraph, tensor: int, rolling: Mapping[int, int]) -> int | None:
-    rows = rolling.get(tensor)
-    return None if rows is None or rows >= graph.tensors[tensor].rows else rows
+def _rolling(lives: Mapping[int, LiveRows], rolling: Mapping[int, int]) -> dict[int, int | None]:
+    """Rows of the rolling buffers; None for tensors whose highest row that is ever made fits without rolling over."""
+    return {tensor: rows if (rows := rolling.get(tensor)) and rows < int(life.high.max()) else None for tensor, life in lives.items()}
 
 
-def _place(graph: RowGraph, tensor: int, addresses: Mapping[int, int], rolling: Mapping[int, int]) -> tuple[int, int | None, int]:
-    return addresses[tensor], _rows(graph, tensor, rolling), graph.tensors[tensor].row_bytes
-
-
-def _groups(graph: RowGraph, lives: Mapping[int, LiveRows], addresses: Mapping[int, int], rolling: Mapping[int, int]) -> list[list[int]]:
+def _groups(graph: RowGraph, lives: Mapping[int, LiveRows], places: Mapping[int, _Place]) -> list[list[int]]:
     """Tensors by the buffer that they share, in order of birth: those of one place that are handed on from operand to output."""
     heirs = {part.outputs[0]: part.in_place for part in graph.parts if part.in_place is not None}
     group_of: dict[int, list[int]] = {}
     for tensor in sorted(lives, key=lambda t: (lives[t].start, t)):
         group = group_of.get(heirs.get(tensor, -1), [])
-        if group and _place(graph, group[-1], addresses, rolling) == _place(graph, tensor, addresses, rolling):
+        if group and places[group[-1]] == places[tensor]:
             group.append(tensor)
             group_of[tensor] = group
         else:
@@ -93,9 +92,7 @@ def _groups(graph: RowGraph, lives: Mapping[int, LiveRows], addresses: Mapping[i
     return [group for tensor, group in group_of.items() if group[0] == tensor]
 
 
-def _buffer(graph: RowGraph, lives: Mapping[int, LiveRows], group: Sequence[int], address: int, rolling: Mapping[int, int]) -> Buffer:
-    rows = _rows(graph, group[0], rolling)
-    highest = max(int(lives[tensor].high.max()) for tensor in group)
-    size = (rows or highest) * graph.tensors[group[0]].row_bytes
+def _buffer(graph: RowGraph, lives: Mapping[int, LiveRows], group: Sequence[int], address: int, rows: int | None, row_bytes: int) -> Buffer:
+    size = (rows or max(int(lives[tensor].high.max()) for tensor in group)) * row_bytes
     start, end = min(lives[tensor].start for tensor in group), max(lives[tensor].end for tensor in group)
     return Buffer(tuple(graph.tensors[tensor].name for tensor in group), address, size, start, end, rows)

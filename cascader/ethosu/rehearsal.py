@@ -70,16 +70,18 @@ class _Arena:
             one = Span(start, access.span.counts[1:], access.span.strides[1:], access.span.width, access.span.row)
             wrong = np.flatnonzero(one.of(self.labels).ravel() != label)
             if wrong.size:
-                return access.span.row + row, *self._found(one, label)
+                return access.span.row + row, *self._found(access, one, label)
         raise AssertionError("a label differs in the whole but in none of its rows")
 
-    def _found(self, one: Span, label: int) -> tuple[int, str]:
+    def _found(self, access: _Access, one: Span, label: int) -> tuple[int, str]:
         """Address of the first byte with another label, and whose it is."""
         view = one.of(self.labels)
         index = tuple(int(i) for i in np.argwhere(view != label)[0])
         strides = (*one.strides, 1) if view.ndim > 1 else (1,)
         owner, turn, _ = self.owners[int(view[index])]
-        what = "nothing was written" if not owner else f"tensor {owner!r} lies" if turn is not None else f"the weights of {owner!r} lie"
+        what = f"tensor {owner!r} lies" if turn is not None else f"the weights of {owner!r} lie" if owner else "nothing was written"
+        if owner == access.tensor and turn is not None and access.turn is not None:
+            what = "another row of it lies"
         return one.start + sum(i * stride for i, stride in zip(index, strides, strict=True)), what
 
 

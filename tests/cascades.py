@@ -1,0 +1,82 @@
+"""Cascaded schedules that several test files use, made from groups with the plainest address search, and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+from scheduling import DEFAULT, network, schedule
+
+from cascader.ethosu.cascaded import make_schedule
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.network import EthosuPart
+from cascader.ethosu.rows import row_graph
+from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.staging import staged_bytes
+from cascader.overlap import Extent, allocate
+from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.row_graph import RowGraph
+from cascader.schedule import Copy
+from cascader.storage import storages
+from npu_model.compiled import CompiledNetwork
+from sim.functional import FilterCache, run
+
+FILTERS = FilterCache()
+"""Decoded weights, which all runs of one network share."""
+
+
+def outputs(network: CompiledNetwork, seed: int = 1) -> dict[str, bytes]:
+    """Output bytes for seeded inputs, in an arena that holds garbage and knows of every byte whether it was written."""
+    rng = np.random.default_rng(seed)
+    inputs = [rng.integers(b.dtype.minimum, b.dtype.maximum + 1, b.shape).astype(str(b.dtype)) for b in network.inputs]
+    return {name: values.tobytes() for name, values in run(network, inputs, filters=FILTERS).items()}
+
+
+@cache
+def expected(name: str) -> dict[str, bytes]:
+    """What the network computes layer by layer."""
+    return outputs(lower(schedule(name)))
+
+
+@cache
+def graph_of(name: str, accelerator: str = DEFAULT) -> RowGraph:
+    return row_graph(network(name, accelerator))
+
+
+def cuts(name: str, borders: Sequence[int], stripe_rows: int) -> tuple[Group, ...]:
+    """Groups that end before the parts ``borders`` and at the end, all asked for ``stripe_rows`` rows at a time."""
+    edges = [0, *sorted(set(borders)), len(graph_of(name).parts)]
+    return tuple(Group(first, last - 1, stripe_rows) for first, last in pairwise(edges) if first < last)
+
+
+def _copies(name: str, accelerator: str, jobs: Sequence[StripeJob], staged: Sequence[int], ahead: int) -> list[tuple[str, Extent]]:
+    """Parts whose weights are staged, in order of issue, with the steps at which their bytes are taken."""
+    found = []
+    for part in staged:
+        own = network(name, accelerator).graph.parts[part]
+        steps = [step for step, job in enumerate(jobs) if job.part == part]
+        if isinstance(own.payload, EthosuPart) and staged_bytes(own.payload.operation):
+            start = max(0, steps[0] - ahead)
+            size = np.full(steps[-1] + 1 - start, staged_bytes(own.payload.operation), dtype=np.int64)
+            found.append((own.name, Extent(f"weights of {own.name}", start, np.zeros_like(size), size)))
+    return sorted(found, key=lambda item: item[1].start)
+
+
+def cascade(name: str, groups: Sequence[Group], *, staged: Sequence[int] = (), ahead: int = 2, accelerator: str = DEFAULT) -> Schedule:
+    """The groups one after the other; the weights of the parts ``staged`` are copied ``ahead`` jobs before their first use."""
+    graph = graph_of(name, accelerator)
+    jobs = schedule_groups(PullScheduler(graph), groups)
+    stores = storages(graph, jobs)
+    copies = _copies(name, accelerator, jobs, staged, ahead)
+    _, addresses = allocate([store.extent for store in stores] + [extent for _, extent in copies], moves=20)
+    return make_schedule(
+        network(name, accelerator),
+        accelerator,
+        graph,
+        jobs,
+        {tensor: address for store, address in zip(stores, addresses, strict=False) for tensor in store.tensors},
+        {tensor: store.rows for store in stores for tensor in store.tensors},
+        [Copy(part, extent.start, address) for (part, extent), address in zip(copies, addresses[len(stores) :], strict=True)],
+    )

@@ -1,0 +1,334 @@
+"""Cascaded schedules: they compute what the network computes, in just the arena that was planned, and a wrong one is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from cascades import cascade, cuts, expected, graph_of, outputs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduling import schedule
+
+from cascader.ethosu.check import check_schedule
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.network import ARENA
+from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.schedule import Copy
+from npu_model.command_stream import decode_words
+from npu_model.command_stream.encode import encode_operations
+from npu_model.errors import InputError
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, Operation
+from sim.footprint import footprint
+
+
+@cache
+def tight(name: str) -> Schedule:
+    """The whole network as one group of single rows, every constant staged."""
+    return cascade(name, cuts(name, [], 1), staged=range(len(graph_of(name).parts)))
+
+
+def assert_computes_the_network(made: Schedule, name: str) -> None:
+    lowered = lower(made)
+    assert outputs(lowered) == expected(name)
+    peak = footprint(lowered.programs, lowered.inputs, lowered.outputs).peak
+    # The last tensor may end inside the 16 bytes that the arena's size is rounded up to.
+    assert made.arena_size - 16 < peak <= made.arena_size
+
+
+ZOO = [(name, rows) for name in ("tiny_conv", "tiny_residual", "resnet8", "ds_cnn") for rows in (1, 2)]
+REAL = [("resnet8_i8", 1), ("vww_mnv1_0.25_96_i8", 1), ("vww_mnv1_0.25_96_i8", 2), ("ds_cnn_kws_i8", 1), ("squeezenet1.1_384_i8", 4)]
+
+
+@pytest.mark.parametrize(("name", "stripe_rows"), ZOO + REAL)
+def test_a_network_cascaded_as_one_group_computes_the_same_bytes_in_the_planned_arena(name: str, stripe_rows: int) -> None:
+    assert_computes_the_network(cascade(name, cuts(name, [], stripe_rows)), name)
+
+
+@pytest.mark.parametrize("name", ["tiny_residual", "resnet8", "resnet8_i8", "vww_mnv1_0.25_96_i8"])
+def test_groups_with_staged_weights_compute_the_same_bytes_in_the_planned_arena(name: str) -> None:
+    parts = len(graph_of(name).parts)
+    made = cascade(name, cuts(name, [parts // 3, parts // 2], 3), staged=range(0, parts, 2), ahead=3)
+    assert made.copies
+    assert_computes_the_network(made, name)
+
+
+@pytest.mark.parametrize("device", ["ethos-u55-32", "ethos-u55-256"])
+def test_a_cascade_computes_the_same_bytes_on_other_accelerators(device: str) -> None:
+    made = cascade("ds_cnn", cuts("ds_cnn", [12], 2), staged=range(20), accelerator=device)
+    assert_computes_the_network(made, "ds_cnn")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_any_grouping_of_a_small_network_computes_the_same_bytes(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["tiny_conv", "tiny_residual"]))
+    parts = len(graph_of(name).parts)
+    borders = data.draw(st.lists(st.integers(1, parts - 1), max_size=2))
+    staged = data.draw(st.lists(st.integers(0, parts - 1), unique=True))
+    made = cascade(name, cuts(name, borders, data.draw(st.integers(1, 40))), staged=staged, ahead=data.draw(st.integers(0, 12)))
+    assert_computes_the_network(made, name)
+    assert from_json(to_json(made)) == made
+
+
+def test_cascading_takes_less_than_a_third_of_the_memory_of_the_layers() -> None:
+    assert cascade("tiny_residual", cuts("tiny_residual", [], 1)).arena_size * 3 < schedule("tiny_residual").arena_size
+
+
+def test_a_cascaded_schedule_survives_its_file() -> None:
+    made = tight("resnet8")
+    assert any(job.rows for job in made.jobs)
+    assert any(buffer.rows for buffer in made.buffers)
+    assert made.copies
+    text = to_json(made)
+    assert from_json(text) == made
+    assert to_json(from_json(text)) == text
+
+
+@pytest.mark.parametrize("name", ["tiny_residual", "resnet8"])
+def test_the_stream_of_a_cascade_decodes_to_itself(name: str) -> None:
+    for program in lower(tight(name)).programs:
+        words, counts = encode_operations(program.operations)
+        assert decode_words(words) == (program.operations, program.words)
+        assert program.words == counts
+
+
+def test_the_stripes_of_a_part_carry_its_layers_name() -> None:
+    made = tight("tiny_residual")
+    program = lower(made).programs[0]
+    names = [name for name, op in zip(program.names, program.operations, strict=True) if isinstance(op, KernelOperation)]
+    assert len(set(names)) == len(schedule("tiny_residual").jobs)
+    assert len(names) == len(made.jobs)
+
+
+def test_an_output_may_grow_into_its_dying_input() -> None:
+    made = cascade("tiny_conv", cuts("tiny_conv", [], 1))
+    buffers = {name: buffer for buffer in made.buffers for name in buffer.tensors}
+    network = made.network
+    source, result = buffers[network.inputs[0].tensor], buffers[network.outputs[0].tensor]
+    assert source.start < result.end
+    assert result.start < source.end
+    assert source.address < result.address + result.size
+    assert result.address < source.address + source.size
+    assert made.arena_size < source.size + result.size
+
+
+# Staged weights.
+
+
+def operations(made: Schedule) -> tuple[Operation, ...]:
+    return lower(made).programs[0].operations
+
+
+def test_staged_weights_are_read_from_the_arena_and_others_from_the_constants() -> None:
+    made = cascade("tiny_residual", cuts("tiny_residual", [], 2), staged=[0, 2])
+    staged = {copy.part for copy in made.copies}
+    kernels = lower(made).programs[0].kernels
+    for job, kernel in zip(made.jobs, kernels, strict=True):
+        assert all((span.region == ARENA) == (job.part in staged) for span in kernel.weights + kernel.scales)
+    assert len(staged) == 2
+
+
+def test_a_kernel_waits_for_a_transfer_only_if_it_needs_it_and_it_may_still_run() -> None:
+    made = cascade("resnet8", cuts("resnet8", [], 2), staged=range(8), ahead=4)
+    found = operations(made)
+    waited = 0
+    for index, operation in enumerate(found):
+        if isinstance(operation, DmaWait):
+            *_, newest = (op for op in found[:index] if isinstance(op, DmaOperation))
+            user = found[index + 1]
+            assert newest.to_shram or (isinstance(user, KernelOperation) and touches(user, newest))
+            waited += not newest.to_shram
+    transfers = [op for op in found if isinstance(op, DmaOperation) and not op.to_shram]
+    # One transfer at a time: those behind which another one has begun are over.
+    assert 0 < waited < len(transfers)
+    assert kernels_beside_a_transfer(found) > len(transfers)
+
+
+def kernels_beside_a_transfer(found: tuple[Operation, ...]) -> int:
+    """Kernels that are issued while a transfer may be under way."""
+    under_way = beside = 0
+    for operation in found:
+        if isinstance(operation, (DmaOperation, DmaWait)):
+            under_way = isinstance(operation, DmaOperation)
+        beside += isinstance(operation, KernelOperation) and under_way
+    return beside
+
+
+def touches(kernel: KernelOperation, transfer: DmaOperation) -> bool:
+    return any(a.overlaps(b) for a in kernel.reads() + kernel.writes() for b in transfer.writes())
+
+
+# What is refused.
+
+
+def refused(made: Schedule) -> str:
+    """Why a schedule is refused, "" if it is not; one sentence in either case."""
+    try:
+        check_schedule(made)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def swapped(made: Schedule, first: int, second: int) -> Schedule:
+    jobs = list(made.jobs)
+    jobs[first], jobs[second] = jobs[second], jobs[first]
+    return replace(made, jobs=tuple(jobs))
+
+
+def with_rows(made: Schedule, index: int, rows: int) -> Schedule:
+    """The schedule with a rolling buffer of so many rows."""
+    buffer = made.buffers[index]
+    return replace(
+        made, buffers=(*made.buffers[:index], replace(buffer, rows=rows, size=buffer.row_bytes * rows), *made.buffers[index + 1 :])
+    )
+
+
+def test_a_row_that_has_rolled_over_is_refused_with_job_row_and_address() -> None:
+    made = cascade("tiny_residual", cuts("tiny_residual", [], 1))
+    index = next(i for i, buffer in enumerate(made.buffers) if "stem" in buffer.tensors)
+    buffer = made.buffers[index]
+    assert buffer.rows == 4
+    missing = f"needs row 0 of tensor 'stem' at address {buffer.address}, where another row of it lies: "
+    assert re.match(rf"Job \d+ \(part 'add', rows 0 to 2\) {missing}", refused(with_rows(made, index, 3)))
+    assert f"its rolling buffer at address {buffer.address} holds 1: give it 2" in refused(with_rows(made, index, 1))
+
+
+@pytest.mark.parametrize("name", ["tiny_conv", "tiny_residual", "resnet8"])
+def test_a_rolling_buffer_of_one_row_less_is_refused(name: str) -> None:
+    made = tight(name)
+    rolling = [(index, buffer) for index, buffer in enumerate(made.buffers) if buffer.rows]
+    assert rolling
+    for index, buffer in rolling:
+        assert buffer.rows is not None
+        reason = refused(with_rows(made, index, buffer.rows - 1))
+        assert repr(buffer.tensors[0]) in reason or any(repr(tensor) in reason for tensor in buffer.tensors)
+
+
+@pytest.mark.parametrize("name", ["tiny_conv", "tiny_residual"])
+def test_every_job_of_a_tight_cascade_is_needed(name: str) -> None:
+    made = tight(name)
+    for step in range(len(made.jobs)):
+        copies = tuple(replace(copy, step=copy.step - (copy.step > step)) for copy in made.copies)
+        buffers = tuple(replace(b, start=b.start - (b.start > step), end=max(b.end - (b.end > step), 1)) for b in made.buffers)
+        jobs = made.jobs[:step] + made.jobs[step + 1 :]
+        assert "needs row" in refused(replace(made, jobs=jobs, copies=copies, buffers=buffers))
+
+
+@pytest.mark.parametrize("name", ["tiny_conv", "tiny_residual", "resnet8"])
+def test_a_job_before_the_one_that_makes_its_rows_is_refused(name: str) -> None:
+    made = tight(name)
+    graph = made.network.graph
+    dependent = [
+        step
+        for step in range(1, len(made.jobs))
+        if set(graph.parts[graph.index(made.jobs[step - 1].part)].outputs) & set(graph.parts[graph.index(made.jobs[step].part)].inputs)
+    ]
+    assert dependent
+    for step in dependent:
+        assert refused(swapped(made, step - 1, step))
+
+
+def test_a_copy_that_is_overwritten_before_its_last_use_is_refused() -> None:
+    made = tight("tiny_residual")
+    copy = made.copies[0]
+    source = next(buffer for buffer in made.buffers if made.network.inputs[0].tensor in buffer.tensors)
+    assert "where the weights of 'stem' lie" in refused(replace(made, copies=(replace(copy, address=source.address), *made.copies[1:])))
+    later = replace(made.copies[1], address=copy.address)
+    reason = refused(replace(made, copies=(copy, later, *made.copies[2:])))
+    assert (
+        f"needs the weights of 'stem' at address {copy.address}, where the weights of {later.part!r} lie: keep the copy's bytes" in reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"step": 10**6}, "is at step 1000000: 0 to"),
+        ({"step": -1}, "is at step -1"),
+        ({"address": 8}, "multiples of 16 inside the arena of"),
+        ({"address": -16}, "takes bytes -16 to"),
+        ({"address": 1 << 40}, "inside the arena of"),
+        ({"part": "nothing"}, "A copy is of part 'nothing', which has no weights: remove it"),
+        ({"part": "add"}, "A copy is of part 'add', which has no weights: remove it"),
+    ],
+)
+def test_a_copy_that_cannot_be_is_refused(change: dict[str, object], sentence: str) -> None:
+    made = tight("tiny_residual")
+    copy = replace(made.copies[0], **change)  # type: ignore[arg-type]  # one field of the right type each
+    assert sentence in refused(replace(made, copies=(copy, *made.copies[1:])))
+
+
+def test_a_copy_out_of_order_is_refused() -> None:
+    made = tight("tiny_residual")
+    assert "order them" in refused(replace(made, copies=made.copies[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"), [((3, 3), "makes rows 3 to 3"), ((-1, 2), "makes rows -1 to 2"), ((0, 99), "can be chosen from")]
+)
+def test_rows_that_a_part_does_not_have_are_refused(rows: tuple[int, int], sentence: str) -> None:
+    made = tight("tiny_residual")
+    assert sentence in refused(replace(made, jobs=(replace(made.jobs[0], rows=rows), *made.jobs[1:])))
+
+
+def test_a_rolling_buffer_for_the_networks_input_is_refused() -> None:
+    made = tight("tiny_residual")
+    index = next(i for i, b in enumerate(made.buffers) if made.network.inputs[0].tensor in b.tensors)
+    rolled = replace(made.buffers[index], rows=4)
+    assert "give it a whole buffer" in refused(replace(made, buffers=(*made.buffers[:index], rolled, *made.buffers[index + 1 :])))
+
+
+def test_a_life_that_ends_before_the_last_use_is_refused() -> None:
+    made = tight("tiny_residual")
+    shorter = replace(made.buffers[0], end=made.buffers[0].end - 1)
+    assert "let it live longer" in refused(replace(made, buffers=(shorter, *made.buffers[1:])))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_whatever_the_check_lets_pass_computes_the_network(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["tiny_conv", "tiny_residual"]))
+    made = mutated(tight(name), data)
+    if not refused(made):
+        assert outputs(lower(made)) == expected(name)
+
+
+def mutated(made: Schedule, data: st.DataObject) -> Schedule:
+    """One small change: an address, the height of a rolling buffer, the order of jobs, their rows, a copy."""
+    kind = data.draw(st.sampled_from(["address", "rows", "swap", "drop", "copy address", "copy step", "no copy", "job rows"]))
+    if kind in ("address", "rows"):
+        index = data.draw(st.integers(0, len(made.buffers) - 1))
+        buffer = made.buffers[index]
+        if kind == "address":
+            changed = replace(buffer, address=buffer.address + 16 * data.draw(st.integers(-40, 40)))
+        else:
+            rows = max(1, (buffer.rows or 8) + data.draw(st.integers(-2, 2)))
+            changed = replace(buffer, rows=rows, size=buffer.row_bytes * rows)
+        return replace(made, buffers=(*made.buffers[:index], changed, *made.buffers[index + 1 :]), arena_size=made.arena_size + 1024)
+    if kind.endswith("copy") or kind.startswith("copy"):
+        index = data.draw(st.integers(0, len(made.copies) - 1))
+        copies = list(made.copies)
+        if kind == "no copy":
+            del copies[index]
+        else:
+            copy = copies[index]
+            shift = data.draw(st.integers(-20, 20))
+            copies[index] = (
+                Copy(copy.part, copy.step + shift, copy.address)
+                if kind == "copy step"
+                else replace(copy, address=copy.address + 16 * shift)
+            )
+        return replace(made, copies=tuple(sorted(copies, key=lambda copy: copy.step)))
+    step = data.draw(st.integers(0, len(made.jobs) - 2))
+    if kind == "swap":
+        return swapped(made, step, data.draw(st.integers(step + 1, min(step + 4, len(made.jobs) - 1))))
+    if kind == "drop":
+        return replace(made, jobs=(*made.jobs[:step], made.jobs[step + 1], *made.jobs[step + 1 :]))
+    first, last = made.jobs[step].rows or (0, 1)
+    rows_of = (max(0, first + data.draw(st.integers(-2, 2))), last + data.draw(st.integers(-2, 2)))
+    return replace(made, jobs=(*made.jobs[:step], replace(made.jobs[step], rows=rows_of), *made.jobs[step + 1 :]))
