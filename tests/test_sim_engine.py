@@ -89,6 +89,17 @@ def test_two_slots_let_the_mac_array_run_two_blocks_ahead_of_the_output_unit() -
     assert [begin - first for begin, _ in events.busy(Unit.MAC, 0)] == [0, MAC, MAC + OUTPUT, MAC + 2 * OUTPUT]
 
 
+def test_two_slots_let_the_output_unit_run_two_blocks_ahead_of_write_back() -> None:
+    events = Events()
+    kernel = conv(blocks(4), BLOCK)
+    # A block is stored in 4 bursts of 8 beats, each of which waits for the response of the one before.
+    stored = 4 * (200 + 8)
+    replay(program(kernel), memories(replace(memory(latency=200, outstanding=1), read_latency=0, max_reads=0)), [events])
+    first = start(kernel) + LOAD + MAC
+    begins = [begin - first for begin, _ in events.busy(Unit.AO, 0)]
+    assert begins == [0, OUTPUT, OUTPUT + stored, OUTPUT + 2 * stored]
+
+
 @pytest.mark.parametrize("blockdep", [0, 1, 2, 3])
 def test_the_first_block_waits_until_all_but_blockdep_blocks_of_the_previous_kernel_are_stored(blockdep: int) -> None:
     events = Events()

@@ -42,7 +42,14 @@ def mixed(**options: Any) -> Program:
 
 MIXED = mixed()
 NAMED = mixed(names=("a", "a", "a", "b", "a", "a", "a", "c"))
-NETWORKS = {"mixed": [MIXED], "named": [NAMED], "transfers": [program(copy(64), copy(128))], "stop": [program()], "two": [MIXED, NAMED]}
+NETWORKS = {
+    "mixed": [MIXED],
+    "named": [NAMED],
+    "transfers": [program(copy(64), copy(128))],
+    "stop": [program()],
+    "transfer last": [program(conv(BLOCK, BLOCK), copy(8192))],
+    "two": [MIXED, NAMED],
+}
 
 
 def run(*programs: Program, system: MemorySystem = SLOW, recorder: TraceRecorder | None = None) -> NetworkReplay:
