@@ -68,8 +68,9 @@ def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]
     lives = {t: _life(graph, t, steps, need[t], written.get(t), first_use[t], last_use[t]) for t in need}
     for index, facts in enumerate(graph.tensors):
         if index not in need and facts.kind in (TensorKind.INPUT, TensorKind.VARIABLE):
-            # Nobody reads it, but it is filled.
-            lives[index] = LiveRows(0, np.zeros(max(steps, 1), np.int64), np.full(max(steps, 1), facts.rows, np.int64))
+            # Nobody reads it, but it is filled, and a variable is kept.
+            end = max(steps, 1) if facts.kind is TensorKind.VARIABLE else 1
+            lives[index] = LiveRows(0, np.zeros(end, np.int64), np.full(end, facts.rows, np.int64))
     return dict(sorted(lives.items()))
 
 

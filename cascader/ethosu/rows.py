@@ -70,14 +70,10 @@ def _align(operation: KernelOperation) -> int | None:
 
 
 def _dies_here(graph: CascaderGraph, name: str, part: Part, output: RowTensor, operand: RowTensor) -> bool:
-    """Whether ``part`` alone reads the tensor and alone writes its output, of the same rows."""
-    tensor = graph.tensor(name)
+    """Whether ``part`` alone reads the tensor and alone writes its output, of the same rows; a variable's old bytes stay."""
     alone = graph.consumers(name) == (part,) and graph.producers(output.name) == (part,)
-    return (
-        alone
-        and tensor.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE)
-        and (operand.rows, operand.row_bytes) == (output.rows, output.row_bytes)
-    )
+    alike = (operand.rows, operand.row_bytes) == (output.rows, output.row_bytes)
+    return alone and alike and operand.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and output.kind is not TensorKind.VARIABLE
 
 
 @dataclass(frozen=True, slots=True)

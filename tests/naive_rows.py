@@ -1,0 +1,119 @@
+"""Row by row: who needs which row and when each is live, by sets of rows; shares no code with the cascader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cascader.graph import TensorKind
+from cascader.pull import StripeJob
+from cascader.row_graph import RowGraph, RowPart, RowPropagator
+
+PRESENT = (TensorKind.INPUT, TensorKind.VARIABLE)
+KEPT = (TensorKind.OUTPUT, TensorKind.VARIABLE)
+
+
+def rows_behind(propagator: RowPropagator, row: int) -> set[int]:
+    """Input rows that one output row needs, tap by tap."""
+    if propagator.whole:
+        return set(range(propagator.rows))
+    taps = (row * propagator.stride - propagator.pad + tap for tap in range(propagator.taps))
+    return {tap // propagator.upscale for tap in taps if 0 <= tap < propagator.rows * propagator.upscale}
+
+
+def rows_read(part: RowPart, propagator: RowPropagator, start: int, end: int) -> set[int]:
+    """Input rows that a job reads."""
+    if part.atomic:
+        return set(range(propagator.rows))
+    return {source for row in range(start, end) for source in rows_behind(propagator, row)}
+
+
+def rows_written(graph: RowGraph, tensor: int, job: StripeJob) -> set[int]:
+    """Rows of the tensor that a job writes."""
+    whole = graph.parts[job.part].atomic
+    return set(range(graph.tensors[tensor].rows)) if whole else set(range(job.start, job.end))
+
+
+def needed_rows(graph: RowGraph) -> list[int]:
+    """Rows 0 to n that each part must make: up to the highest that a reader needs, all if the user or nobody reads it."""
+    needed = [0] * len(graph.parts)
+    for index in reversed(range(len(graph.parts))):
+        part = graph.parts[index]
+        wanted: set[int] = set()
+        read = False
+        for later in range(index + 1, len(graph.parts)):
+            for tensor, propagator in graph.parts[later].inputs:
+                if tensor in part.outputs:
+                    read = True
+                    wanted |= rows_read(graph.parts[later], propagator, 0, needed[later])
+        everything = part.atomic or not read or any(graph.tensors[tensor].kind in KEPT for tensor in part.outputs)
+        needed[index] = part.rows if everything else min(part.rows, -(-(max(wanted) + 1) // part.align) * part.align)
+    return needed
+
+
+Life = dict[int, tuple[int, int]]
+"""First and last step at which each row is live."""
+
+
+def lives(graph: RowGraph, jobs: Sequence[StripeJob]) -> list[Life]:
+    """For every tensor, its rows' lives: from the first write to the last use, inputs from step 0, what is kept to the end."""
+    found: list[Life] = [{} for _ in graph.tensors]
+    for step, job in enumerate(jobs):
+        part = graph.parts[job.part]
+        for tensor, propagator in part.inputs:
+            for row in rows_read(part, propagator, job.start, job.end):
+                found[tensor][row] = (found[tensor].get(row, (step, 0))[0], step)
+        for tensor in part.outputs:
+            for row in rows_written(graph, tensor, job):
+                found[tensor][row] = (found[tensor].get(row, (step, 0))[0], step)
+    for life, tensor in zip(found, graph.tensors, strict=True):
+        present = range(tensor.rows) if tensor.kind in PRESENT else ()
+        life.update({row: (0, life.get(row, (0, 0))[1]) for row in present})
+        life.update({row: (first, len(jobs) - 1) for row, (first, _) in life.items() if tensor.kind in KEPT})
+    return found
+
+
+def span(graph: RowGraph, life: Life, tensor: int, written: dict[int, int], step: int) -> tuple[int, int] | None:
+    """From the lowest live row to the highest row that is made so far; None if no row is live."""
+    live = [row for row, (first, last) in life.items() if first <= step <= last]
+    if not live:
+        return None
+    present = graph.tensors[tensor].kind in PRESENT
+    return min(live), graph.tensors[tensor].rows if present else 1 + max(row for row, first in written.items() if first <= step)
+
+
+def first_writes(graph: RowGraph, jobs: Sequence[StripeJob]) -> list[dict[int, int]]:
+    """For every tensor, the step at which each row is first written."""
+    found: list[dict[int, int]] = [{} for _ in graph.tensors]
+    for step, job in enumerate(jobs):
+        for tensor in graph.parts[job.part].outputs:
+            for row in rows_written(graph, tensor, job):
+                found[tensor].setdefault(row, step)
+    return found
+
+
+def families(graph: RowGraph, *, in_place: bool) -> list[set[int]]:
+    """Tensors that share a buffer: a result with the operand that it overwrites."""
+    groups = [{tensor} for tensor in range(len(graph.tensors))]
+    for part in graph.parts if in_place else ():
+        if part.in_place is not None:
+            mine = [group for group in groups if group & {part.in_place, part.outputs[0]}]
+            groups = [group for group in groups if group not in mine] + [set().union(*mine)]
+    return groups
+
+
+def bytes_held(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool) -> list[int]:
+    """Bytes that all buffers hold at every step: the spans of live rows, of rolling buffers all rows while any is live."""
+    life, written = lives(graph, jobs), first_writes(graph, jobs)
+    total = [0] * len(jobs)
+    for family in families(graph, in_place=in_place):
+        heights, top = [], 0
+        for step in range(len(jobs)):
+            spans = [s for tensor in family if (s := span(graph, life[tensor], tensor, written[tensor], step)) is not None]
+            low, high = (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else (0, 0)
+            heights.append(high - low)
+            top = max(top, high)
+        most = max(heights)
+        row_bytes = graph.tensors[min(family)].row_bytes
+        for step, height in enumerate(heights):
+            total[step] += (most if most < top and height else height) * row_bytes
+    return total

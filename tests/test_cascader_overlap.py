@@ -1,0 +1,128 @@
+"""The allocation of moving extents, against a map of single bytes and against every placement of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations, product
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_rows import bytes_held
+from row_graphs import divided_graphs
+
+from cascader.overlap import Extent, allocate, gap, live_bytes
+from cascader.pull import Group, PullScheduler, schedule_groups
+from cascader.row_graph import RowGraph
+from cascader.storage import storages
+
+
+def extent(start: int, *spans: tuple[int, int], name: str = "") -> Extent:
+    return Extent(name, start, np.array([low for low, _ in spans], np.int64), np.array([high for _, high in spans], np.int64))
+
+
+def extents(count: int, size: int, steps: int) -> st.SearchStrategy[list[Extent]]:
+    spans = st.tuples(st.integers(0, size), st.integers(0, size)).map(sorted)
+    one = st.builds(
+        lambda start, found: extent(start, *found), st.integers(0, steps - 1), st.lists(spans.map(tuple), min_size=1, max_size=steps)
+    )
+    return st.lists(one, min_size=1, max_size=count)
+
+
+def is_valid(found: Sequence[Extent], addresses: Sequence[int]) -> bool:
+    """Byte by byte and step by step: no byte is live in two buffers."""
+    for step in range(max(e.end for e in found)):
+        taken: set[int] = set()
+        for one, address in zip(found, addresses, strict=True):
+            if one.start <= step < one.end:
+                mine = {address + byte for byte in range(one.low[step - one.start], one.high[step - one.start])}
+                if mine & taken:
+                    return False
+                taken |= mine
+    return True
+
+
+def top(found: Sequence[Extent], addresses: Sequence[int]) -> int:
+    return max(address + int(e.high.max()) for e, address in zip(found, addresses, strict=True))
+
+
+@settings(max_examples=300)
+@given(extents(count=8, size=40, steps=6), st.sampled_from([1, 4, 16]), st.sampled_from([0, 20]))
+def test_no_byte_is_live_in_two_buffers_and_addresses_are_aligned(found: list[Extent], alignment: int, moves: int) -> None:
+    peak, addresses = allocate(found, alignment=alignment, moves=moves)
+    assert is_valid(found, addresses)
+    assert all(address >= 0 and address % alignment == 0 for address in addresses)
+    assert peak == -(-top(found, addresses) // alignment) * alignment
+    assert peak >= max(live_bytes(found, max(e.end for e in found)))
+
+
+@settings(max_examples=100)
+@given(extents(count=8, size=40, steps=6))
+def test_equal_problems_get_equal_addresses_and_more_moves_are_never_worse(found: list[Extent]) -> None:
+    few, many = allocate(found, moves=0), allocate(found, moves=40)
+    assert allocate(found, moves=40) == many
+    assert many[0] <= few[0]
+
+
+@settings(max_examples=200)
+@given(extents(count=2, size=10, steps=4))
+def test_a_gap_is_the_least_distance_from_which_on_the_upper_buffer_is_always_clear(found: list[Extent]) -> None:
+    below, above = found[0], found[-1]
+    distances = [d for d in range(-30, 31) if all(is_valid([below, above], (100, 100 + e)) for e in range(d, 31))]
+    expected = gap(below, above)
+    assert min(distances) == max(-30, expected)
+
+
+def separate(found: Sequence[Extent], addresses: Sequence[int]) -> bool:
+    """Whether of any two buffers one is above the other at all steps."""
+    pairs = permutations(range(len(found)), 2)
+    return all(
+        addresses[b] - addresses[a] >= gap(found[a], found[b]) or addresses[a] - addresses[b] >= gap(found[b], found[a]) for a, b in pairs
+    )
+
+
+def best_of_all_placements(found: Sequence[Extent]) -> tuple[int, int]:
+    """Least peak over all placements with byte alignment, and over those in which no two buffers pass each other."""
+    limit = sum(int(e.high.max()) for e in found)
+    best = pairwise = limit
+    for addresses in product(range(limit + 1), repeat=len(found)):
+        peak = top(found, addresses)
+        if peak < pairwise and is_valid(found, addresses):
+            best = min(best, peak)
+            if separate(found, addresses):
+                pairwise = peak
+    return best, pairwise
+
+
+@settings(max_examples=60)
+@given(extents(count=3, size=3, steps=3))
+def test_three_small_buffers_are_placed_as_well_as_can_be_without_passing_each_other(found: list[Extent]) -> None:
+    best, pairwise = best_of_all_placements(found)
+    peak, _ = allocate(found, alignment=1, moves=40)
+    assert best <= pairwise == peak
+
+
+def test_a_buffer_may_grow_into_the_one_that_dies_before_it() -> None:
+    """An input of 8 rows is eaten from its first row while an output of 8 rows grows one row behind."""
+    eaten = extent(0, *((max(0, row - 1), 8) for row in range(8)))
+    grown = extent(0, *((0, row + 1) for row in range(8)))
+    peak, (first, second) = allocate([eaten, grown], alignment=1)
+    assert (peak, first - second) == (10, 2)
+
+
+def test_two_buffers_never_pass_each_other_though_that_could_save_bytes() -> None:
+    """The second buffer is above the first one's bytes at step 0 and below them at step 1: possible, but not searched."""
+    first, second = extent(0, (0, 1), (2, 3)), extent(0, (1, 2), (1, 2))
+    assert is_valid([first, second], (0, 0))
+    assert allocate([first, second], alignment=1)[0] > top([first, second], (0, 0))
+
+
+@settings(max_examples=100)
+@given(divided_graphs())
+def test_buffers_of_schedules_are_placed_within_a_third_of_the_bytes_that_are_live(divided: tuple[RowGraph, tuple[Group, ...]]) -> None:
+    graph, groups = divided
+    jobs = schedule_groups(PullScheduler(graph), groups)
+    found = [store.extent for store in storages(graph, jobs)]
+    peak, addresses = allocate(found, alignment=1, moves=40)
+    assert is_valid(found, addresses)
+    assert max(bytes_held(graph, jobs, in_place=True)) <= peak <= max(bytes_held(graph, jobs, in_place=True)) * 4 / 3
