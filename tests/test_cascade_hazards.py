@@ -159,13 +159,20 @@ def jobs_read(operation: KernelOperation) -> Iterator[np.ndarray]:
 
 
 def unfinished(earlier: list[KernelOperation], blocks: int) -> Iterator[np.ndarray]:
-    """Addresses of the last ``blocks`` OFM blocks that were issued, over as many kernels as that takes."""
-    for kernel in reversed(earlier):
-        for area in ofm_blocks(kernel)[::-1]:
-            if blocks <= 0:
-                return
+    """Addresses of the last ``blocks`` OFM blocks that were issued, if BLOCKDEP has let them be unfinished so far.
+
+    No more than two kernels are under way, so that these are the last and, where it has fewer blocks, the one before it,
+    of which no more can be unfinished than the last one's BLOCKDEP allowed its last block.
+    """
+    limit = blocks
+    for kernel in reversed(earlier[-2:]):
+        areas = ofm_blocks(kernel)
+        for area in areas[::-1][: min(blocks, limit)]:
             yield element_addresses(kernel.ofm, *area)
-            blocks -= 1
+        blocks -= len(areas)
+        limit = max(0, kernel.blockdep - (len(areas) - 1))
+        if blocks <= 0:
+            return
 
 
 def hazards(program: Program) -> int:
@@ -176,7 +183,7 @@ def hazards(program: Program) -> int:
         for job, read in enumerate(jobs_read(kernel)):
             if job >= kernel.blockdep:
                 break
-            late = list(unfinished(earlier[-2:], kernel.blockdep - job))
+            late = list(unfinished(earlier, kernel.blockdep - job))
             if late and np.intersect1d(read, np.concatenate(late)).size:
                 found += 1
                 break
