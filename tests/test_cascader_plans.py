@@ -1,0 +1,180 @@
+"""Plans: their memory against rows followed one by one, their switches, and the search against every schedule of its class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_rows import KEPT, PRESENT, bytes_held, needed_rows
+from row_graphs import chain, divided_graphs, row_graphs
+
+from cascader.plans import Planner, PlanOptions
+from cascader.proposals import propose, smallest_limit
+from cascader.pull import Group, PullScheduler, StripeJob
+from cascader.row_graph import RowGraph, RowPropagator
+
+Divided = tuple[RowGraph, tuple[Group, ...]]
+
+
+@dataclass(frozen=True)
+class ToyCost:
+    """A start-up per stripe and some cycles per row; every second part has constants, which cost more each time from home."""
+
+    start_up: int = 5
+    per_row: int = 10
+
+    def compute_cycles(self, part: int, start: int, end: int) -> int:
+        return self.start_up + (end - start) * (self.per_row + part)
+
+    def constant_bytes(self, part: int) -> int:
+        return 0 if part % 2 else 2 + 3 * part
+
+    def direct_cycles(self, part: int, start: int, end: int) -> int:
+        return self.compute_cycles(part, start, end) + 4 * self.constant_bytes(part)
+
+    def transfer_cycles(self, part: int) -> int:
+        return 6 * self.constant_bytes(part)
+
+
+OPTIONS = PlanOptions(stripe_rows=(1, 2, 4), staging=(0, 5, 1 << 30))
+
+
+def planner(graph: RowGraph, options: PlanOptions = OPTIONS) -> Planner:
+    return Planner(PullScheduler(graph), ToyCost(), options)
+
+
+@settings(max_examples=200)
+@given(divided_graphs(), st.booleans())
+def test_the_memory_of_a_plan_is_what_is_held_at_its_fullest_step(divided: Divided, in_place: bool) -> None:  # noqa: FBT001  # drawn
+    graph, groups = divided
+    plans = planner(graph, PlanOptions(in_place=in_place))
+    jobs = [plans.scheduler.jobs(group) for group in groups]
+    held = iter(bytes_held(graph, [job for some in jobs for job in some], in_place=in_place))
+    for group, some in zip(groups, jobs, strict=True):
+        assert plans.tensor_bytes(group, some) == max(next(held) for _ in some)
+
+
+def layer_by_layer_bytes(graph: RowGraph) -> list[int]:
+    """Bytes of all tensors that live while each part runs whole, one after the other."""
+    needed, total = needed_rows(graph), [0] * len(graph.parts)
+    for index, tensor in enumerate(graph.tensors):
+        writers = [i for i, part in enumerate(graph.parts) if index in part.outputs]
+        uses = [i for i, part in enumerate(graph.parts) if index in (*part.outputs, *(t for t, _ in part.inputs))]
+        present = tensor.kind in PRESENT
+        rows = tensor.rows if present or any(graph.parts[i].atomic for i in writers) else max((needed[i] for i in writers), default=0)
+        first, last = 0 if present else min(uses), len(total) - 1 if tensor.kind in KEPT else max(uses, default=0)
+        for part in range(first, last + 1):
+            total[part] += rows * tensor.row_bytes
+    return total
+
+
+@settings(max_examples=100)
+@given(row_graphs())
+def test_single_parts_with_results_apart_need_what_layer_by_layer_lifetimes_say(graph: RowGraph) -> None:
+    ending = planner(graph, PlanOptions(cascade=False, in_place=False, staging=(0,))).all_plans()
+    assert [plans[0].memory for plans in ending] == layer_by_layer_bytes(graph)
+    assert all(len(plans) == 1 for plans in ending)
+
+
+@settings(max_examples=60)
+@given(row_graphs(max_parts=4, max_rows=6))
+def test_every_switch_does_what_it_says_in_every_combination(graph: RowGraph) -> None:
+    segments = [part.segment for part in graph.parts]
+    for cascade, in_place, staging, length in product((True, False), (True, False), ((0,), (0, 1 << 30)), (2, 24)):
+        options = PlanOptions(stripe_rows=(1, 2), group_length=length, staging=staging, cascade=cascade, in_place=in_place)
+        plans = planner(graph, options)
+        for last, found in enumerate(plans.all_plans()):
+            firsts = {plan.group.first for plan in found}
+            longest = length if cascade else 1
+            assert firsts == {i for i in range(last + 1) if last - i < longest and segments[i] == segments[last]}
+            for plan in found:
+                assert plan.group.last == last
+                assert not plan.staged or staging != (0,)
+                tensors = plans.tensor_bytes(plan.group, plans.scheduler.jobs(plan.group))
+                assert plan.memory == tensors + sum(ToyCost().constant_bytes(part) for part in plan.staged)
+
+
+@settings(max_examples=50)
+@given(row_graphs(max_parts=4, max_rows=6))
+def test_the_cycles_of_a_plan_are_its_stripes_or_its_copies_whichever_take_longer(graph: RowGraph) -> None:
+    cost, plans = ToyCost(), planner(graph)
+    for found in plans.all_plans():
+        for plan in found:
+            jobs = plans.scheduler.jobs(plan.group)
+            busy = sum(
+                (cost.compute_cycles if job.part in plan.staged else cost.direct_cycles)(job.part, job.start, job.end) for job in jobs
+            )
+            assert plan.cycles == max(busy, sum(cost.transfer_cycles(part) for part in plan.staged))
+
+
+def partitions(graph: RowGraph) -> Iterator[list[tuple[int, int]]]:
+    """All ways to cut the parts into groups within segments."""
+    count = len(graph.parts)
+    for cuts in product((False, True), repeat=count - 1):
+        bounds = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), count]
+        groups = [(first, end - 1) for first, end in pairwise(bounds)]
+        if all(graph.parts[first].segment == graph.parts[last].segment for first, last in groups):
+            yield groups
+
+
+def group_choices(graph: RowGraph, first: int, last: int, options: PlanOptions) -> list[tuple[Group, int]]:
+    """The stripes and staging sizes that the options allow for a group."""
+    height = graph.parts[last].rows
+    rows = {height} if first == last else {r if graph.parts[last].atomic else min(r, height) for r in (*options.stripe_rows, height)}
+    return [(Group(first, last, r), limit) for r in sorted(rows) for limit in options.staging]
+
+
+def every_schedule(graph: RowGraph, options: PlanOptions) -> Iterator[tuple[int, int]]:
+    """(memory, cycles) of every schedule of the class: division, stripes per group, staging size per group."""
+    cost, scheduler = ToyCost(), PullScheduler(graph)
+    held_by: dict[tuple[Group, ...], list[int]] = {}
+    jobs_by: dict[Group, tuple[StripeJob, ...]] = {}
+    for groups in partitions(graph):
+        for chosen in product(*(group_choices(graph, first, last, options) for first, last in groups)):
+            key = tuple(group for group, _ in chosen)
+            for group in key:
+                if group not in jobs_by:
+                    jobs_by[group] = scheduler.jobs(group)
+            if key not in held_by:
+                held_by[key] = bytes_held(graph, [job for group in key for job in jobs_by[group]], in_place=True)
+            held = iter(held_by[key])
+            memory = cycles = 0
+            for group, limit in chosen:
+                staged = {part for part in range(group.first, group.last + 1) if 0 < cost.constant_bytes(part) <= limit}
+                jobs = jobs_by[group]
+                constants = sum(cost.constant_bytes(part) for part in staged)
+                memory = max(memory, constants + max(next(held) for _ in jobs))
+                busy = sum(
+                    (cost.compute_cycles if job.part in staged else cost.direct_cycles)(job.part, job.start, job.end) for job in jobs
+                )
+                cycles += max(busy, sum(cost.transfer_cycles(part) for part in staged))
+            yield memory, cycles
+
+
+@settings(max_examples=100)
+@given(row_graphs(max_parts=5, max_rows=4))
+def test_no_schedule_of_the_class_beats_the_search_and_the_search_finds_only_such_schedules(graph: RowGraph) -> None:
+    options = PlanOptions(stripe_rows=(1, 2), staging=(0, 1 << 30))
+    ending = planner(graph, options).all_plans()
+    schedules = set(every_schedule(graph, options))
+    smallest = min(memory for memory, _ in schedules)
+    assert smallest == smallest_limit(ending)
+    assert propose(ending, smallest - 1) is None
+    for limit in sorted({memory for memory, _ in schedules}):
+        found = propose(ending, limit)
+        assert found is not None
+        assert found.cycles == min(cycles for memory, cycles in schedules if memory <= limit)
+        assert found.memory <= limit
+
+
+@pytest.mark.parametrize(("rows", "memory"), [(1, 16 + 3 * 4), (2, 16 + 4 * 4), (8, 16 + 8 * 4)])
+def test_a_cascade_of_two_3x3_convolutions_needs_its_input_and_the_rolling_rows(rows: int, memory: int) -> None:
+    """8 rows of 2, of 4 and of 1 byte: the input is whole while the first rows are made, later its rows make room for the output."""
+    window = RowPropagator(8, taps=3, pad=1)
+    plans = planner(chain((8, window), (8, window), row_bytes=(2, 4, 1)))
+    group = Group(0, 1, rows)
+    assert plans.tensor_bytes(group, plans.scheduler.jobs(group)) == memory
