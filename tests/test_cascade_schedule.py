@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 from cascades import cascade, cuts, expected, graph_of, outputs
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 from scheduling import schedule
 
 from cascader.ethosu.check import check_schedule
+from cascader.ethosu.codec import from_plain, to_plain
+from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import ARENA
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.graph import CascaderGraph, TensorKind
 from cascader.schedule import Copy
 from npu_model.command_stream import decode_words
 from npu_model.command_stream.encode import encode_operations
@@ -287,6 +291,68 @@ def test_a_life_that_ends_before_the_last_use_is_refused() -> None:
     made = tight("tiny_residual")
     shorter = replace(made.buffers[0], end=made.buffers[0].end - 1)
     assert "let it live longer" in refused(replace(made, buffers=(shorter, *made.buffers[1:])))
+
+
+def test_a_copy_after_the_parts_last_job_is_refused() -> None:
+    made = tight("tiny_residual")
+    last = replace(made.copies[0], step=len(made.jobs) - 1)
+    assert "comes after the part's last job: remove it" in refused(replace(made, copies=(*made.copies, last)))
+
+
+def test_a_second_copy_of_a_part_serves_the_jobs_behind_it() -> None:
+    made = cascade("tiny_residual", cuts("tiny_residual", [], 2), staged=[0])
+    (copy,) = made.copies
+    steps = [step for step, job in enumerate(made.jobs) if job.part == copy.part]
+    size, end = 1024, made.arena_size
+    again = replace(made, copies=(copy, replace(copy, step=steps[3], address=end)), arena_size=end + size)
+    assert refused(again) == ""
+    assert outputs(lower(again)) == expected("tiny_residual")
+    starts = [lower(again).programs[0].kernels[step].weights[0].start for step in steps]
+    assert [start >= end for start in starts] == [False] * 3 + [True] * (len(steps) - 3)
+
+
+def test_a_variable_is_not_made_row_by_row_beside_its_readers() -> None:
+    made = tight("tiny_residual")
+    graph = made.network.graph
+    tensors = tuple(replace(t, kind=TensorKind.VARIABLE) if t.name == "stem" else t for t in graph.tensors)
+    network = replace(made.network, graph=CascaderGraph(graph.parts, tensors))
+    assert refused(schedule_layer_by_layer(network, made.accelerator)) == ""
+    assert (
+        refused(replace(made, network=network))
+        == "Part 'depthwise' is ordered before 'stem', whose tensor 'stem' it overwrites or needs: put it after."
+    )
+
+
+NUMBERS = st.one_of(st.integers(-40, 40), st.sampled_from([-(1 << 40), 1 << 20, 1 << 31, 1 << 40]))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_any_numbers_in_a_cascade_are_refused_in_one_sentence_or_lowered(data: st.DataObject) -> None:
+    plain = to_plain(tight("tiny_residual"))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place, key = data.draw(st.sampled_from(numbers(plain)))
+        place[key] += data.draw(NUMBERS)
+    try:
+        lower(checked(from_plain(Schedule, plain)))
+    except InputError as error:
+        reason = str(error)
+        assert "\n" not in reason
+        assert reason.endswith(".")
+
+
+def checked(made: Schedule) -> Schedule:
+    check_schedule(made)
+    return made
+
+
+def numbers(plain: Any) -> list[tuple[Any, Any]]:
+    """Where every integer of the file stands: its object or list, and its key."""
+    items = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
+    found: list[tuple[Any, Any]] = []
+    for key, value in items:
+        found += [(plain, key)] if isinstance(value, int) and not isinstance(value, bool) else numbers(value)
+    return found
 
 
 @settings(max_examples=150, deadline=None)

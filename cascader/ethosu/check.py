@@ -90,6 +90,11 @@ def _check_kernel(network: Network, name: str, part: EthosuPart) -> None:
 def _check_map(network: Network, name: str, tensor: str, feature_map: FeatureMap) -> None:
     if min(feature_map.shape.height, feature_map.shape.width, feature_map.shape.depth) < 1:
         raise InputError(f"Part {name!r} has a feature map of {feature_map.shape} elements: every extent must be 1 or more.")
+    if feature_map.dtype.bits not in (8, 16, 32):
+        raise InputError(f"Part {name!r} has a feature map of {feature_map.dtype.bits}-bit elements: 8, 16 and 32 are possible.")
+    tiles, strides = feature_map.tiles, feature_map.strides
+    if min(tiles.height0, tiles.height1, tiles.width0, strides.y, strides.x, strides.c) < 0:
+        raise InputError(f"Part {name!r} has a feature map with {tiles} and {strides}: no extent and no stride may be negative.")
     kind = network.graph.tensor(tensor).kind
     if feature_map.region != (CONSTANTS if kind is TensorKind.CONSTANT else ARENA):
         raise InputError(f"Part {name!r} uses region {feature_map.region} for tensor {tensor!r}, which is {kind.value}: use its own.")
@@ -183,6 +188,8 @@ def _check_copies(schedule: Schedule) -> None:
             )
         if segment_of[schedule.jobs[copy.step].part] != segment_of[copy.part]:
             raise InputError(f"The copy of part {copy.part!r} at step {copy.step} is in another segment than the part: issue it there.")
+        if not any(job.part == copy.part for job in schedule.jobs[copy.step :]):
+            raise InputError(f"The copy of part {copy.part!r} at step {copy.step} comes after the part's last job: remove it.")
 
 
 def _fits(block: Shape3D, limit: Shape3D) -> bool:

@@ -73,8 +73,6 @@ class Span:
 def spans(feature_map: FeatureMap, rows: Rows, shift: int) -> Iterator[Span]:
     """Bytes of ``rows`` of a feature map that is moved by ``shift``, tile by tile; of NHCWB16 whole bricks, as the NPU moves them."""
     size, strides = feature_map.dtype.bytes, feature_map.strides
-    if min(strides.y, strides.x, strides.c) < 0:
-        raise InputError(f"a feature map with strides {strides.y}, {strides.x} and {strides.c}: none may be negative")
     for base, y0, _, height, columns in feature_map.tile_boxes():
         first, last = max(rows[0], y0), min(rows[1], y0 + height)
         if first >= last:
