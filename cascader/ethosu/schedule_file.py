@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 1 << 29
 """Bound of the length of a schedule file."""
 
 
-def _digest(schedule: Schedule) -> str:
+def digest(schedule: Schedule) -> str:
     """SHA-256 of the content in canonical form; constants enter uncompressed, as compressors differ."""
     plain = to_plain(schedule)
     plain["network"]["constants"] = sha256(schedule.network.constants).hexdigest()
@@ -27,7 +27,7 @@ def _digest(schedule: Schedule) -> str:
 
 def to_json(schedule: Schedule) -> str:
     """The schedule as text: sorted keys, ASCII, no time stamps."""
-    document = {"schema": SCHEMA, "digest": _digest(schedule), "schedule": to_plain(schedule)}
+    document = {"schema": SCHEMA, "digest": digest(schedule), "schedule": to_plain(schedule)}
     return json.dumps(document, sort_keys=True, indent=1) + "\n"
 
 
@@ -63,6 +63,6 @@ def from_json(text: str) -> Schedule:
     document = _parse(text)
     schedule: Schedule = from_plain(Schedule, document["schedule"])
     check_schedule(schedule)
-    if _digest(schedule) != document["digest"]:
+    if digest(schedule) != document["digest"]:
         raise InputError("The schedule file was edited after it was written: run `npu-testbed schedule` again.")
     return schedule
