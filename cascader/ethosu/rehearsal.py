@@ -8,10 +8,8 @@ overlap need no rules of their own. Nothing here is shared with the search or th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-import numpy as np
-
+from cascader.ethosu.byte_owners import Access, ByteOwners
 from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import ARENA, CpuPart, EthosuPart, Port
 from cascader.ethosu.schedule import Schedule
@@ -24,65 +22,6 @@ from npu_model.program import FeatureMap
 
 MAX_BYTES = 1 << 29
 """Most bytes that a rehearsal keeps account of: 512 MiB, above any memory of an Ethos-U55 system."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Access:
-    """Bytes that belong, or will belong, to one turn of a tensor (of a copy: its part's weights, turn None)."""
-
-    tensor: str
-    turn: int | None
-    span: Span
-
-    @property
-    def name(self) -> str:
-        """What lies there, for a sentence."""
-        return f"tensor {self.tensor!r}" if self.turn is not None else f"the weights of {self.tensor!r}"
-
-
-class _Arena:
-    """Whose each byte is."""
-
-    def __init__(self, size: int) -> None:
-        self.labels = np.zeros(size, np.int32)
-        self.owners: list[tuple[str, int | None, int]] = [("", None, 0)]
-        self._numbers: dict[tuple[str, int | None, int], int] = {}
-
-    def _label(self, access: _Access, version: int) -> int:
-        key = (access.tensor, access.turn, version)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.owners)
-            self.owners.append(key)
-        return self._numbers[key]
-
-    def take(self, access: _Access, version: int = 0) -> None:
-        """The bytes are now the access's."""
-        access.span.of(self.labels)[...] = self._label(access, version)
-
-    def missing(self, access: _Access, version: int = 0) -> tuple[int, int, str] | None:
-        """First row and address of the access that is not its own, and what lies there; None if all are."""
-        label = self._label(access, version)
-        found = access.span.of(self.labels)
-        if (found == label).all():
-            return None
-        for row in range(access.span.counts[0]):
-            start = access.span.start + row * access.span.strides[0]
-            one = Span(start, access.span.counts[1:], access.span.strides[1:], access.span.width, access.span.row)
-            wrong = np.flatnonzero(one.of(self.labels).ravel() != label)
-            if wrong.size:
-                return access.span.row + row, *self._found(access, one, label)
-        raise AssertionError("a label differs in the whole but in none of its rows")
-
-    def _found(self, access: _Access, one: Span, label: int) -> tuple[int, str]:
-        """Address of the first byte with another label, and whose it is."""
-        view = one.of(self.labels)
-        index = tuple(int(i) for i in np.argwhere(view != label)[0])
-        strides = (*one.strides, 1) if view.ndim > 1 else (1,)
-        owner, turn, _ = self.owners[int(view[index])]
-        what = f"tensor {owner!r} lies" if turn is not None else f"the weights of {owner!r} lie" if owner else "nothing was written"
-        if owner == access.tensor and turn is not None and access.turn is not None:
-            what = "another row of it lies"
-        return one.start + sum(i * stride for i, stride in zip(index, strides, strict=True)), what
 
 
 class _Rehearsal:
@@ -98,7 +37,7 @@ class _Rehearsal:
         ends += [copy.address + self._copied(copy) for copy in schedule.copies]
         if max(ends, default=0) > MAX_BYTES:
             raise InputError(f"The arena is used up to byte {max(ends)}: {MAX_BYTES} is the most that is checked; use fewer.")
-        self.arena = _Arena(max(ends, default=0))
+        self.arena = ByteOwners(max(ends, default=0))
         self.uses: dict[str, tuple[int, int]] = {}
 
     def _copied(self, copy: Copy) -> int:
@@ -107,7 +46,7 @@ class _Rehearsal:
 
     # What is touched.
 
-    def _inside(self, buffer: Buffer, access: _Access, who: str) -> _Access:
+    def _inside(self, buffer: Buffer, access: Access, who: str) -> Access:
         if access.span.start < buffer.address or access.span.end > buffer.address + buffer.size:
             raise InputError(
                 f"{who} uses bytes {access.span.start} to {access.span.end} for tensor {access.tensor!r} but its buffer has "
@@ -115,13 +54,13 @@ class _Rehearsal:
             )
         return access
 
-    def _port(self, port: Port, who: str) -> _Access:
+    def _port(self, port: Port, who: str) -> Access:
         buffer = self.buffers[port.tensor]
         if buffer.rows is not None:
             raise InputError(f"{who} needs all of tensor {port.tensor!r} but its buffer holds {buffer.rows} rows: give it a whole buffer.")
-        return self._inside(buffer, _Access(port.tensor, 0, Span(buffer.address + port.offset, (1,), (0,), port.size, 0)), who)
+        return self._inside(buffer, Access(port.tensor, 0, Span(buffer.address + port.offset, (1,), (0,), port.size, 0)), who)
 
-    def _map(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str) -> Iterator[_Access]:
+    def _map(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str) -> Iterator[Access]:
         """The accesses of some rows of a feature map, one or two per tile."""
         buffer = self.buffers[tensor]
         if rows[0] >= rows[1]:
@@ -130,7 +69,7 @@ class _Rehearsal:
             )
         if buffer.rows is None:
             for span in spans(feature_map, rows, buffer.address):
-                yield self._inside(buffer, _Access(tensor, 0, span), who)
+                yield self._inside(buffer, Access(tensor, 0, span), who)
             return
         single = feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
         if feature_map.strides.y != buffer.row_bytes or not 0 <= feature_map.tiles.bases[0] < buffer.row_bytes or not single:
@@ -148,12 +87,12 @@ class _Rehearsal:
             turn = first // buffer.rows
             last = min(rows[1], (turn + 1) * buffer.rows)
             for span in spans(feature_map, (first, last), buffer.address - turn * buffer.rows * buffer.row_bytes):
-                yield self._inside(buffer, _Access(tensor, turn, span), who)
+                yield self._inside(buffer, Access(tensor, turn, span), who)
             first = last
 
     # The run.
 
-    def _require(self, access: _Access, who: str, remedy: str, version: int = 0) -> None:
+    def _require(self, access: Access, who: str, remedy: str, version: int = 0) -> None:
         fault = self.arena.missing(access, version)
         if fault is not None:
             row, address, what = fault
@@ -174,7 +113,7 @@ class _Rehearsal:
                 raise InputError(
                     f"Tensor {tensor.name!r} is there from the start with {tensor.size} bytes but its buffer has {buffer.size}: enlarge it."
                 )
-            filled.append(_Access(tensor.name, 0, Span(buffer.address, (1,), (0,), tensor.size, 0)))
+            filled.append(Access(tensor.name, 0, Span(buffer.address, (1,), (0,), tensor.size, 0)))
             self._use(tensor.name, 0)
         for access in filled:
             self.arena.take(access)
@@ -189,13 +128,13 @@ class _Rehearsal:
         for tensor in self.graph.select(TensorKind.OUTPUT, TensorKind.VARIABLE):
             self._use(tensor.name, last)
         for tensor in self.graph.select(TensorKind.VARIABLE):
-            access = _Access(tensor.name, 0, Span(self.buffers[tensor.name].address, (1,), (0,), tensor.size, 0))
+            access = Access(tensor.name, 0, Span(self.buffers[tensor.name].address, (1,), (0,), tensor.size, 0))
             self._require(access, "The next inference", "keep the variable to the end")
 
     def copy(self, number: int, copy: Copy) -> None:
         """Issue a copy of weights."""
         size = self._copied(copy)
-        self.arena.take(_Access(copy.part, None, Span(copy.address, (1,), (0,), size, 0)), number)
+        self.arena.take(Access(copy.part, None, Span(copy.address, (1,), (0,), size, 0)), number)
         self.staged[copy.part] = number, copy
 
     def job(self, step: int, job: Job) -> None:
@@ -221,10 +160,10 @@ class _Rehearsal:
     def _require_weights(self, job: Job, who: str) -> None:
         if job.part in self.staged:
             number, copy = self.staged[job.part]
-            access = _Access(copy.part, None, Span(copy.address, (1,), (0,), self._copied(copy), 0))
+            access = Access(copy.part, None, Span(copy.address, (1,), (0,), self._copied(copy), 0))
             self._require(access, who, "keep the copy's bytes free until the part's last job", number)
 
-    def _accesses(self, job: Job, who: str) -> tuple[list[_Access], list[_Access], list[_Access]]:
+    def _accesses(self, job: Job, who: str) -> tuple[list[Access], list[Access], list[Access]]:
         """What a job reads, what of it must outlast its writing, and what it writes."""
         payload = self.parts[job.part].payload
         if isinstance(payload, CpuPart):

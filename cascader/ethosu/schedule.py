@@ -40,10 +40,6 @@ class Schedule:
     provenance: Provenance = Provenance()
     copies: tuple[Copy, ...] = ()
 
-    def addresses(self) -> dict[str, int]:
-        """Arena address of every tensor."""
-        return {tensor: buffer.address for buffer in self.buffers for tensor in buffer.tensors}
-
 
 def arena_extent(buffers: tuple[Buffer, ...], ends: tuple[int, ...] = ()) -> int:
     """Bytes from address 0 to the end of the highest buffer, or the highest of ``ends``, rounded up to 16."""
