@@ -7,6 +7,7 @@ the one that grows behind it.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from npu_model.shapes import round_up
 
 Steps = npt.NDArray[np.int64]
 _NEVER = -(1 << 40)
-_STARTS = 2
-_PEAK_SHARE, _EARLIER_SHARE = 0.6, 0.8
-"""How often a move takes a buffer from the peak, and how often it moves it to an earlier turn."""
+_NO_LIMIT = 1 << 60
+_HEATS = (0.03, 0.01)
+"""Annealing runs one after the other, each from the best so far."""
+_PEAK_SHARE, _FAR_SHARE, _NEAR = 0.5, 0.3, 8
+"""How often a move takes a buffer from the peak; how often another one goes anywhere, and how far it goes else, in turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,50 +59,45 @@ def gap(below: Extent, above: Extent) -> int:
     return int((high - low)[both].max()) if both.any() else _NEVER
 
 
-def _gaps(extents: Sequence[Extent], alignment: int) -> Steps:
-    n = len(extents)
-    gaps = np.full((n, n), _NEVER, dtype=np.int64)
-    for i, below in enumerate(extents):
-        for j, above in enumerate(extents):
-            if i != j:
-                value = gap(below, above)
-                if value != _NEVER:
-                    gaps[i, j] = -(-value // alignment) * alignment
-    return gaps
-
-
 class _FirstFit:
-    """First fit over pairwise gaps, for any order of the buffers."""
+    """First fit for any order of the buffers: each goes to the lowest address that the ones before it leave free.
+
+    ``conflicts[i]`` are the buffers that are live together with i, with the gaps (that one below i, i below that one).
+    A buffer placed at p forbids i the addresses between p - (second gap) and p + (first gap).
+    """
 
     def __init__(self, extents: Sequence[Extent], alignment: int) -> None:
-        self.gaps = _gaps(extents, alignment)
-        self.tops = np.array([int(e.high.max()) for e in extents], dtype=np.int64)
-        self.count = len(extents)
+        self.tops = [int(extent.high.max()) for extent in extents]
+        self.conflicts: list[list[tuple[int, int, int]]] = [[] for _ in extents]
+        for i, first in enumerate(extents):
+            for j in range(i):
+                below = gap(extents[j], first)
+                if below != _NEVER:
+                    above = round_up(gap(first, extents[j]), alignment)
+                    below = round_up(below, alignment)
+                    self.conflicts[i].append((j, below, above))
+                    self.conflicts[j].append((i, above, below))
 
     def place(self, order: Sequence[int], limit: int) -> tuple[int, list[int]]:
-        """Peak and addresses; gives up with a peak of ``limit`` or more as soon as it is reached."""
-        positions = np.zeros(self.count, dtype=np.int64)
-        placed: list[int] = []
+        """Peak and addresses; no addresses, and a peak of ``limit`` or more, as soon as that is reached."""
+        addresses = [-1] * len(self.tops)
         peak = 0
         for index in order:
-            chosen = 0
-            if placed:
-                others = np.array(placed)
-                at, under, over = positions[others], self.gaps[others, index], self.gaps[index, others]
-                meets = (under != _NEVER) | (over != _NEVER)
-                at, under, over = at[meets], under[meets], over[meets]
-                if len(at):
-                    candidates = np.unique(np.concatenate(([0], at + under, at - over)))
-                    candidates = candidates[candidates >= 0]
-                    distance = candidates[:, None] - at[None, :]
-                    fits = ((distance >= under) | (-distance >= over)).all(axis=1)
-                    chosen = int(candidates[fits][0])
-            positions[index] = chosen
-            placed.append(index)
-            peak = max(peak, chosen + int(self.tops[index]))
+            forbidden = sorted(
+                (addresses[other] - above, addresses[other] + below)
+                for other, below, above in self.conflicts[index]
+                if addresses[other] >= 0
+            )
+            address = 0
+            for start, end in forbidden:
+                if address <= start:
+                    break
+                address = max(address, end)
+            addresses[index] = address
+            peak = max(peak, address + self.tops[index])
             if peak >= limit:
                 return peak, []
-        return peak, positions.tolist()
+        return peak, addresses
 
 
 def _orders(extents: Sequence[Extent]) -> list[list[int]]:
@@ -123,54 +121,76 @@ def _orders(extents: Sequence[Extent]) -> list[list[int]]:
     return [sorted(indices, key=key) for key in keys]
 
 
-def _move(draw: random.Random, order: list[int], top: list[int]) -> list[int]:
-    """``order`` with one buffer moved, mostly one that stands at the peak, mostly to an earlier turn."""
-    order = list(order)
-    index = draw.choice(top) if draw.random() < _PEAK_SHARE else draw.randrange(len(order))
-    at = order.index(index)
-    order.pop(at)
-    to = draw.randrange(at + 1) if draw.random() < _EARLIER_SHARE else draw.randrange(len(order) + 1)
-    order.insert(to, index)
+@dataclass(slots=True)
+class _Packing:
+    """An order with the peak and the addresses that first fit gives it."""
+
+    order: list[int]
+    peak: int
+    addresses: list[int]
+
+
+def _neighbour(draw: random.Random, packing: _Packing, tops: Sequence[int], alignment: int) -> list[int]:
+    """The order with one buffer moved: one that stands at the peak to an earlier turn, or any one anywhere near."""
+    order = list(packing.order)
+    if draw.random() < _PEAK_SHARE:
+        at_peak = [i for i, address in enumerate(packing.addresses) if address + tops[i] > packing.peak - alignment]
+        index = draw.choice(at_peak)
+        turn = order.index(index)
+        order.pop(turn)
+        order.insert(draw.randrange(turn + 1), index)
+        return order
+    turn = draw.randrange(len(order))
+    index = order.pop(turn)
+    near = turn + draw.randrange(-_NEAR, _NEAR + 1)
+    order.insert(draw.randrange(len(order) + 1) if draw.random() < _FAR_SHARE else min(max(near, 0), len(order)), index)
     return order
 
 
-@dataclass(slots=True)
-class _Search:
-    """The best order so far from one greedy start."""
-
-    fit: _FirstFit
-    order: list[int]
-    peak: int
-    positions: list[int]
-
-    def improve(self, draw: random.Random, moves: int, bound: int) -> None:
-        """Try ``moves`` moves; keep those that are no worse."""
-        for _ in range(moves):
-            if self.peak <= bound:
-                return
-            top = [i for i, position in enumerate(self.positions) if position + int(self.fit.tops[i]) >= self.peak]
-            order = _move(draw, self.order, top)
-            peak, positions = self.fit.place(order, self.peak + 1)
-            if positions and peak <= self.peak:
-                self.order, self.peak, self.positions = order, peak, positions
+def _anneal(fit: _FirstFit, start: _Packing, draw: random.Random, moves: int, bound: int, heat: float, alignment: int) -> _Packing:
+    """Simulated annealing over orders from ``start``; ``heat`` is the part of the peak that a worse order may cost at first."""
+    best = current = start
+    for move in range(moves):
+        if best.peak <= bound:
+            break
+        allowance = current.peak * heat * (1 - move / moves)
+        # A threshold instead of a probability: the same in effect, and first fit can give up early.
+        limit = current.peak + int(-allowance * math.log(1 - draw.random())) + 1
+        order = _neighbour(draw, current, fit.tops, alignment)
+        peak, addresses = fit.place(order, limit)
+        if addresses:
+            current = _Packing(order, peak, addresses)
+            if peak < best.peak:
+                best = current
+    return best
 
 
-def allocate(extents: Sequence[Extent], *, alignment: int = 16, moves: int = 300, seed: int = 1) -> tuple[int, tuple[int, ...]]:
-    """Peak (a multiple of ``alignment``) and addresses: greedy orders, then seeded moves from the two best.
+def _search(extents: Sequence[Extent], orders: list[list[int]], alignment: int, moves: int, seed: int) -> _Packing:
+    """The best packing found from ``orders``, by annealing the best of them at every heat."""
+    fit = _FirstFit(extents, alignment)
+    bound = round_up(int(live_bytes(extents, max(e.end for e in extents)).max()), alignment)
+    packings = [_Packing(order, *fit.place(order, _NO_LIMIT)) for order in orders]
+    best = min(packings, key=lambda packing: packing.peak)
+    draw = random.Random(seed)  # noqa: S311  # a search, not a secret
+    for heat in _HEATS:
+        best = min(best, _anneal(fit, best, draw, moves, bound, heat, alignment), key=lambda packing: packing.peak)
+    return best
 
-    Stops at the lower bound, the most live bytes at one step.
+
+def allocate(
+    extents: Sequence[Extent], *, alignment: int = 16, moves: int = 2000, seed: int = 1, core: int | None = None
+) -> tuple[int, tuple[int, ...]]:
+    """Peak (a multiple of ``alignment``) and addresses: greedy orders, then ``moves`` seeded moves at each of two heats.
+
+    With ``core`` the first so many extents are also packed on their own, and the others fitted in around them: right
+    where those are what the peak is made of. Stops at the lower bound, the most live bytes at one step.
     """
     if not extents:
         return 0, ()
-    fit = _FirstFit(extents, alignment)
-    bound = int(live_bytes(extents, max(e.end for e in extents)).max())
-    searches = []
-    for order in _orders(extents):
-        peak, positions = fit.place(order, 1 << 60)
-        searches.append(_Search(fit, order, peak, positions))
-    searches.sort(key=lambda search: search.peak)
-    draw = random.Random(seed)  # noqa: S311  # a search, not a secret
-    for search in searches[:_STARTS]:
-        search.improve(draw, moves // _STARTS, bound)
-    best = min(searches[:_STARTS], key=lambda search: search.peak)
-    return round_up(best.peak, alignment), tuple(best.positions)
+    orders = _orders(extents)
+    if core is not None and 0 < core < len(extents):
+        inner = _search(extents[:core], _orders(extents[:core]), alignment, moves, seed).order
+        outer = sorted(range(core, len(extents)), key=lambda i: (-int(extents[i].high.max()), i))
+        orders.append(inner + outer)
+    best = _search(extents, orders, alignment, moves, seed)
+    return round_up(best.peak, alignment), tuple(best.addresses)

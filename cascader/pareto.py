@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 
@@ -21,10 +21,14 @@ class Costed(Protocol):
 C = TypeVar("C", bound=Costed)
 
 
-def pareto(candidates: Iterable[C]) -> tuple[C, ...]:
+def _own_cycles(candidate: Costed) -> int:
+    return candidate.cycles
+
+
+def pareto(candidates: Iterable[C], cycles: Callable[[C], int] = _own_cycles) -> tuple[C, ...]:
     """The candidates that no other one beats in one cost without losing in the other, by ascending memory.
 
-    Of equal ones the first is kept.
+    Of equal ones the first is kept. ``cycles`` may name another cost than the candidate's own cycles.
 
     >>> from collections import namedtuple
     >>> P = namedtuple("P", "memory cycles")
@@ -32,7 +36,7 @@ def pareto(candidates: Iterable[C]) -> tuple[C, ...]:
     (P(memory=1, cycles=9), P(memory=3, cycles=5), P(memory=4, cycles=1))
     """
     front: list[C] = []
-    for candidate in sorted(candidates, key=lambda c: (c.memory, c.cycles)):
-        if not front or candidate.cycles < front[-1].cycles:
+    for candidate in sorted(candidates, key=lambda c: (c.memory, cycles(c))):
+        if not front or cycles(candidate) < cycles(front[-1]):
             front.append(candidate)
     return tuple(front)

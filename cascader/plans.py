@@ -59,12 +59,17 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A group with its staged parts; ``memory`` counts everything that is live while it runs, tensors that pass by too."""
+    """A group with its staged parts; ``memory`` counts everything that is live while it runs, tensors that pass by too.
+
+    ``cycles`` are those with all copies hidden behind earlier work, as far as the home memory's bandwidth allows,
+    ``cold_cycles`` those with the first copy issued when the group begins.
+    """
 
     group: Group
     staged: tuple[int, ...]
     memory: int
     cycles: int
+    cold_cycles: int
 
 
 class _GroupRows:
@@ -191,6 +196,11 @@ class Planner:
             and (facts.kept or facts.last_reader > group.last)
         )
 
+    def _unread_bytes(self) -> int:
+        """Bytes of inputs that nobody reads: they are filled, and may be overwritten from the second job on."""
+        unread = (i for i, facts in enumerate(self.facts) if facts.present and not facts.kept and facts.last_reader < 0)
+        return sum(self.graph.tensors[index].size for index in unread)
+
     def tensor_bytes(self, group: Group, jobs: tuple[StripeJob, ...]) -> int:
         """Most bytes of tensors that are live at one step; an interior tensor has a rolling buffer of a fixed size."""
         rows = _GroupRows(self, group, jobs)
@@ -200,6 +210,8 @@ class Planner:
             most = int(held.max())
             rolls = most < int(high.max())
             total += (np.where(held > 0, most, 0) if rolls else held) * self.graph.tensors[tensor].row_bytes
+        if group.first == 0:
+            total[0] += self._unread_bytes()
         return int(total.max()) + self.passing_bytes(group, rows.read)
 
     def plans(self, group: Group) -> tuple[Plan, ...]:
@@ -219,6 +231,7 @@ class Planner:
                 staged=staged,
                 memory=tensor_bytes + sum(self.cost.constant_bytes(p) for p in staged),
                 cycles=self._cycles(compute, direct, staged),
+                cold_cycles=self._cold_cycles(jobs, staged),
             )
             for staged in choices
         )
@@ -227,6 +240,19 @@ class Planner:
         """Cycles if copies are hidden as well as the home memory's bandwidth allows."""
         busy = sum(cycles if part in staged else direct[part] for part, cycles in compute.items())
         return max(busy, sum(self.cost.transfer_cycles(part) for part in staged))
+
+    def _cold_cycles(self, jobs: tuple[StripeJob, ...], staged: tuple[int, ...]) -> int:
+        """Cycles if the copies begin with the group, one after the other in the order of first use."""
+        ready: dict[int, int] = {}
+        for part in dict.fromkeys(job.part for job in jobs if job.part in staged):
+            ready[part] = max(ready.values(), default=0) + self.cost.transfer_cycles(part)
+        time = 0
+        for job in jobs:
+            if job.part in ready:
+                time = max(time, ready[job.part]) + self.cost.compute_cycles(job.part, job.start, job.end)
+            else:
+                time += self.cost.direct_cycles(job.part, job.start, job.end)
+        return time
 
     def _stripe_choices(self, first: int, last: int) -> tuple[int, ...]:
         part = self.graph.parts[last]
@@ -247,6 +273,7 @@ class Planner:
                 if any(part.segment != segment for part in self.graph.parts[first:last]):
                     continue
                 groups = (Group(first, last, rows) for rows in self._stripe_choices(first, last))
-                plans += pareto(plan for group in groups for plan in self.plans(group))
+                found = [plan for group in groups for plan in self.plans(group)]
+                plans += dict.fromkeys(pareto(found) + pareto(found, cycles=lambda plan: plan.cold_cycles))
             ending.append(tuple(plans))
         return tuple(ending)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from cascader.plans import Plan
 
@@ -26,19 +27,24 @@ class Proposal:
         return sum(plan.cycles for plan in self.plans)
 
 
-def propose(ending: Sequence[Sequence[Plan]], limit: int) -> Proposal | None:
+def propose(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fraction(0)) -> Proposal | None:
     """The fastest proposal whose plans each need at most ``limit`` bytes; None if there is none.
 
-    ``ending[i]`` holds the plans whose last part is i. O(number of plans).
+    ``ending[i]`` holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
+    hidden by the group before: 0 trusts prefetching wholly, 1 not at all. O(number of plans).
     """
+
+    def cost(plan: Plan) -> int:
+        return plan.cycles + int(cold * (plan.cold_cycles - plan.cycles))
+
     best: list[int | None] = [0]
     choice: list[Plan | None] = [None]
     for plans in ending:
         cycles, chosen = None, None
         for plan in plans:
             before = best[plan.group.first]
-            if plan.memory <= limit and before is not None and (cycles is None or before + plan.cycles < cycles):
-                cycles, chosen = before + plan.cycles, plan
+            if plan.memory <= limit and before is not None and (cycles is None or before + cost(plan) < cycles):
+                cycles, chosen = before + cost(plan), plan
         best.append(cycles)
         choice.append(chosen)
     if best[-1] is None:

@@ -76,3 +76,25 @@ class Packing:
         """The part reading its constants and its table from their new places."""
         lut = LutLoad(self._range(part.lut.source), part.lut.destination) if part.lut else None
         return replace(part, operation=self.operation(part.operation), lut=lut)
+
+
+class StreamEditor:
+    """The constants of a network while streams are added at their end."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = bytearray(content)
+
+    def read(self, span: ByteRange) -> bytes:
+        """The bytes of a range."""
+        return bytes(self._content[span.start : span.end])
+
+    def append(self, data: bytes) -> ByteRange:
+        """Add ``data`` at a multiple of 16 bytes, filled up to one; its range."""
+        self._content += bytes(-len(self._content) % ALIGNMENT)
+        start = len(self._content)
+        self._content += data + bytes(-len(data) % ALIGNMENT)
+        return ByteRange(CONSTANTS, start, len(self._content))
+
+    def content(self) -> bytes:
+        """All bytes so far."""
+        return bytes(self._content)

@@ -7,8 +7,10 @@ within a few per cent of the simulator's cycles, and a thousand times faster to 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import ceil
 
+from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.network import ARENA, Network, ethosu_part
 from cascader.ethosu.staging import staged_bytes
 from cascader.ethosu.stripes import Place, stripe, whole
@@ -17,7 +19,8 @@ from npu_model.accelerator import Accelerator
 from npu_model.block_jobs import BlockJob, block_jobs
 from npu_model.memory import Memory, MemorySystem
 from npu_model.program import KernelOperation
-from npu_model.shapes import ceil_div
+from npu_model.shapes import Shape3D, ceil_div
+from npu_model.shram import BlockQuery, shram_partition
 from npu_model.traffic import BEAT_BYTES
 
 _ANYWHERE = 1 << 40
@@ -31,7 +34,8 @@ def cycles_per_word(memory: Memory) -> float:
         # The transaction that crosses the cap passes whole.
         rate = max(rate, (memory.pulse.on + memory.pulse.off) / (ceil_div(memory.pulse.cap_words, words) * words))
     if memory.max_reads:
-        rate = max(rate, (memory.read_latency + words * rate) / (memory.max_reads * words))
+        turn = memory.read_latency + words * float(memory.cycles_per_word)
+        rate = max(rate, turn / (memory.max_reads * words))
     return rate
 
 
@@ -42,53 +46,81 @@ def _beats(job: BlockJob) -> tuple[int, int]:
     return maps, constants
 
 
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Cycles of a stripe, those in which it keeps its constants' memory busy, and the block config that they are for."""
+
+    cycles: int
+    home_cycles: int
+    block: Shape3D | None
+
+
+_NOTHING = _Facts(0, 0, None)
+
+
 class StripeCost:
     """Costs of the stripes of one network on one accelerator and memory system; each is computed once."""
 
-    def __init__(self, network: Network, graph: RowGraph, accelerator: Accelerator, system: MemorySystem) -> None:
+    def __init__(
+        self, network: Network, graph: RowGraph, accelerator: Accelerator, system: MemorySystem, *, choose_blocks: bool = True
+    ) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
         self._graph = graph
         self._accelerator = accelerator
+        self._choose_blocks = choose_blocks
         home, arena = system.ports[system.port_of(0)], system.ports[system.port_of(ARENA)]
         self._home_rate = cycles_per_word(home)
         self._overhead = arena.read_latency + arena.write_latency
         self._places = {t.name: Place(0, t.rows if t.rows == 1 else _ANYWHERE, t.row_bytes) for t in graph.tensors}
-        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+        self._known: dict[tuple[int, int, bool], _Facts] = {}
 
-    def _operation(self, part: int, start: int, end: int) -> KernelOperation | None:
+    def _operation(self, part: int, start: int, end: int, *, staged: bool) -> KernelOperation | None:
+        """The stripe's operation with the block that is chosen for it; None for a CPU part."""
         payload = self._payloads[part]
         if payload is None:
             return None
-        return whole(payload, self._places) if self._graph.parts[part].atomic else stripe(payload, start, end, self._places)
+        operation = whole(payload, self._places) if self._graph.parts[part].atomic else stripe(payload, start, end, self._places)
+        if not self._choose_blocks:
+            return operation
+        block = choose_block(operation, self._accelerator, None if staged else self._home_rate)
+        shram = shram_partition(BlockQuery.of(operation), block, self._accelerator)
+        return operation if shram is None or block == operation.block else replace(operation, block=block, shram=shram)
 
-    def _cycles(self, part: int, start: int, end: int) -> tuple[int, int]:
-        """Cycles with constants in cascade memory, and read from home; of stripes of equal height the first one's."""
-        key = (part, end - start)
+    def _facts(self, part: int, start: int, end: int, *, staged: bool) -> _Facts:
+        """What is known of stripes of this height; of equally high ones the first that is asked for speaks for all."""
+        key = (part, end - start, staged and self.constant_bytes(part) > 0)
         if key not in self._known:
-            self._known[key] = self._compute(self._operation(part, start, end))
+            operation = self._operation(part, start, end, staged=key[2])
+            self._known[key] = _NOTHING if operation is None else self._compute(operation, staged=key[2])
         return self._known[key]
 
-    def _compute(self, operation: KernelOperation | None) -> tuple[int, int]:
-        if operation is None:
-            return 0, 0
-        staged = direct = 0.0
+    def _compute(self, operation: KernelOperation, *, staged: bool) -> _Facts:
+        """Facts of a kernel, its constants on the feature maps' port if ``staged``, else on their own."""
+        cycles = read = 0.0
         jobs = block_jobs(operation, self._accelerator)
         for job in jobs:
             maps, constants = _beats(job)
             busy = max(sum(step.mac_cycles for step in job.steps), job.output_cycles)
-            staged += max(busy, maps + constants)
-            direct += max(busy, maps, constants * self._home_rate)
-        ends = sum(sum(read.runs) for read in jobs[0].steps[0].fetches) + jobs[-1].output_cycles + sum(jobs[-1].writes)
-        overhead = ends + self._overhead
-        return ceil(staged + overhead), ceil(direct + overhead)
+            read += constants * self._home_rate
+            cycles += max(busy, maps + constants) if staged else max(busy, maps, constants * self._home_rate)
+        ends = sum(sum(fetch.runs) for fetch in jobs[0].steps[0].fetches) + jobs[-1].output_cycles + sum(jobs[-1].writes)
+        return _Facts(ceil(cycles + ends + self._overhead), 0 if staged else ceil(read), operation.block)
+
+    def block(self, part: int, start: int, end: int, *, staged: bool) -> Shape3D | None:
+        """Block config of rows ``start`` to ``end``, with constants in cascade memory or read from home; None for a CPU part."""
+        return self._facts(part, start, end, staged=staged).block
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
-        return self._cycles(part, start, end)[0]
+        return self._facts(part, start, end, staged=True).cycles
 
     def direct_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of the same rows with the constants read from their home memory."""
-        return self._cycles(part, start, end)[1]
+        return self._facts(part, start, end, staged=False).cycles
+
+    def home_cycles(self, part: int, start: int, end: int) -> int:
+        """Cycles in which rows ``start`` to ``end`` keep their home memory busy if they read their constants there."""
+        return self._facts(part, start, end, staged=False).home_cycles if self.constant_bytes(part) else 0
 
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales."""

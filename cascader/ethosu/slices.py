@@ -1,0 +1,113 @@
+"""Slices: convolutions with many weights cut along their output channels, so that the pieces can be staged one by one.
+
+A copy of all of a layer's weights needs room for all of them at once, and nothing runs on them until the last byte is
+there. Pieces need less room, and the first can be used while the next is on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cascader.ethosu.constants import Packing, StreamEditor, constant_ranges
+from cascader.ethosu.network import ARENA, EthosuPart, Network, Segment, ethosu_part
+from cascader.graph import Part
+from npu_model.accelerator import Accelerator
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
+from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.shram import BlockQuery, shram_partition
+from npu_model.weight_order import WeightFormat
+from npu_model.weights import RECORD_BYTES, encode_weights, weights_from_stream
+
+LARGEST = 96 * 1024
+"""Bytes of weights that a piece has at most, about: pieces are multiples of 16 channels."""
+
+
+def _channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
+    """Channels ``first`` to ``last`` of a feature map of one tile, ``first`` a multiple of 16."""
+    size = feature_map.dtype.bytes
+    offset = first // BRICK * feature_map.strides.c if feature_map.layout is Layout.NHCWB16 else first * size
+    base, *others = feature_map.tiles.bases
+    shape = Shape3D(feature_map.shape.height, feature_map.shape.width, last - first)
+    return replace(feature_map, shape=shape, tiles=replace(feature_map.tiles, bases=(base + offset, others[0], others[1], others[2])))
+
+
+def _cuts(operation: KernelOperation, largest: int) -> list[tuple[int, int]]:
+    """Channel ranges of the pieces: as many as the weights need, of equal multiples of 16 channels but for the last."""
+    depth = operation.ofm.shape.depth
+    pieces = ceil_div(sum(span.length for span in operation.weights), largest)
+    step = round_up(ceil_div(depth, pieces), BRICK)
+    return [(first, min(depth, first + step)) for first in range(0, depth, step)]
+
+
+def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
+    weights = sum(span.length for span in operation.weights)
+    one_each = len(operation.weights) == len(operation.scales) == 1
+    whole = operation.ofm.region == ARENA and operation.ofm.tiles.height0 >= operation.ofm.shape.height
+    return operation.kind is OperationKind.CONV_2D and one_each and whole and weights > largest
+
+
+def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accelerator) -> KernelOperation | None:
+    """The operation for some output channels, its weights and scales still the whole layer's; None if its block does not fit."""
+    ofm = _channels(operation.ofm, first, last)
+    depth = min(operation.block.depth, round_up(last - first, accelerator.ofm_ublock.depth))
+    block = Shape3D(operation.block.height, operation.block.width, depth)
+    piece = replace(operation, ofm=ofm, block=block)
+    shram = shram_partition(BlockQuery.of(piece), block, accelerator)
+    return replace(piece, shram=shram) if shram is not None else None
+
+
+def _pieces(operation: KernelOperation, constants: StreamEditor, accelerator: Accelerator, largest: int) -> Iterator[KernelOperation]:
+    """The operation cut along its channels, with weights and scales of its own for each piece."""
+    weights = weights_from_stream(operation, constants.read(operation.weights[0]), accelerator)
+    scales = constants.read(operation.scales[0])
+    for first, last in _cuts(operation, largest):
+        piece = _piece(operation, first, last, accelerator)
+        if piece is None:
+            return
+        records = constants.append(scales[first * RECORD_BYTES : last * RECORD_BYTES])
+        stream = constants.append(encode_weights(weights[first:last], WeightFormat.of(piece), accelerator))
+        yield replace(piece, weights=(stream,), scales=(records,))
+
+
+def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int) -> tuple[Part, ...]:
+    payload = ethosu_part(part)
+    if payload is None or not _may_be_cut(payload.operation, largest):
+        return (part,)
+    operations = tuple(_pieces(payload.operation, constants, accelerator, largest))
+    if sum(operation.ofm.shape.depth for operation in operations) != payload.operation.ofm.shape.depth or len(operations) < 2:
+        return (part,)
+    return tuple(
+        replace(part, name=f"{part.name}/{number}", payload=replace(payload, operation=operation))
+        for number, operation in enumerate(operations)
+    )
+
+
+def _segment(segment: Segment, names: dict[str, tuple[str, ...]]) -> Segment:
+    return replace(segment, parts=tuple(new for old in segment.parts for new in names[old]))
+
+
+def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST) -> Network:
+    """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
+
+    The pieces are parts of their own that write the same tensor; each reads the whole input.
+    """
+    constants = StreamEditor(network.constants)
+    cut = {part.name: _cut_part(part, constants, accelerator, largest) for part in network.graph.parts}
+    if all(len(pieces) == 1 for pieces in cut.values()):
+        return network
+    parts = tuple(piece for pieces in cut.values() for piece in pieces)
+    kernels = [payload for part in parts if (payload := ethosu_part(part)) is not None]
+    packing = Packing.of(span for kernel in kernels for span in constant_ranges(kernel))
+    packed = tuple(replace(part, payload=_packed(packing, part.payload)) for part in parts)
+    names = {name: tuple(piece.name for piece in pieces) for name, pieces in cut.items()}
+    return replace(
+        network,
+        graph=replace(network.graph, parts=packed),
+        segments=tuple(_segment(segment, names) for segment in network.segments),
+        constants=packing.content(constants.content()),
+    )
+
+
+def _packed(packing: Packing, payload: object) -> object:
+    return packing.part(payload) if isinstance(payload, EthosuPart) else payload
