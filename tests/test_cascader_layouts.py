@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -21,6 +22,7 @@ from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Schedule
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
+from cascader.graph import TensorKind
 from cascader.overlap import allocate
 from cascader.pull import Group, PullScheduler
 from cascader.row_graph import RowGraph
@@ -127,16 +129,32 @@ def test_any_cascade_in_any_layout_computes_the_same_bytes(data: st.DataObject, 
     assert outputs(cascaded(net, graph, groups), seed=5) == outputs(schedule_layer_by_layer(network(), DEFAULT), seed=5)
 
 
-def test_an_operand_that_is_read_in_another_shape_keeps_its_layout() -> None:
-    """Another view of the same bytes (here: two pixels as one) would not find them in dense rows."""
+def two_pixels_as_one(ifm: FeatureMap) -> FeatureMap:
+    return replace(ifm, strides=replace(ifm.strides, y=2 * ifm.strides.y), shape=replace(ifm.shape, height=ifm.shape.height // 2))
+
+
+def from_the_second_row(ifm: FeatureMap) -> FeatureMap:
+    rows = ifm.shape.height - 1
+    tiles = replace(ifm.tiles, height0=rows, height1=rows, bases=(ifm.strides.y, *ifm.tiles.bases[1:]))
+    return replace(ifm, shape=replace(ifm.shape, height=rows), tiles=tiles)
+
+
+@pytest.mark.parametrize("view", [two_pixels_as_one, from_the_second_row])
+def test_a_tensor_that_is_read_in_another_shape_keeps_its_layout(view: Callable[[FeatureMap], FeatureMap]) -> None:
+    """Another view of the same bytes would not find them in dense rows."""
     net = network()
     index = next(i for i, part in enumerate(net.graph.parts) if "beside" in part.name)
     part = net.graph.parts[index]
     payload = part.payload
     assert isinstance(payload, EthosuPart)
-    ifm = payload.operation.ifm
-    other = replace(ifm, strides=replace(ifm.strides, y=2 * ifm.strides.y), shape=replace(ifm.shape, height=ifm.shape.height // 2))
-    view = replace(part, payload=replace(payload, operation=replace(payload.operation, ifm=other)))
-    viewed = replace(net, graph=replace(net.graph, parts=(*net.graph.parts[:index], view, *net.graph.parts[index + 1 :])))
+    changed_part = replace(part, payload=replace(payload, operation=replace(payload.operation, ifm=view(payload.operation.ifm))))
+    viewed = replace(net, graph=replace(net.graph, parts=(*net.graph.parts[:index], changed_part, *net.graph.parts[index + 1 :])))
     assert payload.ifm in changed(net, dense_layouts(net, 1000))
     assert payload.ifm not in changed(viewed, dense_layouts(viewed, 1000))
+
+
+@pytest.mark.parametrize("kind", [TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.VARIABLE])
+def test_only_intermediate_tensors_become_dense(kind: TensorKind) -> None:
+    net = network()
+    tensors = tuple(replace(tensor, kind=kind) if tensor.kind is TensorKind.INTERMEDIATE else tensor for tensor in net.graph.tensors)
+    assert dense_layouts(replace(net, graph=replace(net.graph, tensors=tensors)), 1000).graph.tensors == tensors

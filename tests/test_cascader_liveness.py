@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from naive_rows import KEPT, PRESENT, bytes_held, families, first_writes, lives, span
 from row_graphs import chain, divided_graphs
 
+from cascader.graph import TensorKind
 from cascader.liveness import live_rows
 from cascader.overlap import live_bytes
 from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
-from cascader.row_graph import RowGraph, RowPropagator
+from cascader.row_graph import RowGraph, RowPropagator, RowTensor
 from cascader.storage import storages
 
 Divided = tuple[RowGraph, tuple[Group, ...]]
@@ -95,6 +96,15 @@ def test_overwriting_an_operand_never_takes_more_bytes_than_keeping_both(divided
     shared, apart = (bytes_held(graph, jobs, in_place=in_place) for in_place in (True, False))
     rolling = any(s.rows < graph.tensors[s.tensors[0]].rows and len(s.tensors) > 1 for s in storages(graph, jobs))
     assert rolling or all(mine <= other for mine, other in zip(shared, apart, strict=True))
+
+
+def test_an_input_that_nobody_reads_is_live_at_the_first_job_and_a_variable_to_the_end() -> None:
+    graph = chain((2, RowPropagator(2)), (2, RowPropagator(2)))
+    unread = (RowTensor("unread", TensorKind.INPUT, 3, 1), RowTensor("kept", TensorKind.VARIABLE, 4, 1))
+    graph = RowGraph(graph.parts, (*graph.tensors, *unread))
+    jobs = PullScheduler(graph).jobs(Group(0, 1, 1))
+    found = live_rows(graph, jobs)
+    assert [(found[t].start, found[t].end, found[t].most) for t in (3, 4)] == [(0, 1, 3), (0, len(jobs), 4)]
 
 
 def test_the_input_dies_row_by_row_while_the_output_grows() -> None:

@@ -158,7 +158,7 @@ def every_schedule(graph: RowGraph, options: PlanOptions) -> Iterator[tuple[int,
 @settings(max_examples=100)
 @given(row_graphs(max_parts=5, max_rows=4))
 def test_no_schedule_of_the_class_beats_the_search_and_the_search_finds_only_such_schedules(graph: RowGraph) -> None:
-    options = PlanOptions(stripe_rows=(1, 2), staging=(0, 1 << 30))
+    options = PlanOptions(stripe_rows=(1, 2), staging=(0, 2, 1 << 30))
     ending = planner(graph, options).all_plans()
     schedules = set(every_schedule(graph, options))
     smallest = min(memory for memory, _ in schedules)

@@ -139,6 +139,13 @@ def test_rows_that_nobody_reads_are_not_made() -> None:
     assert PullScheduler(graph).needed == (31, 16)
 
 
+def test_stripes_behind_an_upscaler_are_whole_input_rows_though_three_taps_ask_for_odd_ones() -> None:
+    graph = chain((8, RowPropagator(4, upscale=2)), (6, conv(8)))
+    graph = replace(graph, parts=(replace(graph.parts[0], align=2), graph.parts[1]))
+    made = [(job.start, job.end) for job in jobs_of(graph, (Group(0, 1, 1),)) if job.part == 0]
+    assert made == [(0, 2), (2, 4), (4, 6), (6, 8)]
+
+
 def state_graph() -> RowGraph:
     """Part 0 reads the variable with three taps, part 1 writes it from the input alone."""
     tensors = (
