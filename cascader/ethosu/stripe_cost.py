@@ -70,6 +70,7 @@ class StripeCost:
         self._choose_blocks = choose_blocks
         home, arena = system.ports[system.port_of(0)], system.ports[system.port_of(ARENA)]
         self._home_rate = cycles_per_word(home)
+        self._home_latency, self._arena_latency = home.read_latency, arena.read_latency
         self._overhead = arena.read_latency + arena.write_latency
         self._places = {t.name: Place(0, t.rows if t.rows == 1 else _ANYWHERE, t.row_bytes) for t in graph.tensors}
         self._known: dict[tuple[int, int, bool], _Facts] = {}
@@ -98,11 +99,14 @@ class StripeCost:
         """Facts of a kernel, its constants on the feature maps' port if ``staged``, else on their own."""
         cycles = read = 0.0
         jobs = block_jobs(operation, self._accelerator)
+        rate, latency = (1.0, self._arena_latency) if staged else (self._home_rate, self._home_latency)
         for job in jobs:
             maps, constants = _beats(job)
             busy = max(sum(step.mac_cycles for step in job.steps), job.output_cycles)
-            read += constants * self._home_rate
-            cycles += max(busy, maps + constants) if staged else max(busy, maps, constants * self._home_rate)
+            # The weight decoder asks for the next step's weights when it has the last one's.
+            decoder = constants * rate + latency * sum(1 for step in job.steps if step.weights)
+            read += constants * rate
+            cycles += max(busy, decoder, maps + constants if staged else maps)
         ends = sum(sum(fetch.runs) for fetch in jobs[0].steps[0].fetches) + jobs[-1].output_cycles + sum(jobs[-1].writes)
         return _Facts(ceil(cycles + ends + self._overhead), 0 if staged else ceil(read), operation.block)
 
