@@ -111,6 +111,13 @@ def test_the_cycles_of_a_plan_are_its_stripes_or_its_copies_whichever_take_longe
             assert plan.cycles == max(busy, sum(cost.transfer_cycles(part) for part in plan.staged))
 
 
+def test_constants_are_staged_up_to_and_with_the_size_given() -> None:
+    """Parts 0 and 2 have constants of 2 and 8 bytes."""
+    graph = chain((4, RowPropagator(4)), (4, RowPropagator(4)), (4, RowPropagator(4)))
+    plans = planner(graph, PlanOptions(staging=(0, 1, 2, 7, 8, 1 << 30))).plans(Group(0, 2, 4))
+    assert [plan.staged for plan in plans] == [(), (0,), (0, 2)]
+
+
 def partitions(graph: RowGraph) -> Iterator[list[tuple[int, int]]]:
     """All ways to cut the parts into groups within segments."""
     count = len(graph.parts)
