@@ -107,7 +107,9 @@ class StripeCost:
             decoder = constants * rate + latency * sum(1 for step in job.steps if step.weights)
             read += constants * rate
             cycles += max(busy, decoder, maps + constants if staged else maps)
-        ends = sum(sum(fetch.runs) for fetch in jobs[0].steps[0].fetches) + jobs[-1].output_cycles + sum(jobs[-1].writes)
+        # Of MAC and output unit the slower one is in the sum already; the other fills or drains the pipeline once.
+        drain = min(sum(step.mac_cycles for step in jobs[-1].steps), jobs[-1].output_cycles) + sum(jobs[-1].writes)
+        ends = sum(sum(fetch.runs) for fetch in jobs[0].steps[0].fetches) + drain
         return _Facts(ceil(cycles + ends + self._overhead), 0 if staged else ceil(read), operation.block)
 
     def block(self, part: int, start: int, end: int, *, staged: bool) -> Shape3D | None:
