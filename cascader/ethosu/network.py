@@ -82,13 +82,17 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What is scheduled: the graph (payloads EthosuPart or CpuPart), its segments in order, constants, and ports."""
+    """What is scheduled: the graph (payloads EthosuPart or CpuPart), its segments in order, constants, and ports.
+
+    ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
+    """
 
     graph: CascaderGraph
     segments: tuple[Segment, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     constants: bytes = field(repr=False)
+    mended: tuple[str, ...] = ()
 
 
 def ethosu_part(part: Part) -> EthosuPart | None:

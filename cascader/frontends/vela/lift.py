@@ -10,6 +10,7 @@ from cascader.ethosu.constants import Packing, constant_ranges
 from cascader.ethosu.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
 from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.mend import mended_network
 from cascader.frontends.vela.naming import named_network
 from cascader.frontends.vela.tensors import TensorTable, unique
 from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
@@ -212,9 +213,16 @@ def lift(network: CompiledNetwork) -> Network:
     return Network(graph, tuple(segments), inputs, outputs, packing.content(constants))
 
 
-def import_network(model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_operators: tuple[str, ...] = ()) -> Network:
+def import_network(
+    model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_operators: tuple[str, ...] = (), *, mend: bool = True
+) -> Network:
     """The Network of a quantised .tflite ``model`` with Vela's blocks and weight streams for this accelerator.
 
-    InputError as :func:`compile_network` raises it.
+    ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do; without it they round twice, as
+    Vela's. ``mended`` of the Network names the layers. InputError as :func:`compile_network` raises it.
     """
-    return lift(named_network(compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators)))
+    result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators)
+    if not mend:
+        return lift(named_network(result))
+    mended = mended_network(result, model)
+    return replace(lift(mended.network), mended=mended.layers)

@@ -1,0 +1,109 @@
+"""Fully connected layers rounded once, as LiteRT does, where Vela rounds them twice.
+
+LiteRT's reference kernels scale the sums of an 8-bit (int8 or uint8) FULLY_CONNECTED with one rounding, those of a convolution with two. Vela
+5.2.0 lowers both to the same kernel and gives it the rounding of the convolution, so that single output bytes differ by 1. The
+NPU has both roundings (field of OFM_PRECISION); changing that one field changes no address, no weight and no cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from cascader.frontends.vela.compiler import VelaResult
+from cascader.frontends.vela.debug_database import read_tables
+from cascader.frontends.vela.naming import named_network
+from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.program import KernelOperation, OperationKind, Program, Rounding
+from npu_model.tflite_model import TfliteModel, read_tflite
+
+FULLY_CONNECTED = "FULLY_CONNECTED"
+_SCHEDULED_AS = "FullyConnected"
+"""Vela's name of a FULLY_CONNECTED that it runs as such, in the ``perf`` table of its debug database."""
+
+_WORD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A compiled network after mending, and the layers that have a mended kernel, in order of execution (none: all is as Vela says)."""
+
+    network: CompiledNetwork
+    layers: tuple[str, ...]
+
+
+def _sources(tables: dict[str, tuple[dict[str, str], ...]], model: TfliteModel) -> set[str]:
+    """Ids of the ``source`` table that are a FULLY_CONNECTED of the .tflite file."""
+    found = set()
+    for row in tables.get("source", ()):
+        key = row.get("ext_key", "")
+        if key.isdecimal() and int(key) < len(model.operators) and model.operators[int(key)].code == FULLY_CONNECTED:
+            found.add(row.get("id", ""))
+    return found
+
+
+def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozenset[int], ...]:
+    """For every command stream in order: byte offsets of the kernel commands that run a FULLY_CONNECTED of ``model``.
+
+    ``database`` is the text of Vela's debug database. Two of its tables must agree: the operator that Vela scheduled is a
+    fully connected one, and so is its source in the .tflite file. An LSTM's gates or a batched product fail the second
+    condition, what Vela adds around a fully connected operator (copies, tables) the first.
+    """
+    tables = read_tables(database)
+    sources = _sources(tables, model)
+    scheduled = {
+        row.get("id", "")
+        for row in tables.get("perf", ())
+        if row.get("operator", "") == _SCHEDULED_AS and row.get("source_id", "") in sources
+    }
+    streams: dict[int, set[int]] = {}
+    for row in tables.get("queue", ()):
+        stream, offset = row.get("cmdstream_id", ""), row.get("offset", "")
+        if stream.isdecimal() and offset.isdecimal():
+            offsets = streams.setdefault(int(stream), set())
+            if row.get("scheduled_id", "") in scheduled:
+                offsets.add(int(offset))
+    return tuple(frozenset(streams[stream]) for stream in sorted(streams))
+
+
+def _rounded_twice(operation: object) -> bool:
+    """Whether this is a kernel that 8-bit convolutions and fully connected operators of Vela are."""
+    return (
+        isinstance(operation, KernelOperation)
+        and operation.kind is OperationKind.CONV_2D
+        and operation.ifm.dtype.bits == 8
+        and operation.rounding is Rounding.DOUBLE
+    )
+
+
+def _mend(program: Program, offsets: frozenset[int]) -> tuple[Program, Iterator[str]]:
+    """``program`` with the kernels at these byte offsets rounded once, and the names of their layers."""
+    ends = accumulate(program.words)
+    # The kernel command is the last word that the operation takes.
+    at = [i for i, end in enumerate(ends) if (end - 1) * _WORD in offsets and _rounded_twice(program.operations[i])]
+    operations = list(program.operations)
+    for index in at:
+        operation = operations[index]
+        if isinstance(operation, KernelOperation):
+            operations[index] = replace(operation, rounding=Rounding.NATURAL)
+    return replace(program, operations=tuple(operations)), (program.name(index) for index in at)
+
+
+def mended_network(result: VelaResult, model: bytes) -> Mended:
+    """Decode a compilation of ``model`` and round its 8-bit fully connected layers once.
+
+    A compilation without a debug database is left as it is. InputError as :func:`named_network` raises it.
+    """
+    network = named_network(result)
+    streams = iter(fully_connected_offsets(result.database, read_tflite(model)))
+    layers: dict[str, None] = {}
+    steps: list[Program | CpuOperator] = []
+    for step in network.steps:
+        if isinstance(step, Program):
+            program, names = _mend(step, next(streams, frozenset()))
+            layers.update(dict.fromkeys(names))
+            steps.append(program)
+        else:
+            steps.append(step)
+    return Mended(replace(network, steps=tuple(steps)), tuple(layers))
