@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from npu_model.errors import InputError
 from testbed import VERSION
-from testbed.commands import export, inspect, schedule, simulate, validate, verify
+from testbed.commands import calibrate, compare, export, frontier, inspect, schedule, simulate, validate, verify
 from testbed.commands.options import Parser, example
 
 BAD_INPUT = 2
@@ -26,13 +26,14 @@ def build_parser() -> Parser:
         epilog=example(
             "npu-testbed schedule zoo:mobilenet_v1 -o mobilenet_v1.json",
             "npu-testbed simulate schedule mobilenet_v1.json",
+            "npu-testbed frontier zoo:ds_cnn --plot ds_cnn.svg",
             "npu-testbed simulate vela zoo:mobilenet_v1 --optimise Size",
         )
         + "\n\nexit status: 0 done, 1 a bar is missed or a comparison differs, 2 bad input",
     )
     parser.add_argument("--version", action="version", version=f"npu-testbed {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for command in (schedule, simulate, inspect, verify, export, validate):
+    for command in (schedule, frontier, compare, simulate, inspect, verify, export, validate, calibrate):
         command.add(commands)
     return parser
 

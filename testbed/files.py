@@ -68,6 +68,17 @@ def require_writable(path: str | Path, *sources: str | Path) -> None:
         raise InputError(f"Output {str(path)!r} cannot be written ({_reason(error)}): choose another place.") from None
 
 
+def require_folder(path: str | Path) -> None:
+    """Make the folder if it is not there; InputError if that, or writing into it, cannot be done."""
+    folder = Path(path)
+    try:
+        folder.mkdir(exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
+    except (OSError, ValueError) as error:
+        raise InputError(f"Folder {str(path)!r} cannot be made ({_reason(error)}): choose another place.") from None
+
+
 def write_file(path: str | Path, data: bytes) -> None:
     """Write a temporary file beside the target and rename it, so that the target is whole or as it was.
 

@@ -1,7 +1,7 @@
 """The Python API: one function per command of the command line, from sources to values; nothing is printed here.
 
 >>> from testbed.pipeline import schedule, simulate_schedule
->>> plan = schedule("zoo:tiny_conv")
+>>> plan = schedule("zoo:tiny_conv", cascade=False)
 >>> plan.arena_size, simulate_schedule(plan).replay.footprint.peak
 (8192, 8192)
 """

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cascader.ethosu.schedule import Provenance, Schedule
+from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.schedule_file import from_json, to_json
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
+from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from testbed import VERSION
 from testbed.files import read_text, write_file
-from testbed.memory_options import MemoryOptions, memory_system_sha256
-from testbed.memory_use import require_one_memory
-from testbed.models import load_model
+from testbed.memory_options import MemoryOptions
 
 NO_OPTIONS = MemoryOptions()
+
+OPTIMISE = ("Performance", "Size")
+"""What a schedule can be optimised for, as Vela spells it."""
+
+DEFAULT_OPTIMISE = "Performance"
+"""Vela's default."""
 
 Tools = tuple[tuple[str, str], ...]
 """Names and versions."""
@@ -38,29 +42,34 @@ def schedule(
     accelerator_config: str = DEFAULT_ACCELERATOR,
     *,
     arena_cache_size: int | None = None,
+    optimise: str = DEFAULT_OPTIMISE,
+    cascade: bool = True,
     memory: MemoryOptions = NO_OPTIONS,
+    processes: int | None = None,
     progress: Progress = silent,
 ) -> Schedule:
-    """The layer-by-layer schedule of a model (a path or ``zoo:NAME``), with its provenance.
+    """The schedule of a model (a path or ``zoo:NAME``) in at most ``arena_cache_size`` bytes, with its provenance.
+
+    ``optimise`` Performance asks for the fastest that is found, Size for the one that needs least memory. ``cascade``
+    False runs every layer whole, one after the other, and has no choice to make. ``processes`` share the work (None: as
+    many as there are processors); the answer does not depend on them.
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
     from cascader.ethosu.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
-    from cascader.frontends.vela import import_network  # noqa: PLC0415  # nor the compiler
-    from cascader.frontends.vela.compiler import vela_version  # noqa: PLC0415  # nor the compiler
+    from testbed.choice import choose  # noqa: PLC0415  # the same
+    from testbed.legalise import load_task  # noqa: PLC0415  # nor the compiler
+    from testbed.workers import processes_for, workers  # noqa: PLC0415  # the same
 
-    device, system = accelerator(accelerator_config), memory.memory_system()
-    require_one_memory(system)
     _check_budget(arena_cache_size)
-    progress(f"Reading {source}")
-    model = load_model(source)
-    progress(f"Compiling {model.name} with Vela as legaliser")
-    network = import_network(model.data, device.name)
-    progress(f"Scheduling {model.name}")
-    provenance = Provenance(
-        model.name, model.sha256, tool_versions((("ethos-u-vela", vela_version()),)), system.name, memory_system_sha256(system)
-    )
-    return schedule_layer_by_layer(network, device.name, arena_cache_size=arena_cache_size, provenance=provenance)
+    if optimise not in OPTIMISE:
+        raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
+    task = load_task(source, accelerator_config, memory, progress=progress)
+    progress(f"Scheduling {task.provenance.model}")
+    if not cascade:
+        return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
+    with workers(processes_for(task.network, processes)) as executor:
+        return choose(task, executor, arena_cache_size=arena_cache_size, optimise=optimise, show=progress)
 
 
 def _check_budget(arena_cache_size: int | None) -> None:

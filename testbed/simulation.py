@@ -19,10 +19,7 @@ from testbed.files import write_file
 from testbed.memory_options import MemoryOptions, recorded_memory_system
 from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
 from testbed.models import Model, load_model
-from testbed.scheduling import NO_OPTIONS, Progress, Tools, silent, tool_versions
-
-DEFAULT_OPTIMISE = "Performance"
-"""Vela's default."""
+from testbed.scheduling import DEFAULT_OPTIMISE, NO_OPTIONS, Progress, Tools, silent, tool_versions
 
 
 @dataclass(frozen=True, slots=True)

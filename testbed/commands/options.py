@@ -48,6 +48,24 @@ def byte_count(text: str) -> int:
     return value
 
 
+def positive_count(text: str) -> int:
+    """A number from 1 to 1000."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 1000")
+    return value
+
+
+def add_jobs_option(parser: Options) -> None:
+    """``--jobs``."""
+    parser.add_argument(
+        "--jobs", metavar="N", type=positive_count, help="processes that share the search (default: the processors); the result is the same"
+    )
+
+
 def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     """The options of :class:`testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
     group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")
@@ -70,6 +88,11 @@ def add_json_option(parser: Options) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
+def json_text(command: str, document: dict[str, Any]) -> str:
+    """The one JSON document of a command, with the schema's and our version."""
+    return json.dumps({"schema": OUTPUT_SCHEMA, "command": command, "version": VERSION} | document, indent=1, sort_keys=True) + "\n"
+
+
 def print_json(command: str, document: dict[str, Any]) -> None:
-    """Print the one JSON document of a command, with the schema's and our version."""
-    print(json.dumps({"schema": OUTPUT_SCHEMA, "command": command, "version": VERSION} | document, indent=1, sort_keys=True))
+    """Print the one JSON document of a command."""
+    print(json_text(command, document), end="")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from npu_model.errors import InputError
 from testbed.commands.options import (
     Parser,
     add_accelerator_option,
+    add_jobs_option,
     add_json_option,
     add_memory_options,
     byte_count,
@@ -15,14 +17,24 @@ from testbed.commands.options import (
     print_json,
 )
 
+if TYPE_CHECKING:
+    from cascader.ethosu.schedule import Schedule
+
 
 def add(commands: Any) -> None:
     """Add the command's parser."""
     parser: Parser = commands.add_parser(
         "schedule",
         help="schedule a network and write the schedule file",
-        description="Schedule a quantised network layer by layer and write a self-contained schedule file.",
-        epilog=example("npu-testbed schedule zoo:mobilenet_v1 --arena-cache-size 2000000 -o mobilenet_v1.json"),
+        description=(
+            "Schedule a quantised network and write a self-contained schedule file. Layers are cascaded in stripes: of the schedules "
+            "found that fit, the fastest in replay is written, or with --optimise Size the one that needs least SRAM."
+        ),
+        epilog=example(
+            "npu-testbed schedule zoo:ds_cnn --arena-cache-size 16384 -o ds_cnn.json",
+            "npu-testbed schedule zoo:ds_cnn --optimise Size -o ds_cnn.json",
+            "npu-testbed schedule zoo:mobilenet_v1 --no-cascade -o mobilenet_v1.json",
+        ),
     )
     parser.add_argument("model", metavar="MODEL", help="a .tflite file, or zoo:NAME for a network that the package builds")
     parser.add_argument("-o", "--output", metavar="SCHEDULE.json", required=True, help="schedule file to write")
@@ -30,6 +42,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--arena-cache-size", metavar="BYTES", type=byte_count, help="most bytes that the arena may take (default: no bound)"
     )
+    parser.add_argument("--optimise", choices=("Performance", "Size"), help="what to optimise for within the bound (default: Performance)")
+    parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
+    add_jobs_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -41,13 +56,19 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.files import require_writable
     from testbed.pipeline import schedule, write_schedule
     from testbed.progress import progress
+    from testbed.scheduling import DEFAULT_OPTIMISE
 
+    if arguments.no_cascade and arguments.optimise is not None:
+        raise InputError(f"--optimise {arguments.optimise} was given together with --no-cascade, which leaves no choice: drop one of them.")
     require_writable(arguments.output, arguments.model)
     with progress() as show:
         plan = schedule(
             arguments.model,
             arguments.accelerator_config,
             arena_cache_size=arguments.arena_cache_size,
+            optimise=DEFAULT_OPTIMISE if arguments.optimise is None else arguments.optimise,
+            cascade=not arguments.no_cascade,
+            processes=arguments.jobs,
             memory=memory_options(arguments),
             progress=show,
         )
@@ -57,7 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
         "memory_system": plan.provenance.memory_system,
-        "parts": len(plan.jobs),
+        "parts": len(plan.network.graph.parts),
+        "jobs": len(plan.jobs),
+        "cascaded": not arguments.no_cascade,
         "arena_bytes": plan.arena_size,
         "output": arguments.output,
         "tools": dict(plan.provenance.tools),
@@ -67,6 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(
             f"{arguments.output}: {plan.provenance.model} for {plan.accelerator}, "
-            f"{len(plan.jobs)} parts layer by layer in an arena of {plan.arena_size:,} bytes"
+            f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes"
         )
     return 0
+
+
+def _how(plan: Schedule, *, cascaded: bool) -> str:
+    parts, jobs = len(plan.network.graph.parts), len(plan.jobs)
+    return f"{parts} parts in {jobs} stripe jobs" if cascaded else f"{parts} parts layer by layer"

@@ -1,0 +1,45 @@
+"""The choice of one cascaded schedule: the fastest that fits a budget, or the one that needs least memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+
+from cascader.ethosu.cascade import Candidate
+from cascader.ethosu.schedule import Schedule
+from npu_model.errors import InputError
+from npu_model.memory import MemorySystem
+from testbed.scheduling import Progress, silent
+from testbed.search import Task, Wish, replayed, search
+
+DOUBT = 0.1
+"""How much slower than the fastest a schedule may be expected to be and is still replayed before one is chosen."""
+
+
+def choose(
+    task: Task, executor: Executor, *, arena_cache_size: int | None = None, optimise: str = "Performance", show: Progress = silent
+) -> Schedule:
+    """The schedule for ``optimise`` Performance (the fastest in replay, of equals the smallest) or Size (the other way round).
+
+    Its arena has at most ``arena_cache_size`` bytes. The search is that of ``npu-testbed frontier``, with the budget
+    itself as one more memory limit. InputError that names the smallest arena found if none fits.
+    """
+    budgets = () if arena_cache_size is None else (arena_cache_size,)
+    found = search(task, Wish(smallest=True, budgets=budgets), executor, show).candidates
+    least = min(candidate.memory for candidate in found)
+    fitting = [candidate for candidate in found if arena_cache_size is None or candidate.memory <= arena_cache_size]
+    if not fitting:
+        raise InputError(
+            f"No schedule was found that fits into --arena-cache-size {arena_cache_size}: {least} bytes are the smallest arena reached; "
+            "allow that much."
+        )
+    if optimise == "Size":
+        return _fastest([candidate for candidate in fitting if candidate.memory == least], task.system, executor, show)
+    expected = min(candidate.cycles for candidate in fitting)
+    return _fastest([candidate for candidate in fitting if candidate.cycles <= expected * (1 + DOUBT)], task.system, executor, show)
+
+
+def _fastest(candidates: Sequence[Candidate], system: MemorySystem, executor: Executor, show: Progress) -> Schedule:
+    if len(candidates) == 1:
+        return candidates[0].schedule
+    return min(replayed(candidates, system, executor, show), key=lambda point: (point.cycles, point.memory)).schedule

@@ -1,0 +1,92 @@
+"""``npu-testbed frontier``: every schedule of a network that is worth having, from the smallest to the fastest."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.commands.options import (
+    Parser,
+    add_accelerator_option,
+    add_jobs_option,
+    add_json_option,
+    add_memory_options,
+    example,
+    positive_count,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from testbed.frontier import Frontier
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: Parser = commands.add_parser(
+        "frontier",
+        help="find all schedules that no other one beats in SRAM and cycles",
+        description=(
+            "Find the Pareto frontier of a network: cascaded schedules from the one that needs least SRAM to the fastest, each replayed."
+        ),
+        epilog=example(
+            "npu-testbed frontier zoo:ds_cnn",
+            "npu-testbed frontier network.tflite -o frontier.json --plot frontier.svg --schedules points",
+        ),
+    )
+    parser.add_argument("model", metavar="MODEL", help="a .tflite file, or zoo:NAME for a network that the package builds")
+    parser.add_argument("-o", "--output", metavar="F.json", help="write the frontier as JSON")
+    parser.add_argument("--plot", metavar="F.svg", help="draw the frontier")
+    parser.add_argument("--schedules", metavar="DIR", help="write every point's schedule file into this folder, named by its bytes")
+    parser.add_argument(
+        "--rungs", metavar="N", type=positive_count, help="memory limits that are tried per layout (default: those of the search)"
+    )
+    add_accelerator_option(parser, "ethos-u55-128")
+    add_memory_options(parser, "the timing adapter u55_high_end")
+    add_jobs_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Find, write and print the frontier."""
+    from testbed.commands.choices import memory_options
+    from testbed.commands.options import json_text
+    from testbed.files import require_folder, require_writable, write_file
+    from testbed.frontier import frontier
+    from testbed.frontier_report import frontier_json, frontier_text
+    from testbed.progress import progress
+    from testbed.views.frontier_plot import frontier_svg
+
+    for path in filter(None, (arguments.output, arguments.plot)):
+        require_writable(path, arguments.model)
+    if arguments.schedules is not None:
+        require_folder(arguments.schedules)
+    with progress() as show:
+        found = frontier(
+            arguments.model,
+            arguments.accelerator_config,
+            rungs=arguments.rungs,
+            memory=memory_options(arguments),
+            processes=arguments.jobs,
+            progress=show,
+        )
+    document = frontier_json(found)
+    if arguments.output is not None:
+        write_file(arguments.output, json_text("frontier", document).encode("ascii"))
+    if arguments.plot is not None:
+        write_file(arguments.plot, frontier_svg(found).encode("utf-8"))
+    if arguments.schedules is not None:
+        _write_schedules(found, Path(arguments.schedules))
+    if arguments.json:
+        print_json("frontier", document)
+    else:
+        print(frontier_text(found))
+    return 0
+
+
+def _write_schedules(found: Frontier, folder: Path) -> None:
+    from testbed.pipeline import write_schedule
+
+    for point in found.points:
+        write_schedule(point.schedule, folder / f"{Path(found.model.partition(':')[2] or found.model).stem}_{point.memory}.json")

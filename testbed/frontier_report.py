@@ -1,0 +1,77 @@
+"""A frontier as a table for a terminal and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tabulate import tabulate
+
+from testbed.frontier import Frontier, FrontierPoint
+
+_HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "expected - replay")
+
+
+def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:
+    return (
+        f"{point.memory:,}",
+        f"{point.cycles:,}",
+        f"{point.cycles / clock_hz * 1000:.3f}",
+        f"{point.jobs:,}",
+        f"{point.groups:,}",
+        f"{point.staged_bytes:,}",
+        f"{point.estimate_error:+.1%}",
+    )
+
+
+def bounds_text(frontier: Frontier) -> str:
+    """What is proven of the least memory, in two sentences."""
+    bounds = frontier.bounds
+    return (
+        f"Lower bounds: {bounds.any_schedule:,} bytes for any schedule (the network's inputs, or outputs, lie in the arena all at once); "
+        f"{bounds.this_search:,} bytes for every schedule of the kind that is searched, even if its buffers could be packed perfectly."
+    )
+
+
+def frontier_text(frontier: Frontier) -> str:
+    """The table of points with what it was made on and the lower bounds."""
+    cells = [_cells(point, frontier.clock_hz) for point in frontier.points]
+    table = tabulate(cells, _HEADERS, disable_numparse=True, colalign=("right",) * len(_HEADERS))
+    head = f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}"
+    note = (
+        f"{len(frontier.points)} Pareto points of {frontier.candidates} schedules, of which {frontier.replayed} were replayed; "
+        "bytes are the peak of the replay."
+    )
+    return f"{head}\n\n{table}\n\n{note}\n{bounds_text(frontier)}"
+
+
+def point_json(point: FrontierPoint) -> dict[str, Any]:
+    """One point; errors are ratios."""
+    return {
+        "memory_bytes": point.memory,
+        "cycles": point.cycles,
+        "expected_cycles": point.estimate,
+        "estimate_error": point.estimate_error,
+        "stripe_jobs": point.jobs,
+        "groups": point.groups,
+        "staged_bytes": point.staged_bytes,
+        "schedule_sha256": point.digest,
+    }
+
+
+def frontier_json(frontier: Frontier) -> dict[str, Any]:
+    """The frontier as values that JSON can hold."""
+    return {
+        "model": frontier.model,
+        "model_sha256": frontier.model_sha256,
+        "accelerator": frontier.accelerator,
+        "memory_system": {
+            "name": frontier.memory_system,
+            "sha256": frontier.memory_system_sha256,
+            "clock_hz": frontier.clock_hz,
+        },
+        "tools": dict(frontier.tools),
+        "lower_bounds": {"any_schedule_bytes": frontier.bounds.any_schedule, "this_search_bytes": frontier.bounds.this_search},
+        "candidates": frontier.candidates,
+        "replayed": frontier.replayed,
+        "points": [point_json(point) for point in frontier.points],
+    }

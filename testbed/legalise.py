@@ -1,0 +1,37 @@
+"""From a model's source to the task of scheduling it: read, compiled with Vela as legaliser, with where it came from."""
+
+from __future__ import annotations
+
+from cascader.ethosu.cascade import CascadeOptions
+from cascader.ethosu.schedule import Provenance
+from cascader.frontends.vela import import_network
+from cascader.frontends.vela.compiler import vela_version
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
+from testbed.memory_options import MemoryOptions, memory_system_sha256
+from testbed.memory_use import require_one_memory
+from testbed.models import load_model
+from testbed.scheduling import NO_OPTIONS, Progress, silent, tool_versions
+from testbed.search import Task
+
+
+def load_task(
+    source: str,
+    accelerator_config: str = DEFAULT_ACCELERATOR,
+    memory: MemoryOptions = NO_OPTIONS,
+    *,
+    options: CascadeOptions | None = None,
+    progress: Progress = silent,
+) -> Task:
+    """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched as ``options`` say (None: by default).
+
+    InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
+    """
+    device, system = accelerator(accelerator_config), memory.memory_system()
+    require_one_memory(system)
+    progress(f"Reading {source}")
+    model = load_model(source)
+    progress(f"Compiling {model.name} with Vela as legaliser")
+    network = import_network(model.data, device.name)
+    tools = tool_versions((("ethos-u-vela", vela_version()),))
+    provenance = Provenance(model.name, model.sha256, tools, system.name, memory_system_sha256(system))
+    return Task(network, device.name, system, provenance, CascadeOptions() if options is None else options)

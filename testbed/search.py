@@ -1,0 +1,162 @@
+"""The search for cascaded schedules: every variant of a network planned, its limits tried, and what is promising replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+
+from cascader.ethosu.cascade import Candidate, CascadeOptions, Cascader, smallest_schedule, variants
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.network import Network
+from cascader.ethosu.schedule import Provenance, Schedule
+from npu_model.memory import MemorySystem
+from sim import replay_network
+from testbed.scheduling import Progress, silent
+
+MARGIN = 0.02
+"""How much slower than another one, which needs no more memory, a schedule may be expected to be and is still replayed.
+
+What the search expects is off by a few per cent more for one schedule than for another: see ``docs/memory.md``.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is searched: a network for a device with its memories, and how."""
+
+    network: Network = field(repr=False)
+    accelerator: str
+    system: MemorySystem
+    provenance: Provenance
+    options: CascadeOptions = field(default_factory=CascadeOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A replayed schedule: ``memory`` is the peak that the replay touches in bytes, ``estimate`` the cycles that the search expected."""
+
+    memory: int
+    cycles: int
+    estimate: int
+    schedule: Schedule = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which schedules a search makes.
+
+    With ``frontier`` those of every limit of the ladder, with ``smallest`` the one that needs least memory; ``budgets``
+    are arenas in bytes for each of which the best that fits is wanted too.
+    """
+
+    frontier: bool = True
+    smallest: bool = False
+    budgets: tuple[int, ...] = ()
+
+
+def _plan(task: Task, network: Network) -> Cascader:
+    return Cascader(network, task.accelerator, task.system, task.options, task.provenance)
+
+
+def _at_limit(cascader: Cascader, limit: int) -> tuple[Candidate, ...]:
+    return cascader.schedules_at(limit)
+
+
+def _within(cascader: Cascader, budget: int) -> tuple[Candidate, ...]:
+    found = cascader.fit(budget)
+    return () if found is None else (found,)
+
+
+def _smallest(cascader: Cascader) -> tuple[Candidate, ...]:
+    return (smallest_schedule(cascader),)
+
+
+def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tuple[Candidate, ...]]]:
+    tasks = [executor.submit(_smallest, cascader)] if wish.smallest else []
+    tasks += [executor.submit(_within, cascader, budget) for budget in wish.budgets]
+    if wish.frontier:
+        tasks += [executor.submit(_at_limit, cascader, limit) for limit in cascader.limits()]
+    return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search has made: its candidates in a fixed order, and the plans that further budgets can be asked of."""
+
+    candidates: tuple[Candidate, ...]
+    cascaders: tuple[Cascader, ...]
+
+    @property
+    def least_live_bytes(self) -> int:
+        """Bytes that every schedule of the kinds that are searched holds at some step."""
+        return min(cascader.smallest_limit for cascader in self.cascaders)
+
+
+Answer = tuple[Network, Future[tuple[Candidate, ...]]]
+"""Candidates of a variant that are being made."""
+
+
+def search(task: Task, wish: Wish, executor: Executor, show: Progress = silent) -> Found:
+    """Make the schedules that are wished for, variant by variant; the order does not depend on the executor."""
+    networks = variants(task.network, task.accelerator, task.system, task.options)
+    plans = [executor.submit(_plan, task, network) for network in networks]
+    answers: list[Answer] = []
+    cascaders = []
+    for done, (network, plan) in enumerate(zip(networks, plans, strict=True)):
+        show(f"Planning stripes: {done} of {len(plans)} layouts")
+        cascaders.append(plan.result())
+        answers += [(network, answer) for answer in _tasks(executor, cascaders[-1], wish)]
+    return Found(_collect(answers, show), tuple(cascaders))
+
+
+def search_further(found: Found, budgets: Sequence[int], executor: Executor, show: Progress = silent) -> tuple[Candidate, ...]:
+    """The candidates of ``found`` and those for more ``budgets`` (bytes)."""
+    wish = Wish(frontier=False, budgets=tuple(budgets))
+    answers = [(cascader.network, answer) for cascader in found.cascaders for answer in _tasks(executor, cascader, wish)]
+    return _distinct((*found.candidates, *_collect(answers, show)))
+
+
+def _collect(answers: Sequence[Answer], show: Progress) -> tuple[Candidate, ...]:
+    found: list[Candidate] = []
+    for done, (network, answer) in enumerate(answers):
+        show(f"Scheduling: {done} of {len(answers)} memory limits")
+        # Candidates from another process each bring a copy of the network; one is enough.
+        found += [replace(c, schedule=replace(c.schedule, network=network)) for c in answer.result()]
+    return _distinct(found)
+
+
+def _distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates without repeats."""
+    kept: dict[object, Candidate] = {}
+    for c in candidates:
+        # Variants of a network differ in how their tensors are stored, which their graphs say.
+        kept.setdefault((c.schedule.network.graph, c.schedule.jobs, c.schedule.buffers, c.schedule.copies), c)
+    return tuple(kept.values())
+
+
+def promising(candidates: Sequence[Candidate], margin: float = MARGIN) -> tuple[Candidate, ...]:
+    """The candidates, by ascending memory, that are not expected to be slower by ``margin`` than one that needs no more memory."""
+    kept, fastest = [], None
+    for candidate in sorted(candidates, key=lambda c: (c.memory, c.cycles)):
+        if fastest is None or candidate.cycles <= fastest * (1 + margin):
+            kept.append(candidate)
+        fastest = candidate.cycles if fastest is None else min(fastest, candidate.cycles)
+    return tuple(kept)
+
+
+def _replay(schedule: Schedule, system: MemorySystem) -> tuple[int, int]:
+    """Peak in bytes and cycles."""
+    result = replay_network(lower(schedule), system)
+    return result.footprint.peak, result.cycles
+
+
+def replayed(candidates: Sequence[Candidate], system: MemorySystem, executor: Executor, show: Progress = silent) -> tuple[Point, ...]:
+    """The candidates with what their replay shows, in their order."""
+    answers = [executor.submit(_replay, candidate.schedule, system) for candidate in candidates]
+    points = []
+    for done, (candidate, answer) in enumerate(zip(candidates, answers, strict=True)):
+        show(f"Replaying: {done} of {len(candidates)} schedules")
+        memory, cycles = answer.result()
+        points.append(Point(memory, cycles, candidate.cycles, candidate.schedule))
+    return tuple(points)

@@ -1,0 +1,107 @@
+"""Vela's own schedules of a network on both of its cores, replayed as ours are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cascader.frontends.vela import compile_network
+from npu_model.compiled import read_compiled
+from npu_model.errors import InputError
+from npu_model.memory import MemorySystem
+from sim import replay_network
+from testbed.scheduling import Progress, silent
+
+CORES = ("C++", "Python")
+"""Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class VelaRun:
+    """One compilation: ``optimise`` and ``arena_cache_size`` (bytes, None for Vela's default) are its options."""
+
+    core: str
+    optimise: str
+    arena_cache_size: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What a table calls it."""
+        return f"Vela {self.optimise}" if self.arena_cache_size is None else f"Vela at {self.arena_cache_size:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class VelaPoint:
+    """A compilation replayed: the peak in bytes that it touches, and cycles."""
+
+    run: VelaRun
+    memory: int
+    cycles: int
+
+    @property
+    def overflows(self) -> bool:
+        """Whether the peak exceeds the arena that was asked for, which Vela takes as a wish."""
+        return self.run.arena_cache_size is not None and self.memory > self.run.arena_cache_size
+
+
+@dataclass(frozen=True, slots=True)
+class VelaFailure:
+    """A compilation that Vela did not finish, with the reason."""
+
+    run: VelaRun
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VelaTask:
+    """A model, what it is compiled for by the names that Vela knows, and the memory system of the replay."""
+
+    model: bytes = field(repr=False)
+    accelerator: str
+    system_config: str
+    memory_mode: str
+    config: Path | None
+    system: MemorySystem
+
+
+def _run(task: VelaTask, run: VelaRun) -> VelaPoint | VelaFailure:
+    try:
+        result = compile_network(
+            task.model,
+            task.accelerator,
+            optimise=run.optimise,
+            arena_cache_size=run.arena_cache_size,
+            system_config=task.system_config,
+            memory_mode=task.memory_mode,
+            config=task.config,
+            legacy=run.core == CORES[1],
+            debug_database=False,
+        )
+        replay = replay_network(read_compiled(result.compiled), task.system)
+    except InputError as error:
+        return VelaFailure(run, str(error))
+    return VelaPoint(run, replay.footprint.peak, replay.cycles)
+
+
+def vela_points(
+    task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent
+) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
+    """The points of ``runs`` in their order, and the runs that failed; the older core refuses some networks."""
+    answers = [executor.submit(_run, task, run) for run in runs]
+    points: list[VelaPoint] = []
+    failures: list[VelaFailure] = []
+    for run, answer in zip(runs, answers, strict=True):
+        show(f"Compiling and replaying {run.name} ({run.core} core)")
+        outcome = answer.result()
+        if isinstance(outcome, VelaPoint):
+            points.append(outcome)
+        else:
+            failures.append(outcome)
+    return tuple(points), tuple(failures)
+
+
+def both_cores(optimise: str, arena_cache_size: int | None = None) -> tuple[VelaRun, ...]:
+    """The same compilation on each core."""
+    return tuple(VelaRun(core, optimise, arena_cache_size) for core in CORES)

@@ -1,0 +1,1 @@
+"""Pictures as SVG text, written by hand: the frontier, and the arena over time."""

@@ -1,0 +1,76 @@
+"""Work spread over processes: tasks are handed out as they come, answers are taken in the order that the caller chooses."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from cascader.ethosu.network import Network
+from npu_model.errors import InputError
+
+T = TypeVar("T")
+
+MOST_PROCESSES = 8
+"""More than these wait for each other; ``--jobs`` may ask for more."""
+
+
+SMALL_NETWORK = 8
+"""Parts below which a search is over before other processes have started."""
+
+
+def default_processes() -> int:
+    """The processors that this process may use, at most :data:`MOST_PROCESSES`."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, MOST_PROCESSES)
+
+
+def processes_for(network: Network, processes: int | None) -> int:
+    """How many processes search a network: those that were asked for, else one for a small network and all that there are."""
+    if processes is not None:
+        return processes
+    return 1 if len(network.graph.parts) < SMALL_NETWORK else default_processes()
+
+
+class _Here(Executor):
+    """Runs every task at once, in this process."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """The answer, or what was raised, as a future that is done."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is raised by result(), as from another process
+            future.set_exception(error)
+        return future
+
+
+def _start() -> None:
+    """A worker ends silently with an interrupt: the process that started it is the one to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def workers(processes: int) -> Iterator[Executor]:
+    """An executor of so many processes; 1 works in this one. The answers of a task do not depend on it.
+
+    Processes are spawned, not forked, so that every platform does the same. InputError if one of them dies.
+    """
+    if processes == 1:
+        yield _Here()
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
+    finished = False
+    try:
+        yield pool
+        finished = True
+    except BrokenProcessPool:
+        raise InputError(f"One of {processes} worker processes was ended from outside, perhaps for its memory: try --jobs 1.") from None
+    finally:
+        # After an error nobody waits for what still runs.
+        pool.shutdown(wait=finished, cancel_futures=True)
