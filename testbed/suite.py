@@ -1,0 +1,97 @@
+"""The whole validation suite as one scorecard: the FVP's counters, Vela's memory and estimate, LiteRT's bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from testbed.peers import validate_litert, validate_vela, validate_vela_estimate, zoo_models
+from testbed.scheduling import Progress, silent
+from validation.fvp import scorecard
+from validation.litert import litert_installed
+from validation.tables import Table, share
+from validation.vela_estimate import deviations
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One bar of the suite: the peer, the figure, its bound and what was found, over ``count`` cases.
+
+    ``passed`` is None for a promise that could not be checked, with the reason in ``found``; one without a case is missed.
+    """
+
+    peer: str
+    figure: str
+    bound: str
+    found: str
+    count: int
+    passed: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a cell of a table."""
+        return "not checked" if self.passed is None else "passed" if self.passed else "MISSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """All promises, in the order of the peers."""
+
+    promises: tuple[Promise, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no promise is missed; one that could not be checked is not."""
+        return all(promise.passed is not False for promise in self.promises)
+
+
+def _none(peer: str, figure: str, missed: int, count: int) -> Promise:
+    """A promise that no case misses."""
+    return Promise(peer, figure, "0", str(missed), count, count > 0 and missed == 0)
+
+
+def _fvp(progress: Progress) -> list[Promise]:
+    card = scorecard(lambda done, total: progress(f"Replaying measured streams: {done} of {total}"))
+    return [Promise("fvp", bar.what, share(bar.limit), share(bar.value), bar.count, bar.passed) for bar in card.bars]
+
+
+def _litert(models: Sequence[str], progress: Progress) -> Promise:
+    figure = "schedules with output bytes unlike LiteRT's for no known reason"
+    if not litert_installed():
+        return Promise("litert", figure, "0", "LiteRT is not installed: pip install 'npu-testbed[numerics]'", 0, None)
+    scores = validate_litert(models, optimise=("Size",), progress=progress)
+    return _none("litert", figure, sum(not score.passed for score in scores), len(scores))
+
+
+def validate_all(models: Sequence[str] = (), progress: Progress = silent) -> Suite:
+    """Every peer over ``models`` (paths or ``zoo:NAME``; the whole zoo if none), on the ethos-u55-128.
+
+    The FVP's counters are those of the measured streams, whatever the models. InputError if a model cannot be read or compiled.
+    """
+    sources = tuple(models) or zoo_models()
+    vela = validate_vela(sources, progress=progress)
+    estimates = validate_vela_estimate(sources, progress=progress)
+    return Suite(
+        (
+            *_fvp(progress),
+            _none("vela", "schedules whose SRAM differs from Vela's for no known reason", sum(not s.passed for s in vela), len(vela)),
+            _none(
+                "vela-estimate", "values of Vela's estimate not reproduced", len(deviations(estimates)), sum(len(c.rows) for c in estimates)
+            ),
+            _litert(sources, progress),
+        )
+    )
+
+
+def suite_table(suite: Suite) -> Table:
+    """The scorecard as one table."""
+    rows = tuple((p.peer, p.figure, p.bound, p.found, str(p.count), p.verdict) for p in suite.promises)
+    missed = sum(promise.passed is False for promise in suite.promises)
+    note = f"{missed} of {len(rows)} bars are missed. Agreement with the FVP is agreement with Arm's simulator, not silicon."
+    return Table("The validation suite", ("peer", "figure", "bar", "found", "cases", "verdict"), rows, (note,))
+
+
+def suite_json(suite: Suite) -> dict[str, Any]:
+    """The scorecard as values that JSON can hold."""
+    return {"passed": suite.passed, "promises": [asdict(promise) | {"verdict": promise.verdict} for promise in suite.promises]}
