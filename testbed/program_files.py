@@ -74,11 +74,18 @@ def write_files(files: dict[Path, bytes], *sources: str | Path) -> None:
 def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:
     """Run a ``*_vela.tflite`` or a schedule bit by bit on seeded inputs, beside its references.
 
-    These are Vela's legalised stream of the original ``model`` (by default the one from the zoo that a schedule records) and,
-    where it is installed, LiteRT. InputError if the model is missing or another, or runs an operator on the CPU that is not a copy.
+    These are Vela's legalised stream of the original ``model`` (by default the one from the zoo that a schedule records), the
+    same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. InputError if the model is
+    missing or another, or runs an operator on the CPU that is not a copy.
     """
-    from cascader.frontends.vela import compile_network, named_network  # noqa: PLC0415  # a replay alone does not need the compiler
-    from testbed.verification import LITERT, VELA_STREAM, functional_outputs, verification  # noqa: PLC0415  # nor the functional run
+    from cascader.frontends.vela import compile_network, mended_network, named_network  # noqa: PLC0415  # a replay alone does not need the compiler
+    from testbed.verification import (  # noqa: PLC0415  # nor the functional run
+        LITERT,
+        MENDED_STREAM,
+        VELA_STREAM,
+        functional_outputs,
+        verification,
+    )
     from validation.litert import litert_installed, reference_outputs  # noqa: PLC0415  # the same
 
     progress(f"Reading {path}")
@@ -86,15 +93,18 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     original = _original(plan, model, Path(path).name)
     progress(f"Compiling {original.name} with Vela as legaliser")
     device = network.programs[0].accelerator
-    legalised = named_network(compile_network(original.data, device, legalise=True))
+    result = compile_network(original.data, device, legalise=True)
+    legalised, mended = named_network(result), mended_network(result, original.data)
     references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised, inputs))]
+    if mended.layers:
+        references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs)))
     skipped = ""
     if litert_installed():
         references.append((LITERT, lambda inputs: reference_outputs(original.data, inputs)))
     else:
         skipped = f"{LITERT} were not asked: install the extra 'numerics'."
     progress(f"Running {original.name}")
-    return verification(Path(path).name, network, references, inferences, seed, skipped)
+    return verification(Path(path).name, network, references, inferences, seed, skipped, mended.layers, mended.unmended)
 
 
 def _original(plan: Schedule | None, model: str | None, name: str) -> Model:

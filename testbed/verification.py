@@ -18,6 +18,7 @@ Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the input or output."""
 
 VELA_STREAM = "Vela's legalised stream"
+MENDED_STREAM = "Vela's legalised stream, mended"
 LITERT = "LiteRT's reference kernels"
 
 
@@ -33,26 +34,54 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """All comparisons of a network; ``skipped`` says which reference could not be asked, and why ("" if all were)."""
+    """All comparisons of a network; ``skipped`` says which reference could not be asked, and why ("" if all were).
+
+    ``fully_connected`` are the layers that Vela rounds twice and LiteRT once: the mended stream has them rounded once, as
+    schedules have that are made here. ``unmended`` are 16-bit ones, which no rounding mends.
+    """
 
     model: str
     inferences: int
     seed: int
     comparisons: tuple[Comparison, ...]
     skipped: str = ""
+    fully_connected: tuple[str, ...] = ()
+    unmended: tuple[str, ...] = ()
+
+    def equal_to(self, reference: str) -> bool:
+        """Whether ``reference`` was asked and no byte differs from it."""
+        rows = [comparison for comparison in self.comparisons if comparison.reference == reference]
+        return bool(rows) and not any(row.differing for row in rows)
 
     @property
     def passed(self) -> bool:
-        """Whether no byte differs."""
-        return not any(comparison.differing for comparison in self.comparisons)
+        """Whether no byte differs from LiteRT; where that was not asked, from Vela's stream, mended or not."""
+        if any(comparison.reference == LITERT for comparison in self.comparisons):
+            return self.equal_to(LITERT)
+        return self.equal_to(VELA_STREAM) or self.equal_to(MENDED_STREAM)
 
     @property
     def remark(self) -> str:
         """What must be known to read the comparisons, "" if nothing."""
-        differing = {comparison.reference for comparison in self.comparisons if comparison.differing}
-        if differing == {LITERT}:
-            return f"Equal to {VELA_STREAM}: what differs from {LITERT} is how Vela computes this network, not how it was scheduled."
-        return self.skipped
+        return " ".join(sentence for sentence in (self._difference(), self.skipped) if sentence)
+
+    def _difference(self) -> str:
+        """What the differences come from, "" if there are none or it is not known."""
+        once = f"{_named(self.fully_connected)}, where {LITERT} round once"
+        if self.equal_to(MENDED_STREAM) and not self.equal_to(VELA_STREAM):
+            return f"Differs from {VELA_STREAM} only by the mending: that stream rounds twice in {once}."
+        asked = any(comparison.reference == LITERT for comparison in self.comparisons)
+        if not asked or self.passed or not self.equal_to(VELA_STREAM):
+            return ""
+        if self.unmended:
+            return f"Equal to {VELA_STREAM}, which multiplies by 16 bits in {_named(self.unmended)}, where {LITERT} multiply by 32."
+        if self.fully_connected:
+            return f"Equal to {VELA_STREAM}, which rounds twice in {once}."
+        return f"Equal to {VELA_STREAM}: what differs from {LITERT} is how Vela computes this network, not how it was scheduled."
+
+
+def _named(layers: tuple[str, ...]) -> str:
+    return f"{len(layers)} fully connected layer{'s' * (len(layers) > 1)} ({', '.join(layers)})"
 
 
 def _array(binding: Binding, random: np.random.Generator, *, extreme: bool) -> NDArray[Any]:
@@ -99,10 +128,17 @@ Reference = tuple[str, Callable[[Sequence[Arrays]], Sequence[Arrays]]]
 
 
 def verification(
-    model: str, network: CompiledNetwork, references: Sequence[Reference], inferences: int, seed: int, skipped: str
+    model: str,
+    network: CompiledNetwork,
+    references: Sequence[Reference],
+    inferences: int,
+    seed: int,
+    skipped: str,
+    fully_connected: tuple[str, ...] = (),
+    unmended: tuple[str, ...] = (),
 ) -> Verification:
     """Run ``network`` on seeded inputs beside each reference; InputError if one of them cannot run."""
     inputs = seeded_inputs(network, inferences, seed)
     found = functional_outputs(network, inputs)
     comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs)))
-    return Verification(model, inferences, seed, comparisons, skipped)
+    return Verification(model, inferences, seed, comparisons, skipped, fully_connected, unmended)

@@ -81,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         "parts": len(plan.network.graph.parts),
         "jobs": len(plan.jobs),
         "cascaded": not arguments.no_cascade,
+        "mended": list(plan.network.mended),
         "arena_bytes": plan.arena_size,
         "output": arguments.output,
         "tools": dict(plan.provenance.tools),

@@ -1,20 +1,22 @@
 """Fully connected layers rounded once, as LiteRT does, where Vela rounds them twice.
 
-LiteRT's reference kernels scale the sums of an 8-bit (int8 or uint8) FULLY_CONNECTED with one rounding, those of a convolution with two. Vela
-5.2.0 lowers both to the same kernel and gives it the rounding of the convolution, so that single output bytes differ by 1. The
-NPU has both roundings (field of OFM_PRECISION); changing that one field changes no address, no weight and no cycle.
+LiteRT's reference kernels scale the sums of an 8-bit (int8 or uint8) FULLY_CONNECTED with one rounding, those of a
+convolution with two. Vela 5.2.0 lowers both to the same kernel and gives it the rounding of the convolution, so that single
+output bytes differ by 1. The NPU has both roundings (field of OFM_PRECISION); changing that one field changes no address, no
+weight and no cycle.
+
+A 16-bit one cannot be mended: LiteRT multiplies its sums by 32 bits, the NPU's 40-bit sums only by 16. Those layers are named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.naming import named_network
-from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.compiled import CompiledNetwork
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
 from npu_model.tflite_model import TfliteModel, read_tflite
 
@@ -22,15 +24,20 @@ FULLY_CONNECTED = "FULLY_CONNECTED"
 _SCHEDULED_AS = "FullyConnected"
 """Vela's name of a FULLY_CONNECTED that it runs as such, in the ``perf`` table of its debug database."""
 
+_MENDED_BITS = 8
 _WORD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A compiled network after mending, and the layers that have a mended kernel, in order of execution (none: all is as Vela says)."""
+    """A compiled network after mending.
+
+    ``layers`` have a mended kernel, ``unmended`` are 16-bit fully connected layers, both in order of execution.
+    """
 
     network: CompiledNetwork
     layers: tuple[str, ...]
+    unmended: tuple[str, ...] = ()
 
 
 def _sources(tables: dict[str, tuple[dict[str, str], ...]], model: TfliteModel) -> set[str]:
@@ -67,27 +74,23 @@ def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozense
     return tuple(frozenset(streams[stream]) for stream in sorted(streams))
 
 
-def _rounded_twice(operation: object) -> bool:
-    """Whether this is a kernel that 8-bit convolutions and fully connected operators of Vela are."""
-    return (
-        isinstance(operation, KernelOperation)
-        and operation.kind is OperationKind.CONV_2D
-        and operation.ifm.dtype.bits == 8
-        and operation.rounding is Rounding.DOUBLE
-    )
+def _rounded_once(operation: KernelOperation) -> KernelOperation:
+    """The kernel of a fully connected operator with LiteRT's rounding; one of 16 bits has no other than natural rounding."""
+    if operation.kind is OperationKind.CONV_2D and operation.ifm.dtype.bits == _MENDED_BITS and operation.rounding is Rounding.DOUBLE:
+        return replace(operation, rounding=Rounding.NATURAL)
+    return operation
 
 
-def _mend(program: Program, offsets: frozenset[int]) -> tuple[Program, Iterator[str]]:
-    """``program`` with the kernels at these byte offsets rounded once, and the names of their layers."""
-    ends = accumulate(program.words)
-    # The kernel command is the last word that the operation takes.
-    at = [i for i, end in enumerate(ends) if (end - 1) * _WORD in offsets and _rounded_twice(program.operations[i])]
+def _mend(program: Program, offsets: frozenset[int], layers: dict[bool, dict[str, None]]) -> Program:
+    """``program`` with the kernels at these byte offsets rounded once; adds their layers to ``layers``: mended (True), or left."""
     operations = list(program.operations)
-    for index in at:
+    for index, end in enumerate(accumulate(program.words)):
         operation = operations[index]
-        if isinstance(operation, KernelOperation):
-            operations[index] = replace(operation, rounding=Rounding.NATURAL)
-    return replace(program, operations=tuple(operations)), (program.name(index) for index in at)
+        # The kernel command is the last word that the operation takes.
+        if isinstance(operation, KernelOperation) and (end - 1) * _WORD in offsets:
+            operations[index] = mended = _rounded_once(operation)
+            layers[mended is not operation][program.name(index)] = None
+    return replace(program, operations=tuple(operations))
 
 
 def mended_network(result: VelaResult, model: bytes) -> Mended:
@@ -97,13 +100,6 @@ def mended_network(result: VelaResult, model: bytes) -> Mended:
     """
     network = named_network(result)
     streams = iter(fully_connected_offsets(result.database, read_tflite(model)))
-    layers: dict[str, None] = {}
-    steps: list[Program | CpuOperator] = []
-    for step in network.steps:
-        if isinstance(step, Program):
-            program, names = _mend(step, next(streams, frozenset()))
-            layers.update(dict.fromkeys(names))
-            steps.append(program)
-        else:
-            steps.append(step)
-    return Mended(replace(network, steps=tuple(steps)), tuple(layers))
+    layers: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    steps = [_mend(step, next(streams, frozenset()), layers) if isinstance(step, Program) else step for step in network.steps]
+    return Mended(replace(network, steps=tuple(steps)), tuple(layers[True]), tuple(layers[False]))
