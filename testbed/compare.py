@@ -132,6 +132,7 @@ def compare(
     source: str,
     accelerator_config: str = DEFAULT_ACCELERATOR,
     *,
+    rungs: int | None = None,
     memory: MemoryOptions = NO_OPTIONS,
     processes: int | None = None,
     progress: Progress = silent,
@@ -141,7 +142,7 @@ def compare(
     The sweep goes from our smallest arena to Vela Performance's peak; ours is also asked for the best at each of its sizes and at Vela's
     own peaks. InputError if the model or a name is wrong, or Vela fails on both cores.
     """
-    task = load_task(source, accelerator_config, memory, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     system_config, memory_mode = memory.vela_names
     vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system)
     with workers(processes_for(task.network, processes)) as executor:

@@ -6,7 +6,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cascader.ethosu.cascade import CascadeOptions
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.schedule_file import digest
@@ -148,7 +147,6 @@ def frontier(
 
     ``processes`` change how long it takes and nothing else. InputError if the model or a name is wrong.
     """
-    options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-    task = load_task(source, accelerator_config, memory, options=options, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     with workers(processes_for(task.network, processes)) as executor:
         return replayed_frontier(task, search(task, EVERYTHING, executor, progress), executor, show=progress)

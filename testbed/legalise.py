@@ -19,10 +19,10 @@ def load_task(
     accelerator_config: str = DEFAULT_ACCELERATOR,
     memory: MemoryOptions = NO_OPTIONS,
     *,
-    options: CascadeOptions | None = None,
+    rungs: int | None = None,
     progress: Progress = silent,
 ) -> Task:
-    """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched as ``options`` say (None: by default).
+    """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
 
     InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
     """
@@ -34,4 +34,4 @@ def load_task(
     network = import_network(model.data, device.name)
     tools = tool_versions((("ethos-u-vela", vela_version()),))
     provenance = Provenance(model.name, model.sha256, tools, system.name, memory_system_sha256(system))
-    return Task(network, device.name, system, provenance, CascadeOptions() if options is None else options)
+    return Task(network, device.name, system, provenance, CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs))

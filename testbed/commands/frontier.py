@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npu_model.errors import InputError
 from testbed.commands.options import (
     Parser,
     add_accelerator_option,
@@ -37,6 +38,7 @@ def add(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help="a .tflite file, or zoo:NAME for a network that the package builds")
     parser.add_argument("-o", "--output", metavar="F.json", help="write the frontier as JSON")
     parser.add_argument("--plot", metavar="F.svg", help="draw the frontier")
+    parser.add_argument("--with-vela", action="store_true", help="draw Vela's points too, as `npu-testbed compare` finds them")
     parser.add_argument("--schedules", metavar="DIR", help="write every point's schedule file into this folder, named by its bytes")
     parser.add_argument(
         "--rungs", metavar="N", type=positive_count, help="memory limits that are tried per layout (default: those of the search)"
@@ -50,32 +52,22 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find, write and print the frontier."""
-    from testbed.commands.choices import memory_options
     from testbed.commands.options import json_text
     from testbed.files import require_folder, require_writable, write_file
-    from testbed.frontier import frontier
     from testbed.frontier_report import frontier_json, frontier_text
-    from testbed.progress import progress
-    from testbed.views.frontier_plot import frontier_svg
 
+    if arguments.with_vela and arguments.plot is None:
+        raise InputError("--with-vela was given without --plot: it adds Vela's points to the picture, name its file.")
     for path in filter(None, (arguments.output, arguments.plot)):
         require_writable(path, arguments.model)
     if arguments.schedules is not None:
         require_folder(arguments.schedules)
-    with progress() as show:
-        found = frontier(
-            arguments.model,
-            arguments.accelerator_config,
-            rungs=arguments.rungs,
-            memory=memory_options(arguments),
-            processes=arguments.jobs,
-            progress=show,
-        )
+    found, picture = _find(arguments)
     document = frontier_json(found)
     if arguments.output is not None:
         write_file(arguments.output, json_text("frontier", document).encode("ascii"))
     if arguments.plot is not None:
-        write_file(arguments.plot, frontier_svg(found).encode("utf-8"))
+        write_file(arguments.plot, picture.encode("utf-8"))
     if arguments.schedules is not None:
         _write_schedules(found, Path(arguments.schedules))
     if arguments.json:
@@ -83,6 +75,23 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(frontier_text(found))
     return 0
+
+
+def _find(arguments: argparse.Namespace) -> tuple[Frontier, str]:
+    """The frontier, and the picture of it."""
+    from testbed.commands.choices import memory_options
+    from testbed.compare import compare
+    from testbed.frontier import frontier
+    from testbed.progress import progress
+    from testbed.views.frontier_plot import comparison_svg, frontier_svg
+
+    with progress() as show:
+        options = {"rungs": arguments.rungs, "memory": memory_options(arguments), "processes": arguments.jobs, "progress": show}
+        if arguments.with_vela:
+            comparison = compare(arguments.model, arguments.accelerator_config, **options)
+            return comparison.frontier, comparison_svg(comparison)
+        found = frontier(arguments.model, arguments.accelerator_config, **options)
+        return found, frontier_svg(found)
 
 
 def _write_schedules(found: Frontier, folder: Path) -> None:

@@ -40,9 +40,10 @@ def _add_schedule(kinds: Any) -> None:
         "schedule",
         help="replay a schedule file",
         description="Replay a schedule file.",
-        epilog=example("npu-testbed simulate schedule mobilenet_v1.json --trace mobilenet_v1.trace.json.gz"),
+        epilog=example("npu-testbed simulate schedule mobilenet_v1.json --trace mobilenet_v1.trace.json.gz --sram-map mobilenet_v1.svg"),
     )
     parser.add_argument("schedule", metavar="SCHEDULE.json", help="a file that `npu-testbed schedule` wrote")
+    parser.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     add_memory_options(parser, "the memory system that the schedule was made for")
     _add_report_options(parser)
     parser.set_defaults(run=run_schedule)
@@ -77,11 +78,22 @@ def _add_report_options(parser: Parser) -> None:
 
 def run_schedule(arguments: argparse.Namespace) -> int:
     """Replay a schedule file and report."""
+    from testbed.arena_map import arena_map
+    from testbed.files import require_writable, write_file
     from testbed.pipeline import read_schedule, simulate_schedule
+    from testbed.views.sram_map import sram_map_svg
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> Simulation:
         show(f"Reading {arguments.schedule}")
-        return simulate_schedule(read_schedule(arguments.schedule), memory, listeners, show)
+        plan = read_schedule(arguments.schedule)
+        simulation = simulate_schedule(plan, memory, listeners, show)
+        if arguments.sram_map is not None:
+            show(f"Drawing {arguments.sram_map}")
+            write_file(arguments.sram_map, sram_map_svg(arena_map(plan, simulation.replay)).encode("utf-8"))
+        return simulation
+
+    if arguments.sram_map is not None:
+        require_writable(arguments.sram_map, arguments.schedule)
 
     return _run(arguments, arguments.schedule, simulate)
 

@@ -87,8 +87,9 @@ def _legend(vela: Sequence[VelaPoint]) -> list[str]:
         for name, color in entries:
             parts.append(element("rect", x=position + 7, y=78, width=11, height=11, fill=color))
             parts.append(text(position + 34, 88, name))
-            position += 60 + 7 * len(name)
-        parts.append(text(position, 88, "square: C++ core, triangle: Python core, hollow: overflows its size", size=12, color=BOUND))
+            position += 52 + int(6.8 * len(name))
+        note = "square: C++ core, triangle: Python core, hollow: overflows"
+        parts.append(text(RIGHT, 88, note, size=11, anchor="end", color=BOUND))
     return parts
 
 
@@ -106,7 +107,7 @@ def _plot(frontier: Frontier, vela: Sequence[VelaPoint]) -> str:
         *axes(x, y, "peak SRAM [KiB], logarithmic", f"NPU cycles [{name}], logarithmic"),
         *_bound(frontier, x, y),
         *_staircase(frontier, x, y),
-        *(_mark(point, x, y) for point in vela),
+        *(_mark(point, x, y) for point in sorted(vela, key=lambda p: p.run.arena_cache_size is None)),
     ]
     return document(WIDTH, HEIGHT, body)
 
