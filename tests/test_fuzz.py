@@ -225,6 +225,14 @@ def test_damaged_input_is_computed_or_refused_in_a_sentence(kind: Callable[[rand
     assert found["result"] > 0
 
 
+@pytest.mark.parametrize("bits", [-1, 0, 7, 64])
+def test_an_output_of_elements_that_no_register_can_name_is_refused(bits: int) -> None:
+    plain = copy.deepcopy(to_plain(subjects()[0]))
+    plain["network"]["outputs"][0]["dtype"]["bits"] = bits
+    with pytest.raises(InputError, match=f"elements of {bits} bits: 8, 16 and 32 are possible"):
+        reread(plain)
+
+
 if __name__ == "__main__":
     for kind in KINDS:
         begin, slowest, counts = time.process_time(), 0.0, Counter[str]()

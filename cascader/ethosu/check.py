@@ -20,6 +20,9 @@ ALIGNMENT = 16
 MAX_ARENA = 1 << 32
 """The U55 has 32-bit addresses (core driver)."""
 
+_BITS = (8, 16, 32)
+"""Widths of an element (IFM_PRECISION and OFM_PRECISION)."""
+
 
 def check_schedule(schedule: Schedule) -> None:
     """InputError with the first thing that is wrong: accelerator, parts, segments, jobs, copies, buffers, or what a rehearsal finds."""
@@ -65,6 +68,8 @@ def _check_network(network: Network) -> None:
 
 def _check_port(network: Network, port: Port) -> None:
     tensor = network.graph.tensor(port.tensor)
+    if port.dtype.bits not in _BITS:
+        raise InputError(f"Port {port.name!r} has elements of {port.dtype.bits} bits: 8, 16 and 32 are possible.")
     if port.offset < 0 or min(port.shape, default=1) < 1 or port.offset + port.size > tensor.size or tensor.kind is TensorKind.CONSTANT:
         raise InputError(
             f"Port {port.name!r} is {port.size} bytes at offset {port.offset} of tensor {tensor.name!r}, "
@@ -90,7 +95,7 @@ def _check_kernel(network: Network, name: str, part: EthosuPart) -> None:
 def _check_map(network: Network, name: str, tensor: str, feature_map: FeatureMap) -> None:
     if min(feature_map.shape.height, feature_map.shape.width, feature_map.shape.depth) < 1:
         raise InputError(f"Part {name!r} has a feature map of {feature_map.shape} elements: every extent must be 1 or more.")
-    if feature_map.dtype.bits not in (8, 16, 32):
+    if feature_map.dtype.bits not in _BITS:
         raise InputError(f"Part {name!r} has a feature map of {feature_map.dtype.bits}-bit elements: 8, 16 and 32 are possible.")
     tiles, strides = feature_map.tiles, feature_map.strides
     if min(tiles.height0, tiles.height1, tiles.width0, strides.y, strides.x, strides.c) < 0:
