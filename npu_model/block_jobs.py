@@ -10,7 +10,7 @@ from npu_model.cost import mac_cycles, output_cycles
 from npu_model.program import FeatureMap, KernelOperation, OperationKind
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.traffic import BEAT_BYTES, Runs, read_runs, write_runs
+from npu_model.traffic import Runs, read_runs, write_runs
 from npu_model.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, keeps_ifm, ofm_blocks, sub_kernels
 from npu_model.weights import RECORD_BYTES
 
@@ -77,13 +77,13 @@ def _scale_offset(length: int, channels: int, depth: int, cores: int) -> int:
     return length if channels == depth else min(length, RECORD_BYTES * ceil_div(channels, cores))
 
 
-def _scale_reads(op: KernelOperation, ofm_box: Box) -> tuple[Read, ...]:
+def _scale_reads(op: KernelOperation, ofm_box: Box, word: int) -> tuple[Read, ...]:
     depth, cores = op.ofm.shape.depth, len(op.scales)
     reads = []
     for table in op.scales:
         first, last = (_scale_offset(table.length, channels, depth, cores) for channels in (ofm_box.c0, ofm_box.c1))
         if last > first:
-            reads.append(Read(table.region, (ceil_div(last - first, BEAT_BYTES),)))
+            reads.append(Read(table.region, (ceil_div(last - first, word),)))
     return tuple(reads)
 
 
@@ -92,13 +92,13 @@ def _steps(
 ) -> tuple[Step, ...]:
     """The MAC steps of one OFM block, its weights dealt out in proportion to taps and channels."""
     total = sum(p.share for p in passes)
-    weights = _weight_bytes(op, ofm_box)
+    weights, word = _weight_bytes(op, ofm_box), accelerator.port_bytes_per_cycle
     steps = []
     done = 0
     for one in passes:
-        runs = () if kept else read_runs(op.ifm, one.box)
+        runs = () if kept else read_runs(op.ifm, one.box, word)
         beats = [
-            (region, ceil_div(length * (done + one.share) // total, BEAT_BYTES) - ceil_div(length * done // total, BEAT_BYTES))
+            (region, ceil_div(length * (done + one.share) // total, word) - ceil_div(length * done // total, word))
             for region, length in weights
         ]
         done += one.share
@@ -112,27 +112,27 @@ def _steps(
     return tuple(steps)
 
 
-def _operand_reads(op: KernelOperation, ofm_box: Box) -> tuple[Read, ...]:
+def _operand_reads(op: KernelOperation, ofm_box: Box, word: int) -> tuple[Read, ...]:
     """Both operands' reads of an elementwise block."""
     first = Box(ofm_box.y0, ofm_box.y1, ofm_box.x0, ofm_box.x1, *ifm_channel_steps(op, ofm_box)[0])
-    reads = [_read(op.ifm, first)]
+    reads = [_read(op.ifm, first, word)]
     if op.ifm2 is not None:
-        reads.append(_read(op.ifm2, ifm2_box(op.ifm2.shape, ofm_box)))
+        reads.append(_read(op.ifm2, ifm2_box(op.ifm2.shape, ofm_box), word))
     return tuple(reads)
 
 
-def _read(feature_map: FeatureMap, box: Box) -> Read:
-    return Read(feature_map.region, read_runs(feature_map, box))
+def _read(feature_map: FeatureMap, box: Box, word: int) -> Read:
+    return Read(feature_map.region, read_runs(feature_map, box, word))
 
 
 @lru_cache(maxsize=1024)
 def block_jobs(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> tuple[BlockJob, ...]:
     """The jobs of a kernel operation, one per OFM block, in the hardware's order."""
-    jobs = []
+    jobs, word = [], accelerator.port_bytes_per_cycle
     previous: tuple[_Pass, ...] = ()
     for ofm_box in ofm_blocks(op):
         if op.kind is OperationKind.ELEMENTWISE:
-            steps: tuple[Step, ...] = (Step(_operand_reads(op, ofm_box), (), 0),)
+            steps: tuple[Step, ...] = (Step(_operand_reads(op, ofm_box, word), (), 0),)
         else:
             passes = _passes(op, ofm_box)
             kept = passes == previous and keeps_ifm(op, len(passes), timing)
@@ -142,9 +142,9 @@ def block_jobs(op: KernelOperation, accelerator: Accelerator, timing: TimingPara
             BlockJob(
                 box=ofm_box,
                 steps=steps,
-                scales=_scale_reads(op, ofm_box),
+                scales=_scale_reads(op, ofm_box, word),
                 output_cycles=output_cycles(op, accelerator, ofm_box.shape.elements, timing),
-                writes=write_runs(op.ofm, ofm_box),
+                writes=write_runs(op.ofm, ofm_box, word),
             )
         )
     return tuple(jobs)

@@ -12,33 +12,33 @@ from npu_model.shapes import ceil_div
 from npu_model.traversal import Box
 
 BEAT_BYTES = 8
-"""Bytes of one data beat on the U55 (PMU data beats, verified by traffic replay)."""
+"""Bytes of one data beat on the U55 (PMU data beats, verified by traffic replay): its ``port_bytes_per_cycle``."""
 
 Runs = tuple[int, ...]
 """Data beats of runs of consecutive addresses, in order; a run is moved in one or more transactions."""
 
 
-def _beats(address: int, length: int) -> int:
-    """Beats that ``length`` bytes at ``address`` overlap."""
-    return ceil_div(address + length, BEAT_BYTES) - address // BEAT_BYTES
+def _beats(address: int, length: int, word: int) -> int:
+    """Beats of ``word`` bytes that ``length`` bytes at ``address`` overlap."""
+    return ceil_div(address + length, word) - address // word
 
 
-def _brick_runs(feature_map: FeatureMap, box: Box) -> Runs:
+def _brick_runs(feature_map: FeatureMap, box: Box, word: int) -> Runs:
     bricks = ceil_div(box.c1, BRICK) - box.c0 // BRICK
-    run = ceil_div((box.x1 - box.x0) * BRICK * feature_map.dtype.bytes, BEAT_BYTES)
+    run = ceil_div((box.x1 - box.x0) * BRICK * feature_map.dtype.bytes, word)
     return (run,) * ((box.y1 - box.y0) * bricks)
 
 
-def _row_runs(feature_map: FeatureMap, box: Box) -> Runs:
+def _row_runs(feature_map: FeatureMap, box: Box, word: int) -> Runs:
     length = (box.x1 - box.x0) * feature_map.strides.x
-    return tuple(_beats(feature_map.address(y, box.x0, 0), length) for y in range(box.y0, box.y1))
+    return tuple(_beats(feature_map.address(y, box.x0, 0), length, word) for y in range(box.y0, box.y1))
 
 
-def _pixel_runs(feature_map: FeatureMap, box: Box, channels: int) -> Runs:
+def _pixel_runs(feature_map: FeatureMap, box: Box, channels: int, word: int) -> Runs:
     """One run per pixel and ``channels`` channels."""
     size = feature_map.dtype.bytes
     return tuple(
-        _beats(feature_map.address(y, x, c), min(channels, box.c1 - c) * size)
+        _beats(feature_map.address(y, x, c), min(channels, box.c1 - c) * size, word)
         for y in range(box.y0, box.y1)
         for x in range(box.x0, box.x1)
         for c in range(box.c0, box.c1, channels)
@@ -50,23 +50,23 @@ def _is_dense(feature_map: FeatureMap, box: Box) -> bool:
     return box.c0 == 0 and (box.c1 - box.c0) * feature_map.dtype.bytes == feature_map.strides.x
 
 
-def read_runs(feature_map: FeatureMap, box: Box) -> Runs:
-    """Runs that read ``box``; none for an empty box."""
+def read_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs:
+    """Runs that read ``box`` over a port of ``word`` bytes; none for an empty box."""
     if box.is_empty:
         return ()
     if feature_map.layout is Layout.NHCWB16:
-        return _brick_runs(feature_map, box)
+        return _brick_runs(feature_map, box, word)
     if _is_dense(feature_map, box):
-        return _row_runs(feature_map, box)
-    return _pixel_runs(feature_map, box, box.c1 - box.c0)
+        return _row_runs(feature_map, box, word)
+    return _pixel_runs(feature_map, box, box.c1 - box.c0, word)
 
 
-def write_runs(feature_map: FeatureMap, box: Box) -> Runs:
-    """Runs that write ``box``; none for an empty box."""
+def write_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs:
+    """Runs that write ``box`` over a port of ``word`` bytes; none for an empty box."""
     if box.is_empty:
         return ()
     if feature_map.layout is Layout.NHCWB16:
-        return _brick_runs(feature_map, box)
+        return _brick_runs(feature_map, box, word)
     if _is_dense(feature_map, box) and box.c1 - box.c0 <= BRICK:
-        return _row_runs(feature_map, box)
-    return _pixel_runs(feature_map, box, BRICK)
+        return _row_runs(feature_map, box, word)
+    return _pixel_runs(feature_map, box, BRICK, word)

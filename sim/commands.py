@@ -10,7 +10,6 @@ import simpy
 from npu_model.block_jobs import block_jobs
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
-from npu_model.traffic import BEAT_BYTES
 from sim.events import Cause, Unit
 from sim.machine import KernelRun, Machine, Threshold, Times
 from sim.ports import Channel
@@ -34,13 +33,13 @@ DMA_CHUNKS_AHEAD = 2
 
 def command_fetch(machine: Machine) -> Process:
     """Fetch the command stream in order, as far ahead as the buffer goes."""
-    total = sum(machine.program.words)
+    total, word = sum(machine.program.words), machine.accelerator.port_bytes_per_cycle
     requested = 0
     while requested < total:
         yield machine.parsed.reach(requested + FETCH_WORDS - COMMAND_BUFFER_WORDS)
         words = min(FETCH_WORDS, total - requested)
         # A beat is charged when its first word is asked for, so that an odd word at the end costs a whole beat.
-        beats = ceil_div((requested + words) * WORD_BYTES, BEAT_BYTES) - ceil_div(requested * WORD_BYTES, BEAT_BYTES)
+        beats = ceil_div((requested + words) * WORD_BYTES, word) - ceil_div(requested * WORD_BYTES, word)
         yield machine.ports.fetch_commands((beats,))
         machine.fetched.advance(words)
         requested += words
@@ -88,7 +87,7 @@ def command_processor(machine: Machine) -> Process:
 def _copy(machine: Machine, op: DmaOperation) -> Process:
     """Read the source chunk by chunk and write each chunk on; ends with the last response."""
     ports = machine.ports
-    total = ceil_div(op.length, BEAT_BYTES)
+    total = ceil_div(op.length, machine.accelerator.port_bytes_per_cycle)
     chunks = [min(DMA_CHUNK_BEATS, total - first) for first in range(0, total, DMA_CHUNK_BEATS)]
     reads: list[simpy.Event] = []
     written: simpy.Event = machine.env.timeout(0)

@@ -144,7 +144,7 @@ class Machine:
         self.accelerator = accelerator
         self.timing = timing
         self.recorder = Recorder(env, listeners)
-        self.ports = Ports(env, system, timing)
+        self.ports = Ports(env, system, timing, accelerator.port_bytes_per_cycle)
         self.times: dict[int, Times] = {}
         # The command processor's view: words fetched and parsed, operations finished.
         self.fetched = Threshold(env)

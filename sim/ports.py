@@ -106,7 +106,9 @@ class _Request:
 class PortServer:
     """One direction of one port: issues transactions, channel by channel in turn, and completes transfers."""
 
-    def __init__(self, env: Clock, memory: Memory, gate: PulseGate, path: DataPath, timing: TimingParameters, *, reads: bool) -> None:
+    def __init__(
+        self, env: Clock, memory: Memory, gate: PulseGate, path: DataPath, timing: TimingParameters, word: int, *, reads: bool
+    ) -> None:
         self._env = env
         self._gate = gate
         self._path = path
@@ -115,7 +117,7 @@ class PortServer:
         self._before, self._after = (memory.read_latency, 0) if reads else (0, memory.write_latency)
         self._lead = self._before + timing.lookahead
         self._limit = memory.max_reads if reads else memory.max_writes
-        burst = memory.burst_bytes // BEAT_BYTES
+        burst = memory.burst_bytes // word
         self._burst_beats = dict.fromkeys(Channel, burst) | {Channel.IFM: max(1, burst // timing.ifm_burst_divisor)}
         self._outstanding: deque[int] = deque()
         self._queues: tuple[deque[_Request], ...] = tuple(deque() for _ in Channel)
@@ -184,9 +186,9 @@ class PortServer:
 
 
 class Ports:
-    """Both AXI ports of the NPU."""
+    """Both AXI ports of the NPU, of ``word`` bytes each."""
 
-    def __init__(self, env: Clock, system: MemorySystem, timing: TimingParameters) -> None:
+    def __init__(self, env: Clock, system: MemorySystem, timing: TimingParameters, word: int = BEAT_BYTES) -> None:
         self.system = system
         self.reads: list[PortServer] = []
         self.writes: list[PortServer] = []
@@ -194,8 +196,8 @@ class Ports:
             gate, path = PulseGate(env, memory), DataPath(memory)
             write_gate = gate if timing.shared_cap else PulseGate(env, memory)
             write_path = path if memory.shared else DataPath(memory)
-            self.reads.append(PortServer(env, memory, gate, path, timing, reads=True))
-            self.writes.append(PortServer(env, memory, write_gate, write_path, timing, reads=False))
+            self.reads.append(PortServer(env, memory, gate, path, timing, word, reads=True))
+            self.writes.append(PortServer(env, memory, write_gate, write_path, timing, word, reads=False))
 
     def read(self, region: int, channel: Channel, runs: Runs) -> Completion:
         """Read from a base-pointer region."""

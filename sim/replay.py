@@ -15,7 +15,6 @@ from npu_model.memory import AXI0, AXI1, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.traffic import BEAT_BYTES
 from sim.engine import run_engine
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
@@ -27,7 +26,7 @@ MAX_BLOCKS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Beats:
-    """Data beats (of 8 bytes) per port and direction."""
+    """Data beats (of ``port_bytes_per_cycle``) per port and direction."""
 
     axi0_read: int = 0
     axi0_write: int = 0
@@ -126,9 +125,9 @@ def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, ti
                 _add(beats, system.port_of(read.region), 0, sum(read.runs))
             _add(beats, system.port_of(op.ofm.region), 1, sum(job.writes))
     elif isinstance(op, DmaOperation):
-        _add(beats, system.port_of(op.source.region), 0, ceil_div(op.length, BEAT_BYTES))
+        _add(beats, system.port_of(op.source.region), 0, ceil_div(op.length, device.port_bytes_per_cycle))
         if not op.to_shram:
-            _add(beats, system.port_of(op.destination_region), 1, ceil_div(op.length, BEAT_BYTES))
+            _add(beats, system.port_of(op.destination_region), 1, ceil_div(op.length, device.port_bytes_per_cycle))
     return Beats(beats[AXI0][0], beats[AXI0][1], beats[AXI1][0], beats[AXI1][1])
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from npu_model.compiled import CpuOperator
 from npu_model.program import RegionRole
-from npu_model.traffic import BEAT_BYTES
 from testbed.memory_options import memory_system_sha256
 from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
@@ -99,7 +98,9 @@ def summary_text(simulation: Simulation) -> str:
     ]
     for port in PORTS:
         beats = summary.beats[port]
-        lines.append((port.replace("axi", "AXI").replace("_", " "), f"{beats * BEAT_BYTES:,} bytes in {beats:,} beats"))
+        lines.append(
+            (port.replace("axi", "AXI").replace("_", " "), f"{beats * simulation.device.port_bytes_per_cycle:,} bytes in {beats:,} beats")
+        )
     lines.append(("Operations", f"{summary.kernels} kernels, {summary.transfers} DMA transfers"))
     if simulation.fast_scratch:
         lines.append(("Arena", f"{simulation.network.arena_size:,} bytes apart from the SRAM, as the memory mode asks for"))

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from npu_model.program import DmaOperation, KernelOperation
-from npu_model.traffic import BEAT_BYTES
 from sim.events import Cause, Unit
 from sim.replay import Beats, NetworkReplay, OperationReplay, Replay
 
@@ -32,7 +31,7 @@ class LayerRow:
     ``cycles``, it is the largest of :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if no such wait took longer than that
     unit's work.
 
-    Bytes are data beats of 8 bytes, without the command fetch. ``mac_utilisation`` is the percentage of the
+    Bytes are whole data beats, without the command fetch. ``mac_utilisation`` is the percentage of the
     accelerator's multiply-accumulates during ``cycles`` that the layer's mathematics needs.
     """
 
@@ -114,9 +113,9 @@ def _row(replay: Replay, label: str, operations: list[OperationReplay], cycles: 
         cycles=cycles,
         share=100 * cycles / total if total else 0.0,
         binding=_binding(replay, operations, cycles),
-        axi0_read_bytes=beats.axi0_read * BEAT_BYTES,
-        axi0_write_bytes=beats.axi0_write * BEAT_BYTES,
-        axi1_read_bytes=beats.axi1_read * BEAT_BYTES,
+        axi0_read_bytes=beats.axi0_read * replay.accelerator.port_bytes_per_cycle,
+        axi0_write_bytes=beats.axi0_write * replay.accelerator.port_bytes_per_cycle,
+        axi1_read_bytes=beats.axi1_read * replay.accelerator.port_bytes_per_cycle,
         mac_utilisation=100 * macs / (cycles * replay.accelerator.macs) if cycles else 0.0,
         kernels=len(kernels),
         transfers=sum(isinstance(one.op, DmaOperation) for one in operations),
