@@ -1,4 +1,4 @@
-"""Accelerator: one MAC configuration of the Ethos-U55, as data."""
+"""Accelerator: one MAC configuration of the Ethos-U55, or of the Ethos-U65 whose streams are replayed too, as data."""
 
 from __future__ import annotations
 
@@ -92,17 +92,32 @@ def _parse(name: str, table: dict[str, Any]) -> Accelerator:
 
 
 @cache
-def accelerator_names() -> tuple[str, ...]:
-    """Names that :func:`accelerator` knows, by number of MACs."""
+def _all_names() -> tuple[str, ...]:
     folder = resources.files("npu_model") / "data" / "accelerators"
     names = [entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")]
     return tuple(sorted(names, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2]))))
 
 
+def accelerator_names() -> tuple[str, ...]:
+    """The Ethos-U55 configurations, which networks are scheduled for, by number of MACs."""
+    return tuple(name for name in _all_names() if name.startswith("ethos-u55-"))
+
+
+def replay_only_names() -> tuple[str, ...]:
+    """The configurations whose command streams are replayed, but which nothing is scheduled for."""
+    return tuple(name for name in _all_names() if name not in accelerator_names())
+
+
+def require_schedulable(name: str) -> None:
+    """InputError if the accelerator is one that is only replayed."""
+    if name in replay_only_names():
+        raise InputError(f"Accelerator {name!r} is only simulated, on Vela's schedules: choose one of {', '.join(accelerator_names())}.")
+
+
 @cache
 def accelerator(name: str = DEFAULT_ACCELERATOR) -> Accelerator:
     """The accelerator of this Vela name (``ethos-u55-128``); InputError if there is none."""
-    if name not in accelerator_names():
-        raise InputError(f"Accelerator {name!r} is unknown: choose one of {', '.join(accelerator_names())}.")
+    if name not in _all_names():
+        raise InputError(f"Accelerator {name!r} is unknown: choose one of {', '.join(_all_names())}.")
     text = (resources.files("npu_model") / "data" / "accelerators" / f"{name}.toml").read_text(encoding="utf-8")
     return _parse(name, tomllib.loads(text))

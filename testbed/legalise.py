@@ -6,7 +6,7 @@ from cascader.ethosu.cascade import CascadeOptions
 from cascader.ethosu.schedule import Provenance
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.compiler import vela_version
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from testbed.memory_options import MemoryOptions, memory_system_sha256
 from testbed.memory_use import require_one_memory
 from testbed.models import load_model
@@ -26,6 +26,7 @@ def load_task(
 
     InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
     """
+    require_schedulable(accelerator_config)
     device, system = accelerator(accelerator_config), memory.memory_system()
     require_one_memory(system)
     progress(f"Reading {source}")

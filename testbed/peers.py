@@ -14,7 +14,7 @@ from itertools import product
 
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import zoo_names
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.compiled import CompiledNetwork, read_compiled
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
 from testbed.configs import load_memory_system
@@ -40,6 +40,8 @@ def _cases(
     models: Sequence[str], accelerators: Sequence[str], optimise: Sequence[str], what: str, progress: Progress
 ) -> Iterator[tuple[Model, str, str]]:
     """Every compilation that is asked for, with its model loaded; names are checked before anything takes time."""
+    for name in accelerators:
+        require_schedulable(name)
     devices = [accelerator(name).name for name in accelerators]
     for source in models:
         model = load_model(source)

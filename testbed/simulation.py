@@ -19,6 +19,7 @@ from testbed.files import write_file
 from testbed.memory_options import MemoryOptions, recorded_memory_system
 from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
 from testbed.models import Model, load_model
+from testbed.replay_only import as_seen_by, memory_of
 from testbed.scheduling import DEFAULT_OPTIMISE, NO_OPTIONS, Progress, Tools, silent, tool_versions
 
 
@@ -100,12 +101,18 @@ def simulate_vela(
 
     InputError if the model or a name is wrong, or ``options`` are given for a model that is compiled already.
     """
-    system = memory.memory_system()
     progress(f"Reading {source}")
     model = load_model(source)
-    if is_compiled(read_tflite(model.data)):
+    compiled = is_compiled(read_tflite(model.data))
+    if compiled:
         _require_nothing_given(model.name, options)
         network = read_compiled(model.data)
+        device = network.programs[0].accelerator
+    else:
+        device = DEFAULT_ACCELERATOR if options.accelerator is None else accelerator(options.accelerator).name
+    memory = memory_of(device, memory)
+    system = as_seen_by(device, memory.memory_system())
+    if compiled:
         size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
         plan = _VelaPlan(network, "the compiled file", size)
     else:

@@ -118,7 +118,7 @@ def test_a_float_network_is_told_to_be_quantised(tmp_path: Path, empty: Path) ->
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--accelerator-config", "ethos-u65-256"), ("ethos-u65-256", "ethos-u55-128")),
+        (("--accelerator-config", "ethos-u85-256"), ("ethos-u85-256", "ethos-u55-128")),
         (("--accelerator-config", ""), ("''", "ethos-u55-128")),
         (("--system-config", ""), ("''", "Ethos_U55_High_End_Embedded")),
         (("--memory-mode", ""), ("''", "Shared_Sram")),
@@ -224,7 +224,7 @@ def test_a_file_of_another_kind_names_the_command_that_makes_the_right_one(plan:
 def test_a_network_compiled_for_another_npu_is_refused(tmp_path: Path) -> None:
     source, output = tmp_path / "net.tflite", tmp_path / "net_vela.tflite"
     source.write_bytes(build("tiny_conv"))
-    vela = [sys.executable, "-m", "ethosu.vela", str(source), "--accelerator-config", "ethos-u65-256", "--output-dir", str(tmp_path)]
+    vela = [sys.executable, "-m", "ethosu.vela", str(source), "--accelerator-config", "ethos-u65-512", "--output-dir", str(tmp_path)]
     subprocess.run(vela, check=True, capture_output=True)
     assert "ethos-u55" in refusal("simulate", "vela", output)
     assert "ethos-u55" in refusal("inspect", output)

@@ -161,7 +161,7 @@ def _system(arguments: argparse.Namespace) -> MemorySystem | None:
 
 
 def _run_live(arguments: argparse.Namespace) -> int:
-    from npu_model.accelerator import DEFAULT_ACCELERATOR
+    from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
     from npu_model.errors import InputError
     from npu_model.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
     from testbed.models import load_model
@@ -170,6 +170,7 @@ def _run_live(arguments: argparse.Namespace) -> int:
 
     if arguments.model is None:
         raise InputError("--live runs 1 network on the FVP and 0 were named: give a .tflite or zoo:NAME.")
+    require_schedulable(arguments.accelerator_config or DEFAULT_ACCELERATOR)
     with progress() as show:
         show(f"Reading {arguments.model}")
         model = load_model(arguments.model)

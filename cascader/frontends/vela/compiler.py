@@ -15,7 +15,7 @@ from math import ceil
 from pathlib import Path
 
 from cascader.frontends.vela.debug_database import layer_names
-from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.compiled import is_compiled
 from npu_model.errors import InputError
@@ -102,6 +102,18 @@ def _read_model(model: bytes) -> TfliteModel:
     return parsed
 
 
+def _check_device(accelerator: str, system_config: str, *, legalise: bool) -> None:
+    """InputError if the system config is another NPU's, or the accelerator one that nothing is scheduled for."""
+    family = "Ethos_U65" if accelerator.startswith("ethos-u65-") else "Ethos_U55"
+    if not system_config.startswith(family):
+        # Vela 5.2 takes the port width from the name: 16 bytes per cycle unless it starts with Ethos_U55.
+        raise InputError(
+            f"System config {system_config!r} does not start with {family}: rename it, Vela takes the bus width from the name."
+        )
+    if legalise:
+        require_schedulable(accelerator)
+
+
 def _arguments(
     accelerator: str,
     optimise: str,
@@ -117,11 +129,7 @@ def _arguments(
 ) -> list[str]:
     if optimise not in ("Performance", "Size"):
         raise InputError(f"--optimise {optimise!r} is unknown: choose Performance or Size.")
-    if not system_config.startswith("Ethos_U55"):
-        # Vela 5.2 takes the port width from the name: 16 bytes per cycle unless it starts like this.
-        raise InputError(
-            f"System config {system_config!r} does not start with Ethos_U55: rename it, Vela takes the bus width from the name."
-        )
+    _check_device(accelerator, system_config, legalise=legalise)
     if config is not None and not config.is_file():
         raise InputError(f"Vela configuration file {str(config)!r} does not exist: give the path of an .ini file.")
     arguments = ["--accelerator-config", find_accelerator(accelerator).name, "--optimise", optimise]
