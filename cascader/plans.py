@@ -218,11 +218,19 @@ class Planner:
         """The group with each choice of staged constants that is worth something."""
         jobs = self.scheduler.jobs(group)
         tensor_bytes = self.tensor_bytes(group, jobs)
+        costs = [
+            (
+                job.part,
+                self.cost.compute_cycles(job.part, job.start, job.end),
+                self.cost.direct_cycles(job.part, job.start, job.end),
+            )
+            for job in jobs
+        ]
         compute: dict[int, int] = defaultdict(int)
         direct: dict[int, int] = defaultdict(int)
-        for job in jobs:
-            compute[job.part] += self.cost.compute_cycles(job.part, job.start, job.end)
-            direct[job.part] += self.cost.direct_cycles(job.part, job.start, job.end)
+        for part, staged_cycles, direct_cycles in costs:
+            compute[part] += staged_cycles
+            direct[part] += direct_cycles
         gain = [part for part in compute if direct[part] > compute[part] and self.cost.constant_bytes(part)]
         choices = dict.fromkeys(tuple(p for p in gain if self.cost.constant_bytes(p) <= limit) for limit in self.options.staging)
         return tuple(
@@ -231,7 +239,7 @@ class Planner:
                 staged=staged,
                 memory=tensor_bytes + sum(self.cost.constant_bytes(p) for p in staged),
                 cycles=self._cycles(compute, direct, staged),
-                cold_cycles=self._cold_cycles(jobs, staged),
+                cold_cycles=self._cold_cycles(costs, staged),
             )
             for staged in choices
         )
@@ -241,17 +249,19 @@ class Planner:
         busy = sum(cycles if part in staged else direct[part] for part, cycles in compute.items())
         return max(busy, sum(self.cost.transfer_cycles(part) for part in staged))
 
-    def _cold_cycles(self, jobs: tuple[StripeJob, ...], staged: tuple[int, ...]) -> int:
-        """Cycles if the copies begin with the group, one after the other in the order of first use."""
+    def _cold_cycles(self, costs: list[tuple[int, int, int]], staged: tuple[int, ...]) -> int:
+        """Cycles if the copies begin with the group, one after the other in the order of first use.
+
+        ``costs`` are each job's part, cycles with constants staged, and cycles with constants read from home.
+        """
         ready: dict[int, int] = {}
-        for part in dict.fromkeys(job.part for job in jobs if job.part in staged):
-            ready[part] = max(ready.values(), default=0) + self.cost.transfer_cycles(part)
+        copied = 0
+        for part in dict.fromkeys(part for part, _, _ in costs if part in staged):
+            copied += self.cost.transfer_cycles(part)
+            ready[part] = copied
         time = 0
-        for job in jobs:
-            if job.part in ready:
-                time = max(time, ready[job.part]) + self.cost.compute_cycles(job.part, job.start, job.end)
-            else:
-                time += self.cost.direct_cycles(job.part, job.start, job.end)
+        for part, staged_cycles, direct_cycles in costs:
+            time = max(time, ready[part]) + staged_cycles if part in ready else time + direct_cycles
         return time
 
     def _stripe_choices(self, first: int, last: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from npu_model.program import KernelOperation, OperationKind, PoolKind, Upscale
 from npu_model.shapes import Shape3D, ceil_div
@@ -68,15 +69,16 @@ def ofm_blocks(op: KernelOperation) -> Iterator[Box]:
                 )
 
 
+@lru_cache(maxsize=1024)
+def _parts(height: int, width: int, rows: int, columns: int) -> tuple[SubKernel, ...]:
+    return tuple(
+        SubKernel(y, x, min(rows, height - y), min(columns, width - x)) for y in range(0, height, rows) for x in range(0, width, columns)
+    )
+
+
 def sub_kernels(op: KernelOperation) -> tuple[SubKernel, ...]:
     """The passes over the filter window: at most 8 x 8 of the dilated window each, row by row."""
-    rows, columns = WeightFormat.of(op).subkernel
-    kernel = op.kernel
-    return tuple(
-        SubKernel(y, x, min(rows, kernel.height - y), min(columns, kernel.width - x))
-        for y in range(0, kernel.height, rows)
-        for x in range(0, kernel.width, columns)
-    )
+    return _parts(op.kernel.height, op.kernel.width, *WeightFormat.of(op).subkernel)
 
 
 def reduces_depth(op: KernelOperation) -> bool:

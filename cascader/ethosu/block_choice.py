@@ -38,14 +38,12 @@ def _cuts(extent: int, side: int) -> tuple[tuple[int, int], ...]:
     return tuple((size, count) for size, count in ((side, whole), (rest, 1 if rest else 0)) if count)
 
 
-def _passes(op: KernelOperation, depth: int) -> list[tuple[int, int]]:
-    """(taps, channels) of the MAC steps of one OFM block of ``depth`` channels."""
+def _passes(op: KernelOperation, depth: int) -> list[tuple[int, int, int]]:
+    """(taps, channels, how often) of the MAC steps of one OFM block of ``depth`` channels."""
+    channels: tuple[tuple[int, int], ...] = ((depth, 1),)
     if reduces_depth(op):
-        step = ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)
-        channels = [min(step, op.ifm.shape.depth - c) for c in range(0, op.ifm.shape.depth, step)]
-    else:
-        channels = [depth]
-    return [(part.taps, count) for count in channels for part in sub_kernels(op)]
+        channels = _cuts(op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel))
+    return [(part.taps, size, count) for size, count in channels for part in sub_kernels(op)]
 
 
 def _ifm_beats(op: KernelOperation, height: int, width: int, depth: int) -> int:
@@ -73,15 +71,16 @@ def estimate(op: KernelOperation, block: Shape3D, accelerator: Accelerator, home
         _cuts(ofm.height, block.height), _cuts(ofm.width, block.width), _cuts(ofm.depth, block.depth)
     ):
         passes = _passes(op, d)
-        mac = sum(mac_cycles(op, accelerator, Shape3D(h, w, d), taps, channels) for taps, channels in passes)
+        steps = sum(count for _, _, count in passes)
+        mac = sum(count * mac_cycles(op, accelerator, Shape3D(h, w, d), taps, channels) for taps, channels, count in passes)
         output = output_cycles(op, accelerator, h * w * d)
         fetch, store = _ifm_beats(op, h, w, d), ceil_div(h * w * round_up(d, BRICK) * op.ofm.dtype.bytes, BEAT_BYTES)
         weights = ceil_div(constants * d, ofm.depth * BEAT_BYTES)
-        kept = keeps_ifm(op, len(passes))
+        kept = keeps_ifm(op, steps)
         shared, own = (weights, 0.0) if home_rate is None else (0, weights * home_rate)
         again = max(mac, output, own, store + shared + (0 if kept else fetch))
         total += rows * columns * (max(mac, output, own, store + shared + fetch) + (depths - 1) * again)
-        ends = fetch // len(passes) + output + store
+        ends = fetch // steps + output + store
     return total + ends
 
 

@@ -65,6 +65,7 @@ class StripeCost:
         self, network: Network, graph: RowGraph, accelerator: Accelerator, system: MemorySystem, *, choose_blocks: bool = True
     ) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
+        self._constants = [staged_bytes(payload.operation) if payload else 0 for payload in self._payloads]
         self._graph = graph
         self._accelerator = accelerator
         self._choose_blocks = choose_blocks
@@ -130,8 +131,7 @@ class StripeCost:
 
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales."""
-        payload = self._payloads[part]
-        return staged_bytes(payload.operation) if payload else 0
+        return self._constants[part]
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into the arena."""
