@@ -67,7 +67,7 @@ def log_ticks(low: float, high: float, most: int = 8) -> tuple[float, ...]:
     """Round values inside a positive range for a logarithmic axis: few multiples of powers of ten, or linear ones in a short range.
 
     >>> log_ticks(90, 1200)
-    (100, 200, 500, 1000)
+    (100, 150.0, 200, 300, 500, 700, 1000)
     """
     for factors in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         powers = range(floor(log10(low)), ceil(log10(high)) + 1)
