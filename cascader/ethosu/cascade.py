@@ -47,9 +47,9 @@ class CascadeOptions:
     depths. ``slices`` off keeps layers with many weights in one piece.
     """
 
-    layouts: tuple[int, ...] = (0, 15, 64)
-    rungs: int = 24
-    moves: int = 1500
+    layouts: tuple[int, ...] = (0, 64)
+    rungs: int = 16
+    moves: int = 1000
     prefetch: bool = True
     choose_blocks: bool = True
     reblock: bool = True
@@ -184,10 +184,23 @@ class Cascader:
         )
         return Candidate(schedule, draft.cycles)
 
+    def _drafts(self, limit: int) -> tuple[Draft, ...]:
+        """The drafts for a limit, with more or less of it left to copies, without repeats: addresses are dear."""
+        drafts = (self.draft(limit, slack) for slack in _SLACKS)
+        return tuple({(draft.jobs, draft.issues): draft for draft in drafts if draft is not None}.values())
+
+    def drafts(self, limit: int) -> list[Draft]:
+        """The drafts under a limit, with more or less of it left to copies; without repeats, the one expected to be fastest first."""
+        found: dict[object, Draft] = {}
+        for slack in _SLACKS:
+            draft = self.draft(limit, slack)
+            if draft is not None:
+                found.setdefault((draft.jobs, draft.issues), draft)
+        return sorted(found.values(), key=lambda draft: draft.cycles)
+
     def schedules_at(self, limit: int) -> tuple[Candidate, ...]:
         """The schedules that a memory limit gives, with more or less of it left to copies; arenas may come out larger than it."""
-        drafts = dict.fromkeys(self.draft(limit, slack) for slack in _SLACKS)
-        return tuple(self.realise(draft) for draft in drafts if draft is not None)
+        return tuple(self.realise(draft) for draft in self._drafts(limit))
 
     def fit(self, budget: int) -> Candidate | None:
         """The schedule expected to be fastest of those found whose arena is at most ``budget`` bytes; None if there is none.
@@ -196,8 +209,7 @@ class Cascader:
         """
         for share in _LIMITS:
             limit = int(budget * share)
-            drafts = dict.fromkeys(self.draft(limit, slack) for slack in _SLACKS)
-            found = [self.realise(draft) for draft in sorted((d for d in drafts if d is not None), key=lambda d: d.cycles)]
+            found = [self.realise(draft) for draft in sorted(self._drafts(limit), key=lambda d: d.cycles)]
             fitting = [candidate for candidate in found if candidate.memory <= budget]
             if fitting:
                 return min(fitting, key=lambda candidate: (candidate.cycles, candidate.memory))
