@@ -10,9 +10,9 @@ from cascader.ethosu.schedule import Schedule
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from testbed.scheduling import Progress, silent
-from testbed.search import Task, Wish, replayed, search
+from testbed.search import EVERYTHING, Task, promising, replayed, search, search_further
 
-DOUBT = 0.1
+DOUBT = 0.06
 """How much slower than the fastest a schedule may be expected to be and is still replayed before one is chosen."""
 
 
@@ -24,17 +24,21 @@ def choose(
     Its arena has at most ``arena_cache_size`` bytes. The search is that of ``npu-testbed frontier``, with the budget
     itself as one more memory limit. InputError that names the smallest arena found if none fits.
     """
-    budgets = () if arena_cache_size is None else (arena_cache_size,)
-    found = search(task, Wish(smallest=True, budgets=budgets), executor, show).candidates
-    least = min(candidate.memory for candidate in found)
-    fitting = [candidate for candidate in found if arena_cache_size is None or candidate.memory <= arena_cache_size]
-    if not fitting:
+    found = search(task, EVERYTHING, executor, show)
+    candidates = found.candidates
+    if arena_cache_size is not None:
+        candidates = search_further(found, (arena_cache_size,), executor, show)
+    least = min(candidate.memory for candidate in candidates)
+    if arena_cache_size is not None and least > arena_cache_size:
         raise InputError(
             f"No schedule was found that fits into --arena-cache-size {arena_cache_size}: {least} bytes are the smallest arena reached; "
             "allow that much."
         )
     if optimise == "Size":
-        return _fastest([candidate for candidate in fitting if candidate.memory == least], task.system, executor, show)
+        return _fastest([candidate for candidate in candidates if candidate.memory == least], task.system, executor, show)
+    # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
+    hopeful = (*promising(found.candidates), *candidates[len(found.candidates) :])
+    fitting = [candidate for candidate in hopeful if arena_cache_size is None or candidate.memory <= arena_cache_size]
     expected = min(candidate.cycles for candidate in fitting)
     return _fastest([candidate for candidate in fitting if candidate.cycles <= expected * (1 + DOUBT)], task.system, executor, show)
 

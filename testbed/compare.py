@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.shapes import round_up
-from testbed.frontier import EVERYTHING, Frontier, FrontierPoint, replayed_frontier
+from testbed.frontier import Frontier, FrontierPoint, replayed_frontier
 from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 from testbed.models import load_model
 from testbed.scheduling import NO_OPTIONS, Progress, silent
-from testbed.search import search
+from testbed.search import EVERYTHING, search
 from testbed.vela_points import VelaFailure, VelaPoint, VelaTask, both_cores, vela_points
 from testbed.workers import processes_for, workers
 

@@ -15,11 +15,8 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 from testbed.scheduling import NO_OPTIONS, Progress, Tools, silent
-from testbed.search import Found, Task, Wish, promising, replayed, search, search_further
+from testbed.search import EVERYTHING, Found, Task, promising, replayed, search, search_further
 from testbed.workers import processes_for, workers
-
-EVERYTHING = Wish(frontier=True, smallest=True)
-"""What a frontier asks of the search."""
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from npu_model.memory import MemorySystem
 from sim import replay_network
 from testbed.scheduling import Progress, silent
 
-MARGIN = 0.02
-"""How much slower than another one, which needs no more memory, a schedule may be expected to be and is still replayed.
+GAIN = 0.002
+"""What part of its cycles a schedule must be expected to save, beside one that needs no more memory, to be replayed.
 
-What the search expects is off by a few per cent more for one schedule than for another: see ``docs/memory.md``.
+Replays take most of the time of a search, and differences of a few per cent are beneath what the simulator can tell.
 """
 
 
@@ -53,6 +53,10 @@ class Wish:
     frontier: bool = True
     smallest: bool = False
     budgets: tuple[int, ...] = ()
+
+
+EVERYTHING = Wish(frontier=True, smallest=True)
+"""What a frontier asks for."""
 
 
 def _plan(task: Task, network: Network) -> Cascader:
@@ -111,7 +115,7 @@ def search(task: Task, wish: Wish, executor: Executor, show: Progress = silent) 
 
 
 def search_further(found: Found, budgets: Sequence[int], executor: Executor, show: Progress = silent) -> tuple[Candidate, ...]:
-    """The candidates of ``found`` and those for more ``budgets`` (bytes)."""
+    """The candidates of ``found``, and after them those for more ``budgets`` (bytes) that are not among them."""
     wish = Wish(frontier=False, budgets=tuple(budgets))
     answers = [(cascader.network, answer) for cascader in found.cascaders for answer in _tasks(executor, cascader, wish)]
     return _distinct((*found.candidates, *_collect(answers, show)))
@@ -135,13 +139,12 @@ def _distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(kept.values())
 
 
-def promising(candidates: Sequence[Candidate], margin: float = MARGIN) -> tuple[Candidate, ...]:
-    """The candidates, by ascending memory, that are not expected to be slower by ``margin`` than one that needs no more memory."""
-    kept, fastest = [], None
+def promising(candidates: Sequence[Candidate], gain: float = GAIN) -> tuple[Candidate, ...]:
+    """The candidates, by ascending memory, that are expected to save ``gain`` of the cycles of every one before them."""
+    kept: list[Candidate] = []
     for candidate in sorted(candidates, key=lambda c: (c.memory, c.cycles)):
-        if fastest is None or candidate.cycles <= fastest * (1 + margin):
+        if not kept or candidate.cycles < kept[-1].cycles * (1 - gain):
             kept.append(candidate)
-        fastest = candidate.cycles if fastest is None else min(fastest, candidate.cycles)
     return tuple(kept)
 
 
