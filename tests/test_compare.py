@@ -14,6 +14,7 @@ from npu_model.errors import InputError
 from testbed import compare as module
 from testbed.compare import Comparison, compare, cycles_verdict, sweep_sizes
 from testbed.compare_report import comparison_json, comparison_text
+from testbed.compare_summary import Row, summary_table
 from testbed.frontier import Frontier, FrontierPoint, LowerBounds
 from testbed.pipeline import VelaOptions, simulate_vela
 from testbed.vela_points import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_points
@@ -152,3 +153,20 @@ def test_the_picture_shows_every_point_of_both() -> None:
 
 def test_vela_in_a_picture_needs_the_picture() -> None:
     assert "--plot" in refusal("frontier", MODEL, "--with-vela")
+
+
+def test_a_summary_has_a_row_per_network_and_counts_what_has_no_answer() -> None:
+    size, performance = vela("Size", 100, 500), vela("Performance", 400, 400)
+    met = Row("a.tflite", size, performance, module.answers(frontier(point(50, 450), point(200, 200)), size, performance))
+    unmet = Row("b", size, performance, module.answers(frontier(point(50, 900)), size, performance))
+    table = summary_table([met, unmet])
+    assert [row[0] for row in table.rows] == ["a", "b"]
+    assert table.rows[0][3:] == ("50 (0.50)", "50 / 450", "200 (0.50)", "200 (0.500)")
+    assert table.rows[1][3] == "none found"
+    assert "0.500 by geometric mean over 1, worst 0.500; 1 of 2 networks have no such point" in table.notes[0]
+    assert "1.061 by geometric mean over 2, worst 2.250." in table.notes[2]
+
+
+def test_several_networks_have_one_summary_and_no_picture() -> None:
+    assert "--plot" in refusal("compare", MODEL, MODEL, "--plot", "x.svg")
+    assert "--markdown" in refusal("compare", MODEL, "--markdown", "--json")

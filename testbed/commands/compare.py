@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from npu_model.errors import InputError
 from testbed.commands.options import (
     Parser,
     add_accelerator_option,
@@ -14,6 +16,9 @@ from testbed.commands.options import (
     example,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from testbed.compare import Comparison
 
 
 def add(commands: Any) -> None:
@@ -25,10 +30,20 @@ def add(commands: Any) -> None:
             "Compare the frontier of a network with Vela Size, Vela Performance and Vela at the same arena sizes, on both of Vela's cores; "
             "one simulator replays them all."
         ),
-        epilog=example("npu-testbed compare zoo:resnet8", "npu-testbed compare network.tflite --plot network.svg --json"),
+        epilog=example(
+            "npu-testbed compare zoo:resnet8",
+            "npu-testbed compare network.tflite --plot network.svg --json",
+            "npu-testbed compare zoo:resnet8 zoo:ds_cnn --markdown",
+        ),
     )
-    parser.add_argument("model", metavar="MODEL", help="a .tflite file, or zoo:NAME for a network that the package builds")
-    parser.add_argument("--plot", metavar="F.svg", help="draw our frontier with Vela's points")
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        nargs="+",
+        help="a .tflite file, or zoo:NAME for a network that the package builds; several give a summary",
+    )
+    parser.add_argument("--plot", metavar="F.svg", help="draw our frontier with Vela's points; for one MODEL")
+    parser.add_argument("--markdown", action="store_true", help="print the summary as a section of a Markdown page")
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_jobs_option(parser)
@@ -40,25 +55,37 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare, draw and print."""
     from testbed.commands.choices import memory_options
     from testbed.compare import compare
-    from testbed.compare_report import comparison_json, comparison_text
     from testbed.files import require_writable, write_file
     from testbed.progress import progress
     from testbed.views.frontier_plot import comparison_svg
 
     if arguments.plot is not None:
-        require_writable(arguments.plot, arguments.model)
+        if len(arguments.models) > 1:
+            raise InputError(f"--plot was given with {len(arguments.models)} models: a picture shows one, compare them one by one.")
+        require_writable(arguments.plot, *arguments.models)
+    if arguments.markdown and arguments.json:
+        raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
     with progress() as show:
-        comparison = compare(
-            arguments.model,
-            arguments.accelerator_config,
-            memory=memory_options(arguments),
-            processes=arguments.jobs,
-            progress=show,
-        )
+        comparisons = [
+            compare(model, arguments.accelerator_config, memory=memory_options(arguments), processes=arguments.jobs, progress=show)
+            for model in arguments.models
+        ]
     if arguments.plot is not None:
-        write_file(arguments.plot, comparison_svg(comparison).encode("utf-8"))
-    if arguments.json:
-        print_json("compare", comparison_json(comparison))
-    else:
-        print(comparison_text(comparison))
+        write_file(arguments.plot, comparison_svg(comparisons[0]).encode("utf-8"))
+    _report(comparisons, arguments)
     return 0
+
+
+def _report(comparisons: Sequence[Comparison], arguments: argparse.Namespace) -> None:
+    from testbed.compare_report import comparison_json, comparison_text
+    from testbed.compare_summary import Row, summary_table
+
+    summary = summary_table([Row.of(comparison) for comparison in comparisons])
+    if arguments.json:
+        print_json("compare", {"networks": [comparison_json(comparison) for comparison in comparisons], "summary": list(summary.notes)})
+    elif arguments.markdown:
+        print(summary.markdown(), end="")
+    elif len(comparisons) == 1:
+        print(comparison_text(comparisons[0]))
+    else:
+        print(summary.text())
