@@ -12,9 +12,6 @@ from npu_model.memory import MemorySystem
 from testbed.scheduling import Progress, silent
 from testbed.search import EVERYTHING, Task, promising, replayed, search, search_further
 
-DOUBT = 0.06
-"""How much slower than the fastest a schedule may be expected to be and is still replayed before one is chosen."""
-
 
 def choose(
     task: Task, executor: Executor, *, arena_cache_size: int | None = None, optimise: str = "Performance", show: Progress = silent
@@ -39,8 +36,7 @@ def choose(
     # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
     hopeful = (*promising(found.candidates), *candidates[len(found.candidates) :])
     fitting = [candidate for candidate in hopeful if arena_cache_size is None or candidate.memory <= arena_cache_size]
-    expected = min(candidate.cycles for candidate in fitting)
-    return _fastest([candidate for candidate in fitting if candidate.cycles <= expected * (1 + DOUBT)], task.system, executor, show)
+    return _fastest(fitting, task.system, executor, show)
 
 
 def _fastest(candidates: Sequence[Candidate], system: MemorySystem, executor: Executor, show: Progress) -> Schedule:

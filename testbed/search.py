@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from cascader.ethosu.cascade import Candidate, CascadeOptions, Cascader, smallest_schedule, variants
 from cascader.ethosu.lowering import lower
@@ -15,9 +16,13 @@ from sim import replay_network
 from testbed.scheduling import Progress, silent
 
 GAIN = 0.002
-"""What part of its cycles a schedule must be expected to save, beside one that needs no more memory, to be replayed.
+"""What part of its cycles a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
 
-Replays take most of the time of a search, and differences of a few per cent are beneath what the simulator can tell.
+EFFORT = 200_000_000
+"""Expected cycles up to which schedules that promise less are replayed too, the most promising first.
+
+What the search expects is off by a few per cent, of small networks by up to a fifth. Those are replayed in a moment, so that
+all of their schedules are; of a large network replays take most of the time. On one processor this is about a minute.
 """
 
 
@@ -139,13 +144,22 @@ def _distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(kept.values())
 
 
-def promising(candidates: Sequence[Candidate], gain: float = GAIN) -> tuple[Candidate, ...]:
-    """The candidates, by ascending memory, that are expected to save ``gain`` of the cycles of every one before them."""
-    kept: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: (c.memory, c.cycles)):
-        if not kept or candidate.cycles < kept[-1].cycles * (1 - gain):
-            kept.append(candidate)
-    return tuple(kept)
+def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int = EFFORT) -> tuple[Candidate, ...]:
+    """The candidates that are worth a replay, by ascending memory.
+
+    These are all that are expected to save ``gain`` of the cycles of every one that needs no more memory, and as many
+    others as have ``effort`` expected cycles together with them, first those that are least slower than what needs no more.
+    """
+    ordered = sorted(candidates, key=lambda c: (c.memory, c.cycles))
+    fastest = list(accumulate((candidate.cycles for candidate in ordered), min))
+    excess = [0.0] + [c.cycles / before for c, before in zip(ordered[1:], fastest, strict=False)]
+    kept: set[int] = set()
+    total = 0
+    for index in sorted(range(len(ordered)), key=lambda i: (excess[i], i)):
+        if excess[index] <= 1 - gain or total + ordered[index].cycles <= effort:
+            kept.add(index)
+            total += ordered[index].cycles
+    return tuple(candidate for index, candidate in enumerate(ordered) if index in kept)
 
 
 def _replay(schedule: Schedule, system: MemorySystem) -> tuple[int, int]:

@@ -101,20 +101,25 @@ def test_cascading_needs_less_and_is_faster_than_layer_by_layer() -> None:
     assert any(point.memory <= whole.arena_size and point.cycles < cycles for point in points)
 
 
+def candidate(memory: int, cycles: int) -> Candidate:
+    return Candidate(replace(layer_by_layer("tiny_conv"), arena_size=memory), cycles)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
-def test_whatever_is_not_replayed_is_not_expected_to_be_worth_it(name: str) -> None:
-    kept, everything = promising(found(name).candidates), found(name).candidates
+def test_of_a_small_network_every_schedule_is_replayed_and_of_any_what_is_expected_to_save_cycles(name: str) -> None:
+    everything = found(name).candidates
+    assert len(promising(everything)) == len(everything)
+    kept = promising(everything, effort=0)
     assert len(kept) < len(everything)
-    for candidate in everything:
-        assert any(c.memory <= candidate.memory and c.cycles * (1 - GAIN) <= candidate.cycles for c in kept)
+    for each in everything:
+        assert any(c.memory <= each.memory and c.cycles * (1 - GAIN) <= each.cycles for c in kept)
 
 
-def test_what_saves_too_little_or_nothing_is_not_replayed() -> None:
-    def candidate(memory: int, cycles: int) -> Candidate:
-        return Candidate(replace(layer_by_layer("tiny_conv"), arena_size=memory), cycles)
-
+def test_what_saves_too_little_or_nothing_is_replayed_while_the_effort_lasts() -> None:
     a, b, c, d = candidate(10, 1000), candidate(20, 991), candidate(20, 1300), candidate(30, 980)
-    assert promising((d, c, b, a), gain=0.01) == (a, d)
+    assert promising((d, c, b, a), gain=0.01, effort=0) == (a, d)
+    assert promising((d, c, b, a), gain=0.01, effort=2971) == (a, b, d)
+    assert promising((d, c, b, a), gain=0.01, effort=4271) == (a, b, c, d)
 
 
 def test_a_schedule_within_a_budget_fits_it_and_is_no_slower_than_any_point_that_fits() -> None:

@@ -49,13 +49,23 @@ def _largest(area: Area, x: Axis, y: Axis) -> tuple[float, float, float, float]:
     return max(boxes, key=lambda box: min(box[1] - box[0], 240) * min(box[3] - box[2], 40))
 
 
+def _spellings(name: str) -> list[str]:
+    """A name whole, without the model's name, and without what its layers have in common, which is mostly the operator.
+
+    >>> _spellings("net/block_1/expand/Relu6;net/block_1/expand/Conv2D")
+    ['net/block_1/expand/Relu6', 'block_1/expand/Relu6', 'block_1/expand', 'block_1', 'expand']
+    """
+    parts = name.partition(";")[0].split("/")
+    ways = [parts, parts[1:], parts[1:-1], parts[1:2], parts[2:3]] if len(parts) > 2 else [parts, parts[1:]]
+    return [shortened("/".join(way)) for way in ways if way]
+
+
 def _label(area: Area, x: Axis, y: Axis) -> str:
     """The area's name where it has room for it, lengthwise or upright; nothing otherwise, a viewer shows it as a tooltip."""
     left, right, top, bottom = _largest(area, x, y)
-    name = shortened(area.name)
     width, height = right - left, bottom - top
     across, up = (left + right) / 2, (top + bottom) / 2
-    for words in (name, name.rpartition("/")[2]):
+    for words in _spellings(area.name):
         length = CHARACTER * len(words)
         if length <= width - 4 and height >= 13:
             return text(across, up + 4, words, size=11, anchor="middle")
