@@ -1,0 +1,133 @@
+"""Every difference between the versions of TVM that are supported (0.26 and 0.27), behind one lazy import.
+
+The other modules of this package call :func:`load` and use what it returns; none of them imports ``tvm`` at the top, so
+that importing the cascader costs nothing where TVM is missing. TVM ships no type information: its objects are ``Any``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from npu_model.errors import InputError
+
+SUPPORTED = ((0, 26), (0, 27))
+"""Minor versions whose names this module knows and with which the tests are run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tvm:
+    """The modules and classes of the TVM that is installed, under one name each."""
+
+    version: str
+    tvm: Any
+    te: Any
+    tirx: Any
+    s_tir: Any
+    ffi: Any
+    arith: Any
+    """Integer analysis: ``tvm.sym`` since 0.27, ``tvm.arith`` before."""
+    block: Any
+    """Class of a block: ``SBlock``."""
+    block_realize: Any
+    """Class of a block with the values of its iterators: ``SBlockRealize``."""
+    load: Any
+    """Class of an expression that reads a buffer; see :func:`buffer_of`."""
+    region: Any
+    """Class of a box of a buffer that a block reads or writes; see :func:`buffer_of`."""
+    var: Any
+
+
+@functools.cache
+def load() -> Tvm:
+    """The installed TVM; InputError if there is none or if its version is not supported."""
+    try:
+        tvm = importlib.import_module("tvm")
+    except ImportError as error:
+        raise InputError(
+            "Apache TVM 0 of 1 is installed, and TensorIR needs it: install the extra, for example pip install 'npu-testbed[tensorir]'."
+        ) from error
+    version = str(tvm.__version__)
+    if tuple(int(number) for number in version.split(".")[:2]) not in SUPPORTED:
+        raise InputError(f"Apache TVM {version} is installed where 0.26 or 0.27 is needed: install 'apache-tvm>=0.26,<0.28'.")
+    tirx, s_tir, ir = (importlib.import_module(f"tvm.{name}") for name in ("tirx", "s_tir", "ir"))
+    # 0.27 moved the blocks from tirx to s_tir, made a load an expression of the IR, and renamed arith to sym.
+    return Tvm(
+        version=version,
+        tvm=tvm,
+        te=importlib.import_module("tvm.te"),
+        tirx=tirx,
+        s_tir=s_tir,
+        ffi=importlib.import_module("tvm_ffi"),
+        arith=importlib.import_module("tvm.sym" if hasattr(tvm, "sym") else "tvm.arith"),
+        block=_either("SBlock", s_tir, tirx),
+        block_realize=_either("SBlockRealize", s_tir, tirx),
+        load=ir.TensorLoad if hasattr(ir, "TensorLoad") else tirx.BufferLoad,
+        region=ir.TensorRegion if hasattr(ir, "TensorRegion") else tirx.BufferRegion,
+        var=_either("Var", ir, tirx),
+    )
+
+
+def _either(name: str, *modules: Any) -> Any:
+    """The class of this name from the first of the modules that has it."""
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
+
+
+def is_installed() -> bool:
+    """Whether :func:`load` finds a TVM that it supports."""
+    try:
+        load()
+    except InputError:
+        return False
+    return True
+
+
+def buffer_of(access: Any) -> Any:
+    """The buffer that a load or a region accesses: ``source`` since 0.27, ``buffer`` before."""
+    return access.source if hasattr(access, "source") else access.buffer
+
+
+def scope_of(buffer: Any) -> str:
+    """Memory scope of a buffer, such as ``global.sram``."""
+    scope = buffer.scope
+    return str(scope() if callable(scope) else scope)
+
+
+def shape_of(buffer: Any) -> tuple[int, ...]:
+    """Shape of a buffer or tensor in elements."""
+    return tuple(int(extent) for extent in buffer.shape)
+
+
+def walk(root: Any, kind: Any) -> Iterator[Any]:
+    """Every node of a class (or a tuple of classes) under a statement or expression, parents before children.
+
+    A node that is used twice comes twice.
+    """
+    found: list[Any] = []
+    load().ffi.structural_walk(root, (kind, found.append), order="pre")
+    yield from found
+
+
+def rewrite(root: Any, rules: Mapping[Any, Callable[[Any], Any]]) -> Any:
+    """``root`` with every node of the classes in ``rules`` replaced by what its rule returns, children first."""
+    return load().ffi.structural_map(root, list(rules.items()))
+
+
+def compile_captured(module: Any, target: Any) -> tuple[Any, dict[str, Any]]:
+    """The module compiled for a target, and what it looked like after every pass of that very compile, by the pass's name.
+
+    A pass that runs twice leaves its last result.
+    """
+    tvm = load().tvm
+    after: dict[str, Any] = {}
+
+    class Capture:
+        def run_after_pass(self, result: Any, info: Any) -> None:
+            after[str(info.name)] = result
+
+    instrument = tvm.ir.instrument.pass_instrument(Capture)()
+    with tvm.transform.PassContext(opt_level=3, instruments=[instrument]):
+        return tvm.compile(module, target=target), after
