@@ -1,0 +1,65 @@
+"""Boxes: one half-open interval of elements per axis of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+Interval = tuple[int, int]
+"""First element and first element behind the last one; empty if they are equal."""
+
+Box = tuple[Interval, ...]
+
+
+def whole(shape: Sequence[int]) -> Box:
+    """All elements of a tensor.
+
+    >>> whole((2, 3))
+    ((0, 2), (0, 3))
+    """
+    return tuple((0, extent) for extent in shape)
+
+
+def clip(box: Box, within: Box) -> Box:
+    """What of ``box`` lies inside ``within``; an axis without any element in common is an empty interval of it.
+
+    >>> clip(((-1, 4), (5, 9)), ((0, 8), (0, 3)))
+    ((0, 4), (3, 3))
+    """
+    clipped = []
+    for (low, high), (first, last) in zip(box, within, strict=True):
+        start = min(max(low, first), last)
+        clipped.append((start, max(start, min(high, last))))
+    return tuple(clipped)
+
+
+def lengths(box: Box) -> tuple[int, ...]:
+    """Elements along each axis."""
+    return tuple(high - low for low, high in box)
+
+
+def elements(box: Box) -> int:
+    """Number of elements.
+
+    >>> elements(((0, 4), (2, 5)))
+    12
+    """
+    return prod(high - low for low, high in box)
+
+
+def hull(first: Box, second: Box) -> Box:
+    """The smallest box that holds both; an empty box adds nothing.
+
+    >>> hull(((0, 2), (0, 2)), ((1, 4), (0, 1)))
+    ((0, 4), (0, 2))
+    """
+    if not elements(first):
+        return second
+    if not elements(second):
+        return first
+    return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(first, second, strict=True))
+
+
+def moved(box: Box, by: Sequence[int]) -> Box:
+    """The box moved by ``by`` elements along each axis."""
+    return tuple((low + step, high + step) for (low, high), step in zip(box, by, strict=True))
