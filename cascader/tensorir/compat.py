@@ -39,6 +39,8 @@ class Tvm:
     region: Any
     """Class of a box of a buffer that a block reads or writes; see :func:`buffer_of`."""
     var: Any
+    call: Any
+    """Class of a call of an operator, such as ``tirx.if_then_else``."""
 
 
 @functools.cache
@@ -68,6 +70,7 @@ def load() -> Tvm:
         load=ir.TensorLoad if hasattr(ir, "TensorLoad") else tirx.BufferLoad,
         region=ir.TensorRegion if hasattr(ir, "TensorRegion") else tirx.BufferRegion,
         var=_either("Var", ir, tirx),
+        call=_either("Call", ir, tirx),
     )
 
 

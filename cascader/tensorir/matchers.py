@@ -1,0 +1,184 @@
+"""Part matchers: which stages of a Tensor Expression graph are one Part, by rules that are tried in order.
+
+A matcher looks at the stage that makes a wanted tensor and takes as many of the stages before it as belong to the same
+operator. The built-in ones know no device: one accumulation with the reads and pads before it and the requantisation,
+clamps and writes behind it is one Part, as is a chain of element-wise stages, and data movement (reshape, slice,
+concatenation, transposition) is a Part of no work. ``Sequence`` matches stages by the name in their ``op`` attribute, as RFC
+0037 does, and ``Registry.with_first`` puts a rule of one's own before all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from cascader.propagator import Propagator
+from cascader.tensorir.compat import buffer_of, load
+from cascader.tensorir.stages import Stage, StageGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Stages that are one Part, in order, the last one makes its output.
+
+    ``work`` is what an output element costs (multiply-accumulates of an accumulation). ``propagators`` are hand-written
+    ones by operand; operands without one get the derived one. ``payload`` is for the device.
+    """
+
+    kind: str
+    stages: tuple[Stage, ...]
+    work: int
+    propagators: Mapping[str, Propagator] = field(default_factory=dict)
+    align: tuple[int, ...] = ()
+    payload: object = None
+
+    @property
+    def output(self) -> Stage:
+        """The stage that makes the Part's output."""
+        return self.stages[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The stage that makes a wanted tensor, in its graph; ``kept`` are the tensors that others want, too."""
+
+    graph: StageGraph
+    stage: Stage
+    constants: frozenset[str]
+
+    def operands(self, stage: Stage) -> tuple[str, ...]:
+        """Names of the tensors that a stage reads and that are not constants, each once, in order."""
+        names = dict.fromkeys(self.graph.name(buffer_of(node)) for node in stage.loads())
+        return tuple(name for name in names if name not in self.constants)
+
+    def private_producer(self, name: str, reader: Stage) -> Stage | None:
+        """The stage that makes a tensor which only ``reader`` reads; None if it is a placeholder, an output or shared."""
+        shared = name in self.graph.outputs or self.graph.readers(name) != (reader,)
+        return None if shared else self.graph.producers().get(name)
+
+
+Matcher = Callable[[Wanted], Match | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Matchers in the order in which they are tried; the first that matches decides."""
+
+    matchers: tuple[Matcher, ...]
+
+    def with_first(self, *matchers: Matcher) -> Registry:
+        """The same rules behind these."""
+        return Registry((*matchers, *self.matchers))
+
+    def match(self, wanted: Wanted) -> Match:
+        """The Part that makes the wanted tensor; the built-in rules of :func:`default_registry` match every stage."""
+        found = (matcher(wanted) for matcher in (*self.matchers, element_wise))
+        return next(match for match in found if match is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Matches stages whose attribute ``op`` has the names ``ops``, from first to last; a name with ``?`` may be missing.
+
+    At least one stage must match. ``work`` is that of an output element; None counts the loops of the accumulations.
+    """
+
+    kind: str
+    ops: tuple[str, ...]
+    work: int | None = None
+    align: tuple[int, ...] = ()
+    payload: object = None
+
+    def __call__(self, wanted: Wanted) -> Match | None:
+        """The Part that ends with the wanted stage."""
+        taken: list[Stage] = []
+        stage: Stage | None = wanted.stage
+        for op in reversed(self.ops):
+            if stage is not None and str(stage.attrs.get("op", "")) == op.removesuffix("?"):
+                taken.insert(0, stage)
+                stage = _only_producer(wanted, stage)
+            elif not op.endswith("?"):
+                return None
+        work = _loops(taken) if self.work is None else self.work
+        return Match(self.kind, tuple(taken), work, align=self.align, payload=self.payload) if taken else None
+
+
+def _only_producer(wanted: Wanted, stage: Stage) -> Stage | None:
+    """The private producer of the first operand that has one."""
+    found = (wanted.private_producer(name, stage) for name in wanted.operands(stage))
+    return next((producer for producer in found if producer is not None), None)
+
+
+def _loops(stages: list[Stage]) -> int:
+    return max(prod(axis.extent for axis in stage.reduce_axes) for stage in stages)
+
+
+def accumulation(wanted: Wanted) -> Match | None:
+    """Reads and pads, one accumulation, and what happens to each of its elements afterwards."""
+    chain = [wanted.stage]
+    while not chain[0].is_reduction:
+        operands = wanted.operands(chain[0])
+        producer = wanted.private_producer(operands[0], chain[0]) if len(operands) == 1 else None
+        if producer is None or not _reads_own_elements(wanted, chain[0], operands[0]):
+            return None
+        chain.insert(0, producer)
+    work = _loops(chain[:1])
+    return Match("accumulation", (*_movement_before(wanted, chain[0]), *chain), work)
+
+
+def movement(wanted: Wanted) -> Match | None:
+    """Stages that only move elements: reshape, slice, transposition, padding, nearest-neighbour upscaling, concatenation."""
+    if not _moves(wanted.stage):
+        return None
+    return Match("movement", (*_movement_before(wanted, wanted.stage), wanted.stage), 0)
+
+
+def element_wise(wanted: Wanted) -> Match:
+    """A stage without any accumulation of its own that the other rules left, with the chain of such stages before it."""
+    chain = [wanted.stage]
+    while not chain[0].is_reduction:
+        operands = wanted.operands(chain[0])
+        producer = wanted.private_producer(operands[0], chain[0]) if len(operands) == 1 else None
+        if producer is None or producer.is_reduction or _moves(producer) or not _reads_own_elements(wanted, chain[0], operands[0]):
+            break
+        chain.insert(0, producer)
+    return Match("element-wise", tuple(chain), _loops(chain))
+
+
+def default_registry() -> Registry:
+    """The built-in rules."""
+    return Registry((accumulation, movement, element_wise))
+
+
+def _movement_before(wanted: Wanted, stage: Stage) -> tuple[Stage, ...]:
+    """The stages that do nothing but bring one tensor to ``stage``, in order: reads, pads, upscaling."""
+    for name in wanted.operands(stage):
+        producer = wanted.private_producer(name, stage)
+        if producer is not None and _moves(producer) and len(producer.loads()) == 1:
+            return (*_movement_before(wanted, producer), producer)
+    return ()
+
+
+def _moves(stage: Stage) -> bool:
+    """Whether an element is a copy of one that is read, chosen by conditions on the position, or a constant."""
+    return not stage.is_reduction and _is_copy(stage.value)
+
+
+def _is_copy(value: object) -> bool:
+    tirx = load().tirx
+    if isinstance(value, (load().load, tirx.IntImm, tirx.FloatImm)):
+        return True
+    if isinstance(value, tirx.Select):
+        return _is_copy(value.true_value) and _is_copy(value.false_value)
+    if isinstance(value, load().call) and str(value.op.name).endswith("if_then_else"):
+        return all(_is_copy(branch) for branch in list(value.args)[1:])
+    return False
+
+
+def _reads_own_elements(wanted: Wanted, stage: Stage, name: str) -> bool:
+    """Whether every element is made of the element of the same position of tensor ``name``."""
+    reads = [node for node in stage.loads() if wanted.graph.name(buffer_of(node)) == name]
+    return all(
+        len(node.indices) == len(stage.axes) and all(a.same_as(b) for a, b in zip(node.indices, stage.axes, strict=True)) for node in reads
+    )

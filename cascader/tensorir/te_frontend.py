@@ -1,0 +1,127 @@
+"""The front end of RFC 0037 for today's TVM: a Tensor Expression graph becomes an AffineGraph, Part by Part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.graph import TensorKind
+from cascader.tensorir.compat import shape_of
+from cascader.tensorir.derive import derive
+from cascader.tensorir.matchers import Match, Registry, Wanted, default_registry
+from cascader.tensorir.stages import StageGraph, read_stages
+from npu_model.errors import InputError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TeGraph:
+    """A Tensor Expression graph with its AffineGraph, whose parts carry their :class:`Match` as payload.
+
+    ``constants`` are the values of the constant placeholders by name, in the order of the function's parameters, which are
+    the inputs, then the constants, then the outputs.
+    """
+
+    stages: StageGraph
+    affine: AffineGraph
+    inputs: tuple[str, ...]
+    constants: Mapping[str, Array]
+
+    def match(self, part: AffinePart) -> Match:
+        """The stages of a part."""
+        if not isinstance(part.payload, Match):
+            raise InputError(f"Part {part.name!r} carries no stages: use the parts of the graph that the front end made.")
+        return part.payload
+
+
+def read_graph(
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    constants: Mapping[Any, Array] | None = None,
+    registry: Registry | None = None,
+) -> TeGraph:
+    """The graph from placeholders to outputs; ``constants`` holds the value of each placeholder that is known beforehand.
+
+    Every tensor that lies between two Parts is a tensor of the graph; those inside a Part are none. InputError for a
+    graph that cannot be read (see :func:`~cascader.tensorir.stages.read_stages`) or a constant of another shape.
+    """
+    values = constants or {}
+    stages = read_stages([*inputs, *values], outputs)
+    names = [stages.name(buffer) for buffer in stages.inputs]
+    known = {name: _checked(name, tensor, array) for name, (tensor, array) in zip(names[len(inputs) :], values.items(), strict=True)}
+    matches = _matches(stages, frozenset(known), registry or default_registry())
+    parts = tuple(_part(stages, match) for match in matches)
+    affine = AffineGraph(parts, _tensors(stages, tuple(names[: len(inputs)]), tuple(known), matches))
+    return TeGraph(stages, affine, tuple(names[: len(inputs)]), known)
+
+
+def _checked(name: str, tensor: Any, array: Array) -> Array:
+    if array.shape != shape_of(tensor) or str(array.dtype) != str(tensor.dtype):
+        raise InputError(
+            f"Constant {name!r} is {array.dtype} of {array.shape} where the graph has {tensor.dtype} of {shape_of(tensor)}: convert it."
+        )
+    return array
+
+
+def _matches(stages: StageGraph, constants: frozenset[str], registry: Registry) -> list[Match]:
+    """The Parts in the order of their last stages, found from the outputs to the inputs."""
+    producers = stages.producers()
+    waiting, found = list(stages.outputs), dict[str, Match]()
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in producers:
+            continue
+        match = registry.match(Wanted(stages, producers[name], constants))
+        _check_match(name, match, stages)
+        found[name] = match
+        waiting += _operands(stages, match)
+    order = [stage.name for stage in stages.stages]
+    return sorted(found.values(), key=lambda match: order.index(match.output.name))
+
+
+def _operands(stages: StageGraph, match: Match) -> tuple[str, ...]:
+    return tuple(derive(stages, match.stages))
+
+
+def _check_match(name: str, match: Match, stages: StageGraph) -> None:
+    inner = {stage.name for stage in match.stages[:-1]}
+    if match.output.name != name:
+        raise InputError(f"Part {match.kind!r} ends with stage {match.output.name!r} where {name!r} is wanted: end the match with it.")
+    for stage in match.stages[:-1]:
+        outside = [reader.name for reader in stages.readers(stage.name) if reader not in match.stages]
+        if outside or stage.name in stages.outputs:
+            raise InputError(f"Stage {stage.name!r} is inside Part {match.kind!r} and needed outside: leave it out of the match.")
+    unread = [stage for stage in inner if not any(reader in match.stages for reader in stages.readers(stage))]
+    if unread:
+        raise InputError(f"Stage {unread[0]!r} is in Part {match.kind!r}, which does not read it: leave it out of the match.")
+
+
+def _part(stages: StageGraph, match: Match) -> AffinePart:
+    derived = derive(stages, match.stages)
+    operands = tuple(AffineInput(name, match.propagators.get(name, propagator)) for name, propagator in derived.items())
+    return AffinePart(
+        name=match.output.name,
+        inputs=operands,
+        output=match.output.name,
+        shape=match.output.shape,
+        work=match.work,
+        align=match.align,
+        payload=match,
+    )
+
+
+def _tensors(stages: StageGraph, inputs: tuple[str, ...], constants: tuple[str, ...], matches: Sequence[Match]) -> tuple[AffineTensor, ...]:
+    kinds = dict.fromkeys(inputs, TensorKind.INPUT) | dict.fromkeys(constants, TensorKind.CONSTANT)
+    for match in matches:
+        is_output = match.output.name in stages.outputs
+        kinds[match.output.name] = TensorKind.OUTPUT if is_output else TensorKind.INTERMEDIATE
+    buffers = {name: buffer for buffer, name in stages.names.items()}
+    return tuple(
+        AffineTensor(name, kind, shape_of(buffers[name]), np.dtype(str(buffers[name].dtype)).itemsize) for name, kind in kinds.items()
+    )
