@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from cascader.boxes import Box, clip, moved, whole
+from cascader.boxes import Box, clip, elements, whole
 from cascader.graph import TensorKind
 from cascader.propagator import Propagator
+from cascader.stripe_config import Rational
 from npu_model.errors import InputError
+from npu_model.shapes import ceil_div, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,24 @@ class AffineTensor:
 
 @dataclass(frozen=True, slots=True)
 class AffineInput:
-    """A tensor that a part reads, and which of its elements some output elements need."""
+    """A tensor that a part reads, and which of its elements some output elements need.
+
+    ``bounds`` is what the part sees of the tensor: beyond it is padding. Empty for all of it.
+    """
 
     tensor: str
     propagator: Propagator
+    bounds: Box = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AffinePart:
-    """An operator that makes an array of ``shape``, which lies at ``offset`` in the tensor ``output``.
+    """An operator that makes an array of ``shape`` in the tensor ``output``.
 
-    ``shape`` is the output's and ``offset`` zero for all but the pieces of a concatenation. ``work`` is what one element
-    costs, in multiply-accumulates or whatever the device counts. A stripe begins at multiples of ``align`` along each
-    axis. ``payload`` is what the device or the front end knows of the part; nothing here reads it.
+    Its element i lies at ``offset + i * step``: zero and one for all but the pieces of a concatenation, and those of a
+    resized tensor that is written in turns. ``work`` is what one element costs, in multiply-accumulates or whatever the
+    device counts. Stripes begin and end at multiples of ``align``; a part that cannot be cut has its shape for this.
+    ``payload`` is what the device or the front end knows of the part; nothing here reads it.
     """
 
     name: str
@@ -51,12 +58,13 @@ class AffinePart:
     output: str
     shape: tuple[int, ...]
     offset: tuple[int, ...] = ()
-    work: int = 1
+    step: tuple[int, ...] = ()
+    work: Rational = 1
     align: tuple[int, ...] = ()
     payload: object = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name, default in (("offset", 0), ("align", 1)):
+        for name, default in (("offset", 0), ("step", 1), ("align", 1)):
             if not getattr(self, name):
                 object.__setattr__(self, name, (default,) * len(self.shape))
 
@@ -66,13 +74,29 @@ class AffinePart:
         return whole(self.shape)
 
     def written(self, box: Box) -> Box:
-        """Where a box of the part lies in its output tensor."""
-        return moved(box, self.offset)
+        """The hull of where a box of the part lies in its output tensor."""
+        return tuple(
+            (start + low * step, start + (high - 1) * step + 1) if low < high else (start + low * step, start + low * step)
+            for (low, high), start, step in zip(box, self.offset, self.step, strict=True)
+        )
 
     def making(self, box: Box) -> Box:
-        """What the part makes of a box of its output tensor, from multiples of ``align`` on; empty if nothing."""
-        own = clip(moved(box, tuple(-start for start in self.offset)), self.whole)
-        return tuple((low // step * step, high) if low < high else (low, low) for (low, high), step in zip(own, self.align, strict=True))
+        """The part's stripe that makes all that is its own of a box of the output tensor; empty if nothing is."""
+        own = clip(
+            tuple(
+                (ceil_div(low - start, step), ceil_div(high - start, step))
+                for (low, high), start, step in zip(box, self.offset, self.step, strict=True)
+            ),
+            self.whole,
+        )
+        return self.aligned(own) if elements(own) else ((0, 0),) * len(self.shape)
+
+    def aligned(self, box: Box) -> Box:
+        """The box with its ends at multiples of ``align``, or at the end of the part."""
+        return tuple(
+            (low // step * step, min(size, round_up(high, step)))
+            for (low, high), step, size in zip(box, self.align, self.shape, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +129,11 @@ class AffineGraph:
             raise InputError(f"Tensor {name!r} is not in the graph of {len(self.tensors)} tensors: use one of its names.")
         return self._tensors[name]
 
+    def demand(self, operand: AffineInput, box: Box) -> Box:
+        """What a part needs of an input for a box of its own; empty for an empty box."""
+        bounds = operand.bounds or whole(self.tensor(operand.tensor).shape)
+        return clip(operand.propagator.reach(box), bounds) if elements(box) else tuple((low, low) for low, _ in bounds)
+
     def producers(self, tensor: str) -> tuple[int, ...]:
         """Positions of the parts that write the tensor."""
         return tuple(index for index, part in enumerate(self.parts) if part.output == tensor)
@@ -116,7 +145,7 @@ class AffineGraph:
 
 def _check_part(graph: AffineGraph, part: AffinePart, made: set[str]) -> None:
     output = graph.tensor(part.output)
-    ranks = {len(part.shape), len(part.offset), len(part.align), len(output.shape)}
+    ranks = {len(axes) for axes in (part.shape, part.offset, part.step, part.align, output.shape)}
     if len(ranks) != 1 or clip(part.written(part.whole), whole(output.shape)) != part.written(part.whole):
         raise InputError(f"Part {part.name!r} makes {part.shape} at {part.offset} of a tensor of {output.shape}: put it inside.")
     if output.kind is TensorKind.CONSTANT:
@@ -124,7 +153,7 @@ def _check_part(graph: AffineGraph, part: AffinePart, made: set[str]) -> None:
     for operand in part.inputs:
         wanted = (len(graph.tensor(operand.tensor).shape), len(part.shape))
         have = (operand.propagator.inputs, operand.propagator.outputs)
-        if have != wanted:
+        if have != wanted or len(operand.bounds) not in {0, wanted[0]}:
             raise InputError(f"Part {part.name!r} has a Propagator of {have} input and output axes for {wanted}: make them equal.")
         if operand.tensor not in made:
             raise InputError(f"Part {part.name!r} reads tensor {operand.tensor!r} before any part has written it: reorder the parts.")

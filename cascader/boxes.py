@@ -58,8 +58,3 @@ def hull(first: Box, second: Box) -> Box:
     if not elements(second):
         return first
     return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(first, second, strict=True))
-
-
-def moved(box: Box, by: Sequence[int]) -> Box:
-    """The box moved by ``by`` elements along each axis."""
-    return tuple((low + step, high + step) for (low, high), step in zip(box, by, strict=True))

@@ -1,0 +1,253 @@
+"""Propagators of Ethos-U operators: equal to the row form and, element by element, to the addresses that a kernel reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_data import shared_data
+from scheduling import network
+from small_programs import feature_map, max_pool
+
+from cascader.affine_graph import AffineGraph, AffineInput, AffinePart
+from cascader.boxes import Box, elements, whole
+from cascader.ethosu.network import EthosuPart, ethosu_part
+from cascader.ethosu.propagators import affine_graph, kernel_propagator
+from cascader.ethosu.rows import row_graph
+from cascader.frontends.zoo import zoo_names
+from cascader.graph import TensorKind
+from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, PoolKind, Upscale
+from npu_model.shapes import Shape3D
+
+SMALL = ("tiny_conv", "tiny_residual", "resnet8", "ds_cnn", "unet", "cpu")
+REAL = ("resnet8_i8", "rnnoise_INT8", "yolo_fastest_192_face_i8", "deeplabv3_mnv3_256_i8")
+EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
+
+
+@cache
+def graph_of(name: str) -> AffineGraph:
+    return affine_graph(network(name))
+
+
+def names() -> tuple[str, ...]:
+    """All networks if everything is asked for, else small ones and the real ones with the oddest tensors."""
+    if not EVERY:
+        return SMALL + REAL
+    return (*zoo_names(), "cpu", *sorted(path.stem for path in (shared_data() / "models").glob("*.tflite")))
+
+
+def operation_of(part: AffinePart) -> KernelOperation:
+    assert isinstance(part.payload, EthosuPart)
+    return part.payload.operation
+
+
+def rows_of(part: AffinePart, first: int, last: int) -> Box:
+    """All of the part's rows ``first`` to ``last``."""
+    return tuple((first, last) if axis == 1 else interval for axis, interval in enumerate(part.whole))
+
+
+def operand(part: AffinePart, tensor: str) -> AffineInput:
+    return next(given for given in part.inputs if given.tensor == tensor)
+
+
+@pytest.mark.parametrize("name", [*SMALL, *REAL, "others"])
+def test_the_row_axis_is_the_row_form(name: str) -> None:
+    compared = 0
+    for model in [name] if name != "others" else [each for each in names() if each not in SMALL + REAL]:
+        graph, rows = graph_of(model), row_graph(network(model))
+        parts = {part.name: part for part in graph.parts}
+        for row_part in rows.parts:
+            part = parts[row_part.name]
+            for index, propagator in row_part.inputs:
+                tensor = rows.tensors[index].name
+                if row_part.atomic or propagator.whole:
+                    continue
+                for first in range(0, row_part.rows, row_part.align):
+                    for last in {min(first + count * row_part.align, row_part.rows) for count in (1, 2, 7, 1000)}:
+                        assert graph.demand(operand(part, tensor), rows_of(part, first, last))[1] == propagator.demand(first, last)
+                        compared += 1
+    uncut = {"cpu", "rnnoise_INT8"}
+    assert compared or name in uncut or (name == "others" and not EVERY)
+
+
+@pytest.mark.parametrize("name", SMALL + REAL)
+def test_the_parts_do_the_work_of_the_network(name: str) -> None:
+    for part in graph_of(name).parts:
+        if isinstance(part.payload, EthosuPart):
+            operation = part.payload.operation
+            assert prod(part.shape) * part.work == (operation.macs or operation.ofm.shape.elements)
+
+
+@pytest.mark.parametrize("name", SMALL + REAL)
+def test_a_tensor_has_its_bytes_and_its_producers_cover_what_is_read(name: str) -> None:
+    graph, source = graph_of(name), network(name).graph
+    for tensor in graph.tensors:
+        if tensor.kind is not TensorKind.CONSTANT:
+            assert tensor.size == source.tensor(tensor.name).size
+    for part in graph.parts:
+        for given_input in part.inputs:
+            producers = graph.producers(given_input.tensor)
+            needed = graph.demand(given_input, part.whole)
+            assert elements(needed)
+            made = sum(elements(graph.parts[index].making(needed)) for index in producers)
+            assert not producers or made >= elements(needed)
+
+
+def test_every_form_of_operator_is_among_the_parts() -> None:
+    parts = [part for name in SMALL + REAL for part in graph_of(name).parts if isinstance(part.payload, EthosuPart)]
+    operations = [operation_of(part) for part in parts]
+    assert {operation.kind for operation in operations} == set(OperationKind)
+    assert {operation.pool for operation in operations} == {None, *PoolKind}
+    assert {operation.upscale for operation in operations} >= {Upscale.NONE, Upscale.NEAREST}
+    assert {operation.ofm.layout for operation in operations} == set(Layout)
+    assert any(max(part.offset) for part in parts)
+    assert any(max(part.step) > 1 for part in parts)
+    assert any(operation.ifm2 and operation.ifm2.shape != operation.ofm.shape for operation in operations)
+
+
+# Brute force: by addresses.
+
+
+def taps(operation: KernelOperation, operand_map: FeatureMap, y: int, x: int, c: int) -> Iterator[tuple[int, int, int]]:
+    """Elements of an operand (``ifm`` or ``ifm2``) that OFM element (y, x, c) is computed from."""
+    shape = operand_map.shape
+    if operation.kind is OperationKind.ELEMENTWISE:
+        yield min(y, shape.height - 1), min(x, shape.width - 1), min(c, shape.depth - 1)
+        return
+    kernel, factor = operation.kernel, 1 if operation.upscale is Upscale.NONE else 2
+    mixes = operation.kind is OperationKind.CONV_2D or operation.pool is PoolKind.REDUCE_SUM
+    channels = {0, shape.depth - 1} if mixes else {c}
+    for ky in range(kernel.height):
+        for kx in range(kernel.width):
+            row = y * kernel.stride_y - operation.padding.top + ky * kernel.dilation_y
+            column = x * kernel.stride_x - operation.padding.left + kx * kernel.dilation_x
+            if 0 <= row < shape.height * factor and 0 <= column < shape.width * factor:
+                yield from ((row // factor, column // factor, channel) for channel in channels)
+
+
+def place(address: int, shape: tuple[int, ...], element_size: int) -> tuple[int, ...]:
+    """Which element of a tensor lies at an address."""
+    return tuple(int(i) for i in np.unravel_index(address // element_size, shape))
+
+
+def hull_of(places: list[tuple[int, ...]]) -> Box:
+    return tuple((min(axis), max(axis) + 1) for axis in zip(*places, strict=True))
+
+
+def whole_bricks(box: Box) -> Box:
+    """Bricks are read whole."""
+    return box if len(box) < 5 else (*box[:4], (0, 16))
+
+
+def cuttable() -> tuple[tuple[str, int], ...]:
+    """(network, part) of one part of each kind of operator, window, layout and operand shapes."""
+    found: dict[object, tuple[str, int]] = {}
+    for name in SMALL + REAL:
+        for index, part in enumerate(graph_of(name).parts):
+            payload = part.payload
+            if isinstance(payload, EthosuPart) and part.align != part.shape and prod(part.shape) <= 40000:
+                operation = payload.operation
+                kind = (operation.mnemonic, operation.kernel, operation.padding, operation.upscale, operation.ifm.layout)
+                odd = (operation.ofm.layout, operation.ofm.shape.depth % 16 == 0, max(part.offset) > 0, max(part.step))
+                seconds = operation.ifm2 and operation.ifm2.shape == operation.ofm.shape
+                found.setdefault((*kind, *odd, seconds, operation.ifm.shape == operation.ofm.shape), (name, index))
+    return tuple(found.values())
+
+
+@st.composite
+def boxes_of_parts(draw: st.DrawFn) -> tuple[str, AffinePart, Box]:
+    """A part and a small stripe of it."""
+    name, index = draw(st.sampled_from(cuttable()))
+    part = graph_of(name).parts[index]
+    drawn = []
+    for size, step in zip(part.shape, part.align, strict=True):
+        low = draw(st.integers(0, (size - 1) // step)) * step
+        drawn.append((low, min(size, low + draw(st.integers(1, 2)) * step)))
+    return name, part, tuple(drawn)
+
+
+@settings(max_examples=250, deadline=None)
+@given(boxes_of_parts())
+def test_a_stripe_needs_the_elements_at_the_addresses_that_its_kernel_reads(drawn: tuple[str, AffinePart, Box]) -> None:
+    name, part, box = drawn
+    graph = graph_of(name)
+    payload = ethosu_part(network(name).graph.parts[network(name).graph.index(part.name)])
+    assert payload is not None
+    operation, output = payload.operation, graph.tensor(payload.ofm)
+    at = {operation.ofm.address(*element): element for element in np.ndindex(*_extents(operation.ofm))}
+    made = []
+    for own in np.ndindex(*(high - low for low, high in box)):
+        element = [part.offset[a] + (low + i) * part.step[a] for a, (i, (low, _)) in enumerate(zip(own, box, strict=True))]
+        address = int(np.ravel_multi_index(element, output.shape)) * output.element_size
+        if address in at:
+            made.append(at[address])
+    if not made:
+        return
+    assert all(part.making(part.written(box))[axis] == interval for axis, interval in enumerate(box))
+    for label, read_map in ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2)):
+        reading = [given_input for given_input in part.inputs if given_input.tensor == label]
+        if read_map is None or not reading or label == payload.ifm == payload.ifm2:
+            continue
+        tensor = graph.tensor(reading[0].tensor)
+        read = {element for own in made for element in taps(operation, read_map, *own)}
+        places = [place(read_map.address(*element), tensor.shape, tensor.element_size) for element in read]
+        needed = graph.demand(reading[0], box)
+        if needed == whole(tensor.shape):
+            assert all(low <= index < high for where in places for index, (low, high) in zip(where, needed, strict=True))
+        elif places:
+            assert needed == whole_bricks(hull_of(places))
+        else:
+            assert not elements(needed)
+
+
+def _extents(array: FeatureMap) -> tuple[int, int, int]:
+    return array.shape.height, array.shape.width, array.shape.depth
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.builds(
+        Kernel,
+        height=st.integers(1, 3),
+        width=st.integers(1, 3),
+        stride_y=st.integers(1, 3),
+        stride_x=st.integers(1, 3),
+        dilation_y=st.integers(1, 2),
+        dilation_x=st.integers(1, 2),
+    ),
+    st.builds(Padding, top=st.integers(0, 2), left=st.integers(0, 2)),
+    st.sampled_from([Upscale.NONE, Upscale.NEAREST]),
+    st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.integers(1, 3)),
+)
+def test_a_window_of_any_kernel_needs_its_taps(kernel: Kernel, padding: Padding, upscale: Upscale, at: tuple[int, int, int, int]) -> None:
+    ifm = Shape3D(9, 7, 16)
+    given_operation = replace(max_pool(Shape3D(6, 6, 16), Shape3D(2, 2, 16)), kernel=kernel, padding=padding, upscale=upscale)
+    operation = replace(given_operation, ifm=feature_map(ifm))
+    y, height, x, width = at
+    box = ((0, 1), (y, y + height), (x, x + width), (3, 5))
+    needed = kernel_propagator(operation).demand(box, (1, 9, 7, 16))
+    outputs = [(row, column, c) for row in range(y, y + height) for column in range(x, x + width) for c in (3, 4)]
+    read = [(0, *element) for own in outputs for element in taps(operation, operation.ifm, *own)]
+    if read:
+        # A stripe is a hull: where windows skip elements, its ends may be ones that only padding's neighbours would read.
+        assert all(a <= low and high <= b for (a, b), (low, high) in zip(needed, hull_of(read), strict=True))
+        gapless = kernel.stride_y <= kernel.height and kernel.stride_x <= kernel.width
+        if gapless and kernel.dilation_y == kernel.dilation_x == 1:
+            assert needed == hull_of(read)
+
+
+def test_weights_follow_the_output_channels() -> None:
+    graph = graph_of("tiny_residual")
+    part = next(part for part in graph.parts if operation_of(part).kind is OperationKind.CONV_2D and len(part.shape) == 5)
+    weights = next(given_input for given_input in part.inputs if given_input.tensor.endswith("/weights"))
+    operation = operation_of(part)
+    box = tuple((0, 1) if axis == 2 else interval for axis, interval in enumerate(part.whole))
+    needed = graph.demand(weights, box)
+    assert needed == ((0, 16), (0, operation.kernel.height), (0, operation.kernel.width), (0, operation.ifm.shape.depth))
