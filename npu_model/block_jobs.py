@@ -7,20 +7,27 @@ from functools import lru_cache
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost import mac_cycles, output_cycles
-from npu_model.program import FeatureMap, KernelOperation, OperationKind
+from npu_model.mlw_work import DecoderWork
+from npu_model.program import FeatureMap, KernelOperation, OperationKind, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.traffic import Runs, read_runs, write_runs
 from npu_model.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, keeps_ifm, ofm_blocks, sub_kernels
+from npu_model.weight_shares import dealt_shares, decoded_shares
+from npu_model.weight_work import StreamWork, stream_work
 from npu_model.weights import RECORD_BYTES
+
+PHASES = 32
+"""Words in 256 bytes of the U55: the longest burst that the AXI_LIMIT registers know, so that phases tell every alignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Runs to read from one region."""
+    """Runs to read from one region; ``phase`` is the first run's word address modulo :data:`PHASES`, 0 if transactions are not aligned."""
 
     region: int
     runs: Runs
+    phase: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class BlockJob:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """One fetch of an OFM block before the weights are dealt out: the IFM box, its taps and its share of the weights."""
+    """One fetch of an OFM block: the IFM box, its taps and its share of the weights."""
 
     box: Box
     taps: int
@@ -61,55 +68,54 @@ def _passes(op: KernelOperation, ofm_box: Box) -> tuple[_Pass, ...]:
     )
 
 
-def _slice(length: int, part: int, whole: int) -> int:
-    """Bytes of a compressed stream before ``part`` of ``whole`` equal shares: a stream's own slices lie on 16 bytes."""
-    return length if part == whole else length * part // whole // 16 * 16
-
-
-def _weight_bytes(op: KernelOperation, ofm_box: Box) -> tuple[tuple[int, int], ...]:
-    """(region, bytes) of each core's stream that belong to the block's OFM channels, in proportion to the depth."""
-    depth = op.ofm.shape.depth
-    return tuple((r.region, _slice(r.length, ofm_box.c1, depth) - _slice(r.length, ofm_box.c0, depth)) for r in op.weights)
-
-
 def _scale_offset(length: int, channels: int, depth: int, cores: int) -> int:
     """Bytes of a scale table of ``length`` before channel ``channels``; its padding belongs to the last block."""
     return length if channels == depth else min(length, RECORD_BYTES * ceil_div(channels, cores))
 
 
-def _scale_reads(op: KernelOperation, ofm_box: Box, word: int) -> tuple[Read, ...]:
+def _constants(region: int, start: int, words: int, timing: TimingParameters) -> Read:
+    """A read of ``words`` consecutive words from word address ``start``."""
+    return Read(region, (words,), start % PHASES if timing.aligned_bursts else 0)
+
+
+def _scale_reads(op: KernelOperation, ofm_box: Box, word: int, timing: TimingParameters) -> tuple[Read, ...]:
     depth, cores = op.ofm.shape.depth, len(op.scales)
     reads = []
     for table in op.scales:
         first, last = (_scale_offset(table.length, channels, depth, cores) for channels in (ofm_box.c0, ofm_box.c1))
         if last > first:
-            reads.append(Read(table.region, (ceil_div(last - first, word),)))
+            reads.append(_constants(table.region, (table.start + first) // word, ceil_div(last - first, word), timing))
     return tuple(reads)
 
 
 def _steps(
-    op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, ofm_box: Box, passes: tuple[_Pass, ...], *, kept: bool
+    op: KernelOperation,
+    accelerator: Accelerator,
+    timing: TimingParameters,
+    ofm_box: Box,
+    passes: tuple[_Pass, ...],
+    work: tuple[DecoderWork, ...],
+    *,
+    kept: bool,
 ) -> tuple[Step, ...]:
-    """The MAC steps of one OFM block, its weights dealt out in proportion to taps and channels."""
-    total = sum(p.share for p in passes)
-    weights, word = _weight_bytes(op, ofm_box), accelerator.port_bytes_per_cycle
-    steps = []
-    done = 0
-    for one in passes:
-        runs = () if kept else read_runs(op.ifm, one.box, word)
-        beats = [
-            (region, ceil_div(length * (done + one.share) // total, word) - ceil_div(length * done // total, word))
-            for region, length in weights
-        ]
-        done += one.share
-        steps.append(
-            Step(
-                fetches=(Read(op.ifm.region, runs),) if runs else (),
-                weights=tuple(Read(region, (n,)) for region, n in beats if n),
-                mac_cycles=mac_cycles(op, accelerator, ofm_box.shape, one.taps, one.box.c1 - one.box.c0, timing),
-            )
+    """The MAC steps of one OFM block."""
+    word = accelerator.port_bytes_per_cycle
+    if work and timing.decodes_streams:
+        shares = decoded_shares(op, ofm_box, len(passes), work, accelerator, timing)
+    else:
+        shares = dealt_shares(op, ofm_box, tuple(p.share for p in passes), word)
+    return tuple(
+        Step(
+            fetches=() if kept or one.box.is_empty else (_read(op.ifm, one.box, word),),
+            weights=tuple(
+                _constants(where.region, where.start // word + first, beats, timing)
+                for where, first, beats in zip(op.weights, share.firsts, share.beats, strict=True)
+                if beats
+            ),
+            mac_cycles=mac_cycles(op, accelerator, ofm_box.shape, one.taps, one.box.c1 - one.box.c0, timing, share.decoding),
         )
-    return tuple(steps)
+        for one, share in zip(passes, shares, strict=True)
+    )
 
 
 def _operand_reads(op: KernelOperation, ofm_box: Box, word: int) -> tuple[Read, ...]:
@@ -126,8 +132,13 @@ def _read(feature_map: FeatureMap, box: Box, word: int) -> Read:
 
 
 @lru_cache(maxsize=1024)
-def block_jobs(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> tuple[BlockJob, ...]:
-    """The jobs of a kernel operation, one per OFM block, in the hardware's order."""
+def block_jobs(
+    op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING, work: tuple[DecoderWork, ...] = ()
+) -> tuple[BlockJob, ...]:
+    """The jobs of a kernel operation, one per OFM block, in the hardware's order.
+
+    ``work`` is the decoder's work for the weight stream of each core (:func:`npu_model.weight_work.stream_work`), none if unknown.
+    """
     jobs, word = [], accelerator.port_bytes_per_cycle
     previous: tuple[_Pass, ...] = ()
     for ofm_box in ofm_blocks(op):
@@ -136,15 +147,31 @@ def block_jobs(op: KernelOperation, accelerator: Accelerator, timing: TimingPara
         else:
             passes = _passes(op, ofm_box)
             kept = passes == previous and keeps_ifm(op, len(passes), timing)
-            steps = _steps(op, accelerator, timing, ofm_box, passes, kept=kept)
+            steps = _steps(op, accelerator, timing, ofm_box, passes, work, kept=kept)
             previous = passes
         jobs.append(
             BlockJob(
                 box=ofm_box,
                 steps=steps,
-                scales=_scale_reads(op, ofm_box, word),
+                scales=_scale_reads(op, ofm_box, word, timing),
                 output_cycles=output_cycles(op, accelerator, ofm_box.shape.elements, timing),
                 writes=write_runs(op.ofm, ofm_box, word),
             )
         )
     return tuple(jobs)
+
+
+def program_jobs(
+    program: Program, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING, work: StreamWork | None = None
+) -> dict[int, tuple[BlockJob, ...]]:
+    """The jobs of every kernel operation of a program, by operation index.
+
+    ``work`` is what is known of the weight streams; by default it is found from the program's constants, as far as it has them.
+    InputError if a weight stream is damaged.
+    """
+    if not timing.decodes_streams:
+        known: StreamWork = {}
+    else:
+        known = stream_work(program, accelerator) if work is None else work
+    operations = enumerate(program.operations)
+    return {i: block_jobs(op, accelerator, timing, known.get(i, ())) for i, op in operations if isinstance(op, KernelOperation)}

@@ -32,11 +32,19 @@ def ofm_ublock(op: KernelOperation, accelerator: Accelerator) -> Shape3D:
 
 
 def mac_cycles(
-    op: KernelOperation, accelerator: Accelerator, block: Shape3D, taps: int, ifm_channels: int, timing: TimingParameters = DEFAULT_TIMING
+    op: KernelOperation,
+    accelerator: Accelerator,
+    block: Shape3D,
+    taps: int,
+    ifm_channels: int,
+    timing: TimingParameters = DEFAULT_TIMING,
+    decoding: int | None = None,
 ) -> int:
     """MAC cycles of one step: one sub-kernel of ``taps`` over one IFM block of ``ifm_channels`` for one OFM ``block``.
 
-    With n = taps, s = ublocks in height x width, d = ublocks in depth, w = 4 * ublock depth (weight decoder):
+    ``decoding`` is what the weight decoder takes for the step where its stream is known: the step takes no less, and w below is 0.
+
+    With n = taps, s = ublocks in height x width, d = ublocks in depth of each core, w = 4 * ublock depth (weight decoder):
 
     - convolution, depth first: max(w, 4 s) n d per 32 (8-bit) or 16 (16-bit) IFM channels
     - convolution, part kernel: max(w, 4 s) ceil(n / 4, 16-bit: 2) d ceil(channels / 8)
@@ -55,19 +63,22 @@ def mac_cycles(
         return 0
     ublock = ofm_ublock(op, accelerator)
     plane = ceil_div(block.height, ublock.height) * ceil_div(block.width, ublock.width)
-    depth = ceil_div(block.depth, ublock.depth)
+    depth = ceil_div(block.depth, ublock.depth * accelerator.cores)
     size = op.ifm.dtype.bytes
     if op.kind is OperationKind.POOL and not reduces_depth(op):
         # A 16-bit element takes the lane twice, but for the 32-MAC configuration (Vela).
         passes = 2 if size == 2 and accelerator.macs > 32 else 1
         return max(timing.pool_floor, taps * passes) * plane * depth
-    decoder = 0 if op.kind is OperationKind.POOL else timing.decoder_cycles_per_channel * ublock.depth
-    if op.kind is OperationKind.DEPTHWISE:
-        return max(decoder, CYCLES_PER_UBLOCK_STEP * plane * size) * ceil_div(taps, 4) * depth
-    step = max(decoder, CYCLES_PER_UBLOCK_STEP * plane)
-    if op.part_kernel:
-        return step * ceil_div(taps, 4 // size) * depth * ceil_div(ifm_channels, 8)
-    return step * taps * depth
+    is_depthwise = op.kind is OperationKind.DEPTHWISE
+    has_floor = is_depthwise or (decoding is None and op.kind is OperationKind.CONV_2D)
+    decoder = timing.decoder_cycles_per_channel * ublock.depth if has_floor else 0
+    if is_depthwise:
+        pace, steps = CYCLES_PER_UBLOCK_STEP * plane * size, ceil_div(taps, 4) * depth
+    elif op.part_kernel:
+        pace, steps = CYCLES_PER_UBLOCK_STEP * plane, ceil_div(taps, 4 // size) * depth * ceil_div(ifm_channels, 8)
+    else:
+        pace, steps = CYCLES_PER_UBLOCK_STEP * plane, taps * depth
+    return max(decoding or 0, max(decoder, pace) * steps)
 
 
 def _operation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:

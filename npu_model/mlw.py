@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from npu_model.errors import InputError
 from npu_model.mlw_bits import Bits, Int64
-from npu_model.mlw_chunks import Symbols, run_symbols, walk, weight_symbols
+from npu_model.mlw_chunks import Chunks, Symbols, run_symbols, walk, weight_symbols
 from npu_model.mlw_header import Header, Palette, read_header
 
 Int16 = npt.NDArray[np.int16]
@@ -35,6 +35,22 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Walked:
+    """One slice whose chunks are found but whose symbols are not worked out: from bit ``start`` to bit ``end``."""
+
+    bits: Bits
+    header: Header
+    weights: Chunks
+    zeros: Chunks
+    start: int
+    end: int
+
+    def runs(self) -> Symbols | None:
+        """The lengths of the slice's zero runs; None if it has no runs."""
+        return None if self.header.runs is None else run_symbols(self.bits, self.zeros, self.header.runs)
+
+
+@dataclass(frozen=True, slots=True)
 class _Decoded:
     span: Slice
     header: Header
@@ -42,10 +58,10 @@ class _Decoded:
     runs: Symbols | None
 
 
-def _slices(stream: bytes) -> Iterator[_Decoded]:
-    """The slices of a stream, each read but not yet laid out; InputError if the stream is damaged."""
+def walk_slices(stream: bytes) -> Iterator[Walked]:
+    """The slices of a stream, in order; InputError if the stream is damaged."""
     bits = Bits.of(stream)
-    position = first = 0
+    position = 0
     palette: Palette | None = None
     while True:
         header = read_header(bits, position, palette)
@@ -57,10 +73,18 @@ def _slices(stream: bytes) -> Iterator[_Decoded]:
             continue
         palette = header.palette
         weights, zeros, end = walk(bits, header)
-        runs = None if header.runs is None else run_symbols(bits, zeros, header.runs)
+        yield Walked(bits, header, weights, zeros, position, end)
+        position = end
+
+
+def _slices(stream: bytes) -> Iterator[_Decoded]:
+    """The slices of a stream, each read but not yet laid out; InputError if the stream is damaged."""
+    first = 0
+    for part in walk_slices(stream):
+        header, runs = part.header, part.runs()
         count = header.count + (0 if runs is None else int(runs.values.sum()))
-        yield _Decoded(Slice(first, count, position, end), header, weight_symbols(bits, weights, header.weights), runs)
-        position, first = end, first + count
+        yield _Decoded(Slice(first, count, part.start, part.end), header, weight_symbols(part.bits, part.weights, header.weights), runs)
+        first += count
 
 
 def _weights(part: _Decoded) -> Int64:
@@ -80,14 +104,13 @@ def _weights(part: _Decoded) -> Int64:
     return np.where(coded & 1, -(coded >> 1), coded >> 1)
 
 
-def _places(part: _Decoded) -> Int64:
-    """Where in the slice each weight stands: after the zero runs before it and the weights before it."""
-    places = np.arange(part.header.count)
-    if part.runs is None:
-        return places
-    lengths = part.runs.values
-    before = np.cumsum(lengths) - (0 if part.header.new_palette else lengths)
-    return places + before[: part.header.count]
+def places(header: Header, runs: Symbols | None) -> Int64:
+    """Where in its slice each weight stands: after the zero runs before it and the weights before it."""
+    first = np.arange(header.count)
+    if runs is None:
+        return first
+    before = np.cumsum(runs.values) - (0 if header.new_palette else runs.values)
+    return first + before[: header.count]
 
 
 def decode(stream: bytes, limit: int | None = None) -> Int16:
@@ -107,23 +130,24 @@ def decode(stream: bytes, limit: int | None = None) -> Int16:
                 "damaged or belongs to another operation; compile the network again."
             )
         symbols = np.zeros(span.count, np.int16)
-        symbols[_places(part)] = _weights(part)
+        symbols[places(part.header, part.runs)] = _weights(part)
         parts.append(symbols)
     return np.concatenate(parts) if parts else np.zeros(0, np.int16)
 
 
 def _ready(part: _Decoded) -> Int64:
     """For each symbol of a slice the first bit after what tells it: its own remainder, and that of the zero run before it."""
-    places, runs = _places(part), part.runs
+    runs = part.runs
+    stands = places(part.header, runs)
     ready = np.zeros(part.span.count, np.int64)
     if runs is not None:
         zeros = np.ones(part.span.count, np.bool_)
-        zeros[places] = False
+        zeros[stands] = False
         ready[zeros] = np.repeat(runs.ends, runs.values)
-    ready[places] = part.indices.ends
+    ready[stands] = part.indices.ends
     if runs is not None:
         before = runs.ends if part.header.new_palette else np.append(0, runs.ends)
-        ready[places] = np.maximum(ready[places], before[: places.size])
+        ready[stands] = np.maximum(ready[stands], before[: stands.size])
     result: Int64 = np.maximum.accumulate(ready)
     return result
 

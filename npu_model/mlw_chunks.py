@@ -25,14 +25,16 @@ _MASKS = tuple((1 << n) - 1 for n in range(_UNARY + 1))
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """The chunks of one kind of symbol: each one's unary bits, its number of symbols and the bit of its first remainder.
+    """The chunks of one kind of symbol: each one's unary bits, its number of symbols, the bit of its first remainder and its turn.
 
-    For weights the second unary word stands above the first one's 12 bits.
+    For weights the second unary word stands above the first one's 12 bits. A turn takes a chunk of weights, one of zero runs,
+    or one of each, and reads the remainders of the turn before it.
     """
 
     codes: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     remainders: list[int] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ def _walk_weights(bits: Bits, header: Header) -> tuple[Chunks, int]:
         chunks.counts.append(owed)
     del chunks.remainders[0]  # the first chunk has none before it
     chunks.remainders.append(position)
+    chunks.turns.extend(range(len(chunks.counts)))
     return chunks, position + owed * coding.remainder
 
 
@@ -78,7 +81,7 @@ def _walk_both(bits: Bits, header: Header, runs: Coding) -> tuple[Chunks, Chunks
     weights, zeros = Chunks(), Chunks()
     width = 0 if coding.raw else _UNARY
     mask, carries, run_mask = _MASKS[width], _NONE if coding.truncated else _ONES, _MASKS[runs.unary]
-    position, weight, zero = header.body, 0, 0
+    position, weight, zero, turn = header.body, 0, 0, 0
     owes_weights = owes_zeros = False
     while True:
         has_weights = weight - zero < _LEAD and weight < header.count
@@ -106,12 +109,15 @@ def _walk_both(bits: Bits, header: Header, runs: Coding) -> tuple[Chunks, Chunks
         if has_weights:
             weights.codes.append(first | second << _UNARY)
             weights.counts.append(min(coding.unary - carries[second], header.count - weight))
+            weights.turns.append(turn)
             weight += weights.counts[-1]
         if has_zeros:
             zeros.codes.append(code)
             zeros.counts.append(min(runs.unary - _ONES[code], total - zero))
+            zeros.turns.append(turn)
             zero += zeros.counts[-1]
         owes_weights, owes_zeros = has_weights, has_zeros
+        turn += 1
         if not (has_weights or has_zeros):
             return weights, zeros, position
 

@@ -44,7 +44,13 @@ class TimingParameters:
     """Least MAC cycles of a pooling ublock. Vela's cores say 4 and (Regor, 8-bit) 16; the FVP sides with 16 for 1x1 windows."""
 
     decoder_cycles_per_channel: int = 4
-    """Weight-decoder cycles per OFM channel of a ublock and step: 32 weights at 8 a cycle (Vela; FVP data agree)."""
+    """Weight-decoder cycles for 32 weights: 4 is 8 a cycle (Vela), and one turn of the decoder a cycle where the stream is known."""
+
+    decodes_streams: bool = True
+    """Whether a step's bytes and decoder cycles are those of its weight stream, where that is known, not a share and 8 weights a cycle."""
+
+    aligned_bursts: bool = True
+    """Whether transactions of constants and copies end at multiples of the burst length (AXI_LIMIT's burst split alignment)."""
 
     output_scale: Fraction = Fraction(1)
     """Factor on the output unit's cycles per element: 1 is Vela's table."""
@@ -92,7 +98,7 @@ class TimingParameters:
                 raise InputError(f"Timing parameter {key} is {value!r}: it ranges from {low} to {high}; give an integer in that range.")
         if not isinstance(self.output_scale, Fraction) or not 0 <= self.output_scale <= 64:
             raise InputError(f"Timing parameter output_scale is {self.output_scale!r}: it is a ratio from 0 to 64; write it as 1 or 7/6.")
-        for key in ("shram_drains", "weights_ahead", "shared_cap"):
+        for key in ("aligned_bursts", "decodes_streams", "shram_drains", "weights_ahead", "shared_cap"):
             if type(getattr(self, key)) is not bool:
                 raise InputError(f"Timing parameter {key} is {getattr(self, key)!r}: it is a switch; write true or false.")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +50,10 @@ class WeightFormat:
             dilation_x=op.kernel.dilation_x,
             decompose=op.decompose,
         )
+
+    def of_core(self, core: int, cores: int) -> WeightFormat:
+        """The format of one core's stream where ``cores`` take the channels of a block in turn."""
+        return replace(self, block_depth=ceil_div(self.block_depth - core, cores))
 
     @property
     def subkernel(self) -> tuple[int, int]:
@@ -191,3 +197,9 @@ def from_hardware_order(symbols: Int16, shape: tuple[int, int, int, int], layout
 def symbol_count(shape: tuple[int, int, int, int], layout: WeightFormat, accelerator: Accelerator) -> int:
     """Symbols of a stream for weights of ``shape`` (OHWI): what the weight decoder has to produce."""
     return sum(run.symbols for run in _runs(shape, layout, accelerator))
+
+
+@lru_cache(maxsize=4096)
+def run_ends(shape: tuple[int, int, int, int], layout: WeightFormat, accelerator: Accelerator) -> tuple[int, ...]:
+    """Symbols up to the end of each run, in stream order: a run is one sub-kernel of one IFM block for one OFM block."""
+    return tuple(accumulate(run.symbols for run in _runs(shape, layout, accelerator)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import pairwise
 from typing import Any
 
 import simpy
 
-from npu_model.block_jobs import block_jobs
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
 from sim.events import Cause, Unit
@@ -59,7 +59,6 @@ def _parse(machine: Machine, operation: int, words: int) -> Process:
 def command_processor(machine: Machine) -> Process:
     """Parse the stream and issue its operations to the kernel and DMA queues; ends when all of them are finished."""
     accelerator, recorder = machine.accelerator, machine.recorder
-    timing = machine.timing
     kernels = dmas = 0
     previous: KernelRun | None = None
     for index, (op, words) in enumerate(zip(machine.program.operations, machine.program.words, strict=True)):
@@ -67,7 +66,7 @@ def command_processor(machine: Machine) -> Process:
         if isinstance(op, KernelOperation):
             slot = machine.kernels_done.reach(kernels + 1 - accelerator.max_outstanding_kernels)
             yield from recorder.wait(Unit.CC, Cause.KERNEL_QUEUE, slot, index)
-            previous = KernelRun(index, op, block_jobs(op, accelerator, timing), previous, Threshold(machine.env), machine.env.cycle)
+            previous = KernelRun(index, op, machine.jobs[index], previous, Threshold(machine.env), machine.env.cycle)
             machine.kernel_queue.put(previous)
             kernels += 1
         elif isinstance(op, DmaOperation):
@@ -84,19 +83,30 @@ def command_processor(machine: Machine) -> Process:
     yield from recorder.wait(Unit.CC, Cause.DRAIN, machine.dmas_done.reach(dmas), last)
 
 
+def copy_chunks(op: DmaOperation, word: int, *, aligned: bool) -> list[tuple[int, int, int]]:
+    """The chunks of a transfer: word address of source and destination (as far as alignment goes) and beats.
+
+    If transactions are aligned, chunks end at multiples of their length in the source.
+    """
+    source, target = (op.source.start // word, op.destination // word) if aligned else (0, 0)
+    total = ceil_div(op.length, word)
+    starts = (0, *range(DMA_CHUNK_BEATS - source % DMA_CHUNK_BEATS, total, DMA_CHUNK_BEATS), total)
+    return [(source + start, target + start, end - start) for start, end in pairwise(starts)]
+
+
 def _copy(machine: Machine, op: DmaOperation) -> Process:
     """Read the source chunk by chunk and write each chunk on; ends with the last response."""
     ports = machine.ports
-    total = ceil_div(op.length, machine.accelerator.port_bytes_per_cycle)
-    chunks = [min(DMA_CHUNK_BEATS, total - first) for first in range(0, total, DMA_CHUNK_BEATS)]
+    chunks = copy_chunks(op, machine.accelerator.port_bytes_per_cycle, aligned=machine.timing.aligned_bursts)
     reads: list[simpy.Event] = []
     written: simpy.Event = machine.env.timeout(0)
-    for i, beats in enumerate(chunks):
+    for i, (_, target, beats) in enumerate(chunks):
         while len(reads) < min(len(chunks), i + DMA_CHUNKS_AHEAD):
-            reads.append(ports.read(op.source.region, Channel.MEM2MEM, (chunks[len(reads)],)))
+            source, _, asked = chunks[len(reads)]
+            reads.append(ports.read(op.source.region, Channel.MEM2MEM, (asked,), source))
         yield reads[i]
         if not op.to_shram:
-            written = ports.write(op.destination_region, Channel.MEM2MEM, (beats,))
+            written = ports.write(op.destination_region, Channel.MEM2MEM, (beats,), target)
     yield written
 
 

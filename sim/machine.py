@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import simpy
@@ -136,13 +136,20 @@ class Machine:
     """Everything that more than one unit looks at."""
 
     def __init__(
-        self, program: Program, accelerator: Accelerator, system: MemorySystem, listeners: Sequence[Listener], timing: TimingParameters
+        self,
+        program: Program,
+        accelerator: Accelerator,
+        system: MemorySystem,
+        listeners: Sequence[Listener],
+        timing: TimingParameters,
+        jobs: Mapping[int, tuple[BlockJob, ...]],
     ) -> None:
         env = Clock()
         self.env = env
         self.program = program
         self.accelerator = accelerator
         self.timing = timing
+        self.jobs = jobs
         self.recorder = Recorder(env, listeners)
         self.ports = Ports(env, system, timing, accelerator.port_bytes_per_cycle)
         self.times: dict[int, Times] = {}

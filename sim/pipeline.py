@@ -94,9 +94,9 @@ def weight_decoder(machine: Machine) -> Process:
         for number, step in enumerate(work.job.steps):
             yield from recorder.wait(Unit.WD, Cause.DW, machine.weight_buffer.take(), work.run.index)
             start = machine.env.cycle
-            reads = [machine.ports.read(read.region, Channel.WEIGHTS, read.runs) for read in step.weights]
+            reads = [machine.ports.read(read.region, Channel.WEIGHTS, read.runs, read.phase) for read in step.weights]
             if number == 0:
-                reads += [machine.ports.read(read.region, Channel.SCALES, read.runs) for read in work.job.scales]
+                reads += [machine.ports.read(read.region, Channel.SCALES, read.runs, read.phase) for read in work.job.scales]
             yield from reads
             recorder.was_busy(Unit.WD, start, work.run.index)
             machine.weight_buffer.fill(number)

@@ -86,13 +86,19 @@ class DataPath:
         return free
 
 
-def transactions(runs: Runs, limit: int) -> list[int]:
+def transactions(runs: Runs, limit: int, phase: int = 0) -> list[int]:
     """Beats of the transactions that move ``runs``, at most ``limit`` each.
+
+    The first run starts ``phase`` words behind a multiple of ``limit``, which its transactions do not cross; the others start on one.
 
     >>> transactions((3, 10), 4)
     [3, 4, 4, 2]
+    >>> transactions((10,), 4, phase=3)
+    [1, 4, 4, 1]
     """
-    return [min(limit, run - done) for run in runs for done in range(0, run, limit)]
+    head = min(-phase % limit, runs[0])
+    pieces = [min(limit, run - done) for run in (runs[0] - head, *runs[1:]) for done in range(0, run, limit)]
+    return [head, *pieces] if head else pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +132,16 @@ class PortServer:
         self.beats = 0
         env.process(self._serve())
 
-    def transfer(self, channel: Channel, runs: Runs) -> Completion:
-        """Queue the transactions of one transfer; the event fires with the last data word read or response received."""
+    def transfer(self, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
+        """Queue the transactions of one transfer; the event fires with the last data word read or response received.
+
+        ``phase`` is the word address of the first run as far as alignment goes.
+        """
         done = Completion(self._env)
         if not runs:
             done.fire_in(0)
             return done
-        self._queues[channel].append(_Request(transactions(runs, self._burst_beats[channel])[::-1], done))
+        self._queues[channel].append(_Request(transactions(runs, self._burst_beats[channel], phase)[::-1], done))
         if self._wake is not None and not self._wake.triggered:
             self._wake.succeed()
         return done
@@ -199,13 +208,13 @@ class Ports:
             self.reads.append(PortServer(env, memory, gate, path, timing, word, reads=True))
             self.writes.append(PortServer(env, memory, write_gate, write_path, timing, word, reads=False))
 
-    def read(self, region: int, channel: Channel, runs: Runs) -> Completion:
+    def read(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
         """Read from a base-pointer region."""
-        return self.reads[self.system.port_of(region)].transfer(channel, runs)
+        return self.reads[self.system.port_of(region)].transfer(channel, runs, phase)
 
-    def write(self, region: int, channel: Channel, runs: Runs) -> Completion:
+    def write(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
         """Write to a base-pointer region."""
-        return self.writes[self.system.port_of(region)].transfer(channel, runs)
+        return self.writes[self.system.port_of(region)].transfer(channel, runs, phase)
 
     def fetch_commands(self, runs: Runs) -> Completion:
         """Read from the command stream."""

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.block_jobs import block_jobs
+from npu_model.block_jobs import BlockJob, block_jobs
 from npu_model.compiled import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.memory import AXI0, AXI1, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.weight_work import StreamWork
 from sim.engine import run_engine
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
@@ -116,11 +117,11 @@ def _add(beats: list[list[int]], port: int, direction: int, amount: int) -> None
     beats[port][direction] += amount
 
 
-def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Beats:
-    """Data beats of one operation, counted from its blocks without any timing (commands not included)."""
+def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, jobs: Sequence[BlockJob] | None = None) -> Beats:
+    """Data beats of one operation, counted from its blocks (``jobs`` if given) without any timing (commands not included)."""
     beats = [[0, 0], [0, 0]]
     if isinstance(op, KernelOperation):
-        for job in block_jobs(op, device, timing):
+        for job in block_jobs(op, device) if jobs is None else jobs:
             for read in job.scales + tuple(r for step in job.steps for r in step.fetches + step.weights):
                 _add(beats, system.port_of(read.region), 0, sum(read.runs))
             _add(beats, system.port_of(op.ofm.region), 1, sum(job.writes))
@@ -170,13 +171,22 @@ def _totals(machine: Machine) -> tuple[dict[Unit, int], dict[tuple[Unit, Cause],
     return dict(busy), dict(waits)
 
 
-def replay(program: Program, system: MemorySystem, listeners: Sequence[Listener] = (), timing: TimingParameters = DEFAULT_TIMING) -> Replay:
-    """Run one Program; InputError if its accelerator is unknown or it is absurdly large."""
+def replay(
+    program: Program,
+    system: MemorySystem,
+    listeners: Sequence[Listener] = (),
+    timing: TimingParameters = DEFAULT_TIMING,
+    work: StreamWork | None = None,
+) -> Replay:
+    """Run one Program; ``work`` is what is known of its weight streams, by default what its constants tell.
+
+    InputError if its accelerator is unknown, a weight stream is damaged or it is absurdly large.
+    """
     device = accelerator(program.accelerator)
     _check_work(program)
     for listener in listeners:
         listener.on_start(program)
-    machine = run_engine(program, device, system, listeners, timing)
+    machine = run_engine(program, device, system, listeners, timing, work)
     busy, waits = _by_operation(machine)
     operations = tuple(
         OperationReplay(
@@ -187,7 +197,7 @@ def replay(program: Program, system: MemorySystem, listeners: Sequence[Listener]
             finished=machine.times[index].finished,
             busy=dict(busy[index]),
             waits=dict(waits[index]),
-            beats=operation_beats(op, device, system, timing),
+            beats=operation_beats(op, device, system, machine.jobs.get(index)),
         )
         for index, op in enumerate(program.operations)
         if isinstance(op, (KernelOperation, DmaOperation))
