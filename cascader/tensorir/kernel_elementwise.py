@@ -1,0 +1,173 @@
+"""The ten elementwise kernels in TensorIR, on 8, 16 and 32 bits.
+
+Scaling modes are those of :mod:`sim.functional.elementwise`, written anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cascader.tensorir.elements import Channels, Elements
+from cascader.tensorir.kernel_convolution import each_group
+from cascader.tensorir.numerics import Value, bounded, finished, rescaled
+from cascader.tensorir.writer import Writer
+from npu_model.errors import InputError
+from npu_model.program import ElementwiseKind, KernelOperation, Rounding, ScaledOperand
+
+_OPERAND_SHIFT = {8: 20, 16: 15}
+"""Left shift of both operands before one of them is rescaled, by IFM bits (Vela 5.2.0's advanced elementwise scaling)."""
+
+_INT32 = 1 << 31
+_MOST_SHIFT = 31
+
+_ONLY_32 = (ElementwiseKind.CLZ, ElementwiseKind.SHR, ElementwiseKind.SHL)
+_NOT_32 = (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.MIN, ElementwiseKind.MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """An elementwise kernel: its operation, feature maps (``ifm2`` None for a scalar or a unary one) and look-up table or None."""
+
+    operation: KernelOperation
+    ifm: Elements
+    ifm2: Elements | None
+    ofm: Elements
+    lut: Any
+    what: str
+
+
+def _check(kernel: Elementwise) -> None:
+    operation, bits = kernel.operation, kernel.operation.ifm.dtype.bits
+    if operation.ifm.shape != operation.ofm.shape:
+        raise InputError(
+            f"{kernel.what} has an IFM of {operation.ifm.shape} and an OFM of {operation.ofm.shape}: only IFM2 may be broadcast."
+        )
+    if (bits == 32 and operation.elementwise in _NOT_32) or (bits != 32 and operation.elementwise in _ONLY_32):
+        raise InputError(f"{kernel.what} works on {operation.ifm.dtype}: that width is not verified for it.")
+    if operation.ifm2 is not None:
+        for own, extent in zip(_extents(operation.ifm2), _extents(operation.ofm), strict=True):
+            if own not in (1, extent):
+                raise InputError(
+                    f"{kernel.what} has an IFM2 of {operation.ifm2.shape}: every axis is 1 or the OFM's, {operation.ofm.shape}."
+                )
+    if operation.is_binary and operation.ifm2 is None and operation.scalar is None:
+        raise InputError(f"{kernel.what} has one operand: two are needed; the schedule is incomplete.")
+
+
+def _extents(feature_map: Any) -> tuple[int, int, int]:
+    shape = feature_map.shape
+    return shape.height, shape.width, shape.depth
+
+
+def _second(writer: Writer, kernel: Elementwise, y: Any, x: Any, channel: tuple[Any, Any]) -> Value:
+    """IFM2's element, repeated along the axes where it is 1 long, or the scalar."""
+    operation, ifm2 = kernel.operation, kernel.ifm2
+    if ifm2 is None:
+        value = (operation.scalar or 0) - operation.scalar_zero_point
+        return Value(writer.constant(value), abs(value))
+    zero = writer.constant(0, "int32")
+    if ifm2.feature_map.shape.depth == 1:
+        channel = (zero, zero)
+    return Value(ifm2.load(writer, y, x, channel), ifm2.bound)
+
+
+def _added(writer: Writer, kernel: Elementwise, a: Value, b: Value, sign: int) -> Value:
+    operation, what = kernel.operation, kernel.what
+    first, second, out = operation.opa_scale, operation.opb_scale, operation.ofm_scale
+    bits = operation.ifm.dtype.bits
+    if bits == 32 and (operation.scaled_operand is not ScaledOperand.BOTH or (first.scale, second.scale, out.scale) != (1, 1, 1)):
+        raise InputError(f"{what} scales 32-bit operands by {first.scale}, {second.scale} and {out.scale}: only 1 is known.")
+    if operation.scaled_operand is ScaledOperand.BOTH:
+        if first.shift:
+            raise InputError(f"{what} shifts operand A by {first.shift} with 16-bit scales for both: that mode has no shift.")
+        total = Value(
+            a.expression * writer.constant(first.scale) + b.expression * writer.constant(sign * second.scale),
+            a.bound * first.scale + b.bound * second.scale,
+        )
+        return rescaled(writer, bounded(total, what), out.scale, out.shift, operation.rounding, what)
+    left = _OPERAND_SHIFT[bits]
+
+    def shifted(value: Value, by: int) -> Value:
+        return Value(value.expression * writer.constant(1 << by), value.bound << by)
+
+    def scaled(value: Value) -> Value:
+        return rescaled(writer, shifted(value, left), first.scale, first.shift + left, Rounding.DOUBLE, what)
+
+    # The operand without a scale is halved, which is TFLite's factor for the larger of two input scales.
+    a, b = (scaled(a), shifted(b, left - 1)) if operation.scaled_operand is ScaledOperand.A else (shifted(a, left - 1), scaled(b))
+    total = Value(a.expression + b.expression * writer.constant(sign), a.bound + b.bound)
+    return rescaled(writer, total, out.scale, out.shift, operation.rounding, what)
+
+
+def _shifted_right(writer: Writer, kernel: Elementwise, a: Value, b: Value) -> Value:
+    value, shift = writer.bind("value", a.expression), writer.bind("shift", b.expression)
+    one, zero = writer.constant(1), writer.constant(0)
+    if kernel.operation.rounding is Rounding.TRUNCATE:
+        term = writer.select(value < 0, (one << shift) - one, zero)
+    else:
+        # Double rounding differs from natural rounding beyond a shift of 31 only, which no operand of SHR reaches.
+        term = writer.select(shift > 0, one << writer.tvm.tirx.max(shift - one, zero), zero)
+    return Value((value + term) >> shift, a.bound + (1 << _MOST_SHIFT))
+
+
+def leading_zeros(writer: Writer, value: Any) -> Any:
+    """Leading zeros of a 32-bit number in an int64: one for every power of two from 1 to 2**31 that is above it, unsigned."""
+    low = writer.bind("low", writer.select(value < 0, value + writer.constant(2 * _INT32), value))
+    total = writer.constant(0)
+    for power in range(32):
+        total = total + writer.cast("int64", low < writer.constant(1 << power))
+    return total
+
+
+def _unary(writer: Writer, kernel: Elementwise, value: Value) -> Value:
+    operation = kernel.operation
+    own = writer.bind("operand", value.expression)
+    kept = Value(own, value.bound)
+    scale = operation.ofm_scale
+    if operation.elementwise is ElementwiseKind.CLZ:
+        return Value(leading_zeros(writer, own), 32)
+    if operation.elementwise is ElementwiseKind.ABS:
+        magnitude = Value(writer.select(own < 0, own * writer.constant(-1), own), value.bound)
+        return rescaled(writer, magnitude, scale.scale, scale.shift, operation.rounding, kernel.what)
+    product = rescaled(writer, kept, scale.scale, scale.shift, operation.rounding, kernel.what)
+    return Value(writer.select(own < 0, product.expression, own), max(product.bound, value.bound))
+
+
+def _binary(writer: Writer, kernel: Elementwise, a: Value, b: Value) -> Value:
+    operation, tirx = kernel.operation, writer.tvm.tirx
+    kind, scale = operation.elementwise, operation.ofm_scale
+    if kind in (ElementwiseKind.ADD, ElementwiseKind.SUB):
+        return _added(writer, kernel, a, b, 1 if kind is ElementwiseKind.ADD else -1)
+    if kind is ElementwiseKind.MUL:
+        product = bounded(Value(a.expression * b.expression, a.bound * b.bound), kernel.what)
+        # On 32-bit operands the shift alone applies: softmax has a scale of 1 << 30 there and means a shift of 31.
+        factor = 1 if operation.ifm.dtype.bits == 32 else scale.scale
+        return rescaled(writer, product, factor, scale.shift, operation.rounding, kernel.what)
+    if kind is ElementwiseKind.SHR:
+        return _shifted_right(writer, kernel, a, b)
+    if kind is ElementwiseKind.SHL:
+        wrapped = writer.cast("int32", a.expression << b.expression)
+        return Value(writer.cast("int64", wrapped), _INT32)
+    function = tirx.min if kind is ElementwiseKind.MIN else tirx.max
+    return Value(function(a.expression, b.expression), max(a.bound, b.bound))
+
+
+def elementwise(writer: Writer, kernel: Elementwise, rows: tuple[Any, Any]) -> None:
+    """OFM rows ``rows[0]`` to ``rows[0] + rows[1]`` of an ELEMENTWISE operation; InputError if it cannot be expressed."""
+    _check(kernel)
+    operation = kernel.operation
+
+    def group(y: Any, x: Any, channels: Channels) -> None:
+        with writer.loop("c", channels.lanes) as c:
+            channel = (channels.brick, c)
+            a = Value(kernel.ifm.load(writer, y, x, channel), kernel.ifm.bound)
+            if operation.is_binary:
+                b = _second(writer, kernel, y, x, channel)
+                result = _binary(writer, kernel, *((b, a) if operation.broadcast.swap else (a, b)))
+            else:
+                result = _unary(writer, kernel, a)
+            element = finished(writer, operation, result.expression, kernel.lut, kernel.what)
+            writer.store(kernel.ofm.buffer, kernel.ofm.index(writer, y, x, channel), element)
+
+    each_group(writer, operation, rows, group)

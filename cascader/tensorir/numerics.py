@@ -1,0 +1,137 @@
+"""Fixed-point arithmetic of the NPU's output unit as TensorIR expressions in 64 bits, each with a bound that shows it cannot overflow.
+
+The formulas are those of :mod:`sim.functional.rescale` and :mod:`sim.functional.activation`, written anew: a multiply, a rounding
+term, a shift right; then zero point, clamp and look-up table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cascader.tensorir.writer import Writer
+from npu_model.errors import InputError
+from npu_model.program import ActivationKind, ClipRange, DataType, KernelOperation, Rounding
+
+_NUDGE = 1 << 30
+_NUDGE_FROM = 31
+"""Double rounding adds 1 << 30 with the value's sign if the shift is greater than this (gemmlowp's doubling multiply)."""
+
+_LIMIT = 1 << 63
+
+_CLIP_TYPES = {
+    ClipRange.UINT8: DataType(8, signed=False),
+    ClipRange.INT8: DataType(8, signed=True),
+    ClipRange.INT16: DataType(16, signed=True),
+}
+
+INTERPOLATED_WORDS = 512
+"""Words of a 16-bit look-up table: the upper nine bits of a value choose one, the lower seven interpolate (TFLite)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An int64 expression, and the largest magnitude that it can have."""
+
+    expression: Any
+    bound: int
+
+
+def bounded(value: Value, what: str) -> Value:
+    """``value``; InputError if it may leave 64 bits."""
+    if value.bound >= _LIMIT:
+        raise InputError(f"{what} may reach {value.bound}: TensorIR computes in 64 bits, below {_LIMIT}; use smaller scales.")
+    return value
+
+
+def rounding_term(writer: Writer, negative: Any, shift: int, rounding: Rounding) -> Value:
+    """What is added before a shift right by ``shift``; ``negative`` says whether the value is below 0."""
+    if rounding is Rounding.TRUNCATE:
+        return Value(writer.select(negative, writer.constant((1 << shift) - 1), writer.constant(0)), 1 << shift)
+    half = 1 << (shift - 1) if shift else 0
+    if rounding is Rounding.NATURAL or shift <= _NUDGE_FROM:
+        return Value(writer.constant(half), half)
+    return Value(writer.select(negative, writer.constant(half - _NUDGE), writer.constant(half + _NUDGE)), half + _NUDGE)
+
+
+def rescaled(writer: Writer, value: Value, scale: int, shift: int, rounding: Rounding, what: str) -> Value:
+    """``value * scale / 2**shift``, rounded; InputError if 64 bits do not hold the product."""
+    if not 0 <= shift <= 63:
+        raise InputError(f"{what} shifts by {shift}: 0 to 63 are possible; the scale is damaged.")
+    if scale == 1 and shift == 0:
+        return value
+    base = writer.bind("value", value.expression)
+    term = rounding_term(writer, base < 0, shift, rounding)
+    total = bounded(Value(base * writer.constant(scale) + term.expression, value.bound * abs(scale) + term.bound), what)
+    return Value(writer.bind("scaled", total.expression >> writer.constant(shift)), (total.bound >> shift) + 1)
+
+
+def channel_table(records: list[tuple[int, int, int]], rounding: Rounding) -> list[tuple[int, int, int, int, int]]:
+    """(bias, scale, shift, term for values from 0, term for values below 0) of every channel's (bias, scale, shift)."""
+    rows = []
+    for bias, scale, shift in records:
+        half = 1 << (shift - 1) if shift else 0
+        if rounding is Rounding.TRUNCATE:
+            terms = (0, (1 << shift) - 1)
+        elif rounding is Rounding.DOUBLE and shift > _NUDGE_FROM:
+            terms = (half + _NUDGE, half - _NUDGE)
+        else:
+            terms = (half, half)
+        rows.append((bias, scale, shift, *terms))
+    return rows
+
+
+def table_bound(rows: list[tuple[int, int, int, int, int]], bound: int) -> int:
+    """Largest magnitude before the shift, of accumulators of at most ``bound``."""
+    return max((bound + abs(bias)) * scale + max(abs(up), abs(down)) for bias, scale, _, up, down in rows)
+
+
+def rescaled_by_table(writer: Writer, accumulator: Any, table: Any, channel: Any) -> Any:
+    """The int64 ``accumulator`` of ``channel`` with bias, scale and shift of the table that :func:`channel_table` made."""
+    row = writer.bind("row", channel * 5, "int32")
+    value = writer.bind("biased", accumulator + table[row])
+    term = writer.select(value < 0, table[row + 4], table[row + 3])
+    return writer.bind("scaled", (value * table[row + 1] + term) >> table[row + 2])
+
+
+def clip_type(operation: KernelOperation) -> DataType:
+    """The number format that the result is clipped to before a look-up table."""
+    return _CLIP_TYPES.get(operation.activation.clip, operation.ofm.dtype)
+
+
+def lut_entries(operation: KernelOperation, what: str) -> int:
+    """Entries of the operation's look-up table; InputError for a combination of types that is not known."""
+    index, ofm = clip_type(operation), operation.ofm.dtype
+    if index.bits == 8 and ofm.bits in (8, 32):
+        return 256
+    if index == DataType(16, signed=True) and ofm == index:
+        return INTERPOLATED_WORDS
+    raise InputError(f"{what} looks up {index} values for an {ofm} OFM: tables of 8 to 8, 8 to 32 and 16 to 16 bits are known.")
+
+
+def finished(writer: Writer, operation: KernelOperation, value: Any, lut: Any, what: str) -> Any:
+    """Zero point, clamp and look-up table: the element to store, of the OFM's type.
+
+    A 32-bit OFM without a table takes neither zero point nor clamp, as in the functional executor. ``lut`` is a buffer of int64 or None.
+    """
+    activation, ofm = operation.activation, operation.ofm
+    dtype = str(ofm.dtype)
+    if activation.kind in (ActivationKind.TANH, ActivationKind.SIGMOID):
+        raise InputError(f"{what} uses the native {activation.kind.value}: its rounding is not public; compile for a table instead.")
+    if ofm.dtype.bits == 32 and lut is None:
+        return writer.cast(dtype, value)
+    clip = clip_type(operation)
+    low, high = max(activation.minimum, clip.minimum), min(activation.maximum, clip.maximum)
+    if low > high:
+        raise InputError(f"{what} clamps to [{low}, {high}], which is empty: the activation is damaged.")
+    tirx = writer.tvm.tirx
+    clamped = tirx.max(tirx.min(value + ofm.zero_point, writer.constant(high)), writer.constant(low))
+    if lut is None:
+        return writer.cast(dtype, clamped)
+    index = writer.bind("index", clamped)
+    if clip.bits == 8:
+        return writer.cast(dtype, lut[writer.cast("int32", index - clip.minimum)])
+    word = writer.bind("word", writer.cast("int32", (index - clip.minimum) >> writer.constant(7)), "int32")
+    base, slope = lut[word], lut[word + INTERPOLATED_WORDS]
+    step = (slope * tirx.bitwise_and(index, writer.constant(127)) + writer.constant(64)) >> writer.constant(7)
+    return writer.cast(dtype, tirx.max(tirx.min(base + step, writer.constant(ofm.dtype.maximum)), writer.constant(ofm.dtype.minimum)))

@@ -1,0 +1,131 @@
+"""A writer of TensorIR functions, statement by statement: parameters, loops, conditions, bindings, stores and calls.
+
+Nodes are built directly and no text is parsed: a network of a hundred parts is written in a fraction of a second, and
+nothing that a file holds is ever evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cascader.tensorir.compat import Tvm, load
+
+
+class Writer:
+    """One function in the making; statements go where the innermost open ``with`` is."""
+
+    def __init__(self) -> None:
+        self.tvm: Tvm = load()
+        self._parameters: list[Any] = []
+        self._levels: list[list[Any]] = [[]]
+
+    def pointer(self, name: str, dtype: str, elements: int) -> Any:
+        """A parameter that points to ``elements`` of ``dtype``, as the buffer that it points to."""
+        ir, tirx = self.tvm.tvm.ir, self.tvm.tirx
+        variable = tirx.Var(name, ir.PointerType(ir.PrimType(dtype)))
+        self._parameters.append(variable)
+        buffer = tirx.decl_buffer((max(elements, 1),), dtype, f"{name}_elements")
+        self._emit(tirx.DeclBuffer(buffer, data=variable))
+        return buffer
+
+    def address(self, name: str) -> Any:
+        """A parameter that is the address of bytes, to be handed on with an offset."""
+        ir, tirx = self.tvm.tvm.ir, self.tvm.tirx
+        variable = tirx.Var(name, ir.PointerType(ir.PrimType("uint8")))
+        self._parameters.append(variable)
+        return variable
+
+    def integer(self, name: str) -> Any:
+        """A parameter of type int32."""
+        variable = self.tvm.tirx.Var(name, "int32")
+        self._parameters.append(variable)
+        return variable
+
+    def tensor(self, name: str, dtype: str, elements: int) -> Any:
+        """A parameter that is a tensor of the runtime, as a function has that is called from outside."""
+        buffer = self.tvm.tirx.decl_buffer((max(elements, 1),), dtype, name)
+        self._parameters.append(buffer)
+        return buffer
+
+    def allocate(self, name: str, dtype: str, elements: int, scope: str) -> Any:
+        """A buffer of the function's own."""
+        buffer = self.tvm.tirx.decl_buffer((elements,), dtype, name, scope=scope)
+        self._emit(self.tvm.tirx.AllocBuffer(buffer))
+        return buffer
+
+    @contextmanager
+    def loop(self, name: str, extent: Any, start: Any = 0) -> Iterator[Any]:
+        """A serial loop over ``extent`` values from ``start``; gives its variable."""
+        tirx = self.tvm.tirx
+        variable = tirx.Var(name, "int32")
+        self._levels.append([])
+        yield variable
+        self._emit(tirx.For(variable, start, extent, tirx.ForKind.SERIAL, self._block()))
+
+    @contextmanager
+    def when(self, conditions: list[Any]) -> Iterator[None]:
+        """Statements that run if all ``conditions`` hold; without any condition they always run."""
+        tirx = self.tvm.tirx
+        if not conditions:
+            yield
+            return
+        self._levels.append([])
+        yield
+        condition = conditions[0] if len(conditions) == 1 else tirx.all(*conditions)
+        self._emit(tirx.IfThenElse(condition, self._block(), None))
+
+    def bind(self, name: str, value: Any, dtype: str = "int64") -> Any:
+        """A name for a value of ``dtype``, which is then computed once."""
+        variable = self.tvm.tirx.Var(name, dtype)
+        self._emit(self.tvm.tirx.Bind(variable, value))
+        return variable
+
+    def store(self, buffer: Any, index: Any, value: Any) -> None:
+        """Write one element."""
+        self._emit(self.tvm.tirx.BufferStore(buffer, value, [index]))
+
+    def call(self, function: Any, *arguments: Any) -> None:
+        """Call another function of the module."""
+        self._emit(self.tvm.tirx.Evaluate(self.tvm.tvm.ir.Call(function, list(arguments), ret_ty="void")))
+
+    def offset(self, address: Any, offset: int) -> Any:
+        """``address`` moved by ``offset`` bytes."""
+        return self.tvm.tirx.handle_add_byte_offset(address, offset)
+
+    def address_of(self, buffer: Any) -> Any:
+        """Address of a buffer's first element, wherever TVM places it (which ``buffer.data`` does not follow).
+
+        TVM shrinks a buffer to the elements that a function is seen to use: one that hands out the address must use all itself.
+        """
+        return self.tvm.tirx.address_of(buffer[0])
+
+    def cast(self, dtype: str, value: Any) -> Any:
+        """``value`` as ``dtype``; of integers the low bits."""
+        return self.tvm.tirx.Cast(dtype, value)
+
+    def constant(self, value: int, dtype: str = "int64") -> Any:
+        """A literal."""
+        return self.tvm.tirx.const(value, dtype)
+
+    def select(self, condition: Any, yes: Any, no: Any) -> Any:
+        """``yes`` or ``no``; both are computed."""
+        return self.tvm.tirx.Select(condition, yes, no)
+
+    def function(self, *, public: str = "", no_alias: bool = False) -> Any:
+        """The function; ``public`` is the name that the runtime finds it by, and ``no_alias`` says that no parameters overlap."""
+        made = self.tvm.tirx.PrimFunc(self._parameters, self._block())
+        if public:
+            made = made.with_attr("global_symbol", public)
+        return made.with_attr("tirx.noalias", True) if no_alias else made
+
+    def _emit(self, statement: Any) -> None:
+        self._levels[-1].append(statement)
+
+    def _block(self) -> Any:
+        statements = self._levels.pop()
+        tirx = self.tvm.tirx
+        if not statements:
+            return tirx.Evaluate(0)
+        return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
