@@ -36,8 +36,6 @@ class Tvm:
     """Class of a block with the values of its iterators: ``SBlockRealize``."""
     load: Any
     """Class of an expression that reads a buffer; see :func:`buffer_of`."""
-    region: Any
-    """Class of a box of a buffer that a block reads or writes; see :func:`buffer_of`."""
     var: Any
     call: Any
     """Class of a call of an operator, such as ``tirx.if_then_else``."""
@@ -68,7 +66,6 @@ def load() -> Tvm:
         block=_either("SBlock", s_tir, tirx),
         block_realize=_either("SBlockRealize", s_tir, tirx),
         load=ir.TensorLoad if hasattr(ir, "TensorLoad") else tirx.BufferLoad,
-        region=ir.TensorRegion if hasattr(ir, "TensorRegion") else tirx.BufferRegion,
         var=_either("Var", ir, tirx),
         call=_either("Call", ir, tirx),
     )
@@ -102,6 +99,11 @@ def scope_of(buffer: Any) -> str:
 def shape_of(buffer: Any) -> tuple[int, ...]:
     """Shape of a buffer or tensor in elements."""
     return tuple(int(extent) for extent in buffer.shape)
+
+
+def whole_region(buffer: Any) -> Any:
+    """The region that covers a buffer."""
+    return buffer[tuple(slice(0, extent) for extent in shape_of(buffer))]
 
 
 def walk(root: Any, kind: Any) -> Iterator[Any]:

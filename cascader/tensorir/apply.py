@@ -1,0 +1,220 @@
+"""Striped groups become a TensorIR schedule: blocks are split into stripes, computed where they are read, and buffered as planned.
+
+The steps are those of RFC 0037 in the words of today's TVM: ``split`` and ``reorder`` make the loops over stripes,
+``compute_at`` brings the producers inside, ``set_scope`` says in which memory a buffer lies, and a software pipeline doubles
+the buffers of copies. Sizes and what is made at each stripe come from the plan's own trace; where TVM would choose others,
+:mod:`cascader.tensorir.stripe_buffers` puts them in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cascader.affine_graph import AffinePart
+from cascader.boxes import Box, clip, elements, whole
+from cascader.graph import TensorKind
+from cascader.stripe_config import StripeConfig
+from cascader.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, trace
+from cascader.tensorir.blocks import Counter, PartBlock, Place
+from cascader.tensorir.compat import load
+from cascader.tensorir.stripe_buffers import Placed, StripeLoops, place
+from cascader.tensorir.stripe_geometry import TensorStripes, stripes_of
+from cascader.tensorir.te_frontend import TeGraph
+from npu_model.errors import InputError
+
+SRAM = "global.sram"
+"""Scope of what lies in the cascade memory: any tag behind ``global`` makes TVM plan it as one arena."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied:
+    """A function in TensorIR, and what the plan says of it.
+
+    ``claims`` are the bytes of the buffer of each tensor in the cascade memory, ``work`` the multiply-accumulates (or whatever
+    the part counts) of each part, both by name. The function's parameters are the inputs, the constants and the outputs, in
+    this order, and behind them, if it ``counts``, an array of int64 with the work of each part as it is executed.
+    """
+
+    module: Any
+    claims: Mapping[str, int]
+    work: Mapping[str, int]
+    inputs: tuple[str, ...]
+    constants: tuple[str, ...]
+    outputs: tuple[str, ...]
+    counts: bool
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group on the way to its loops."""
+
+    group: StripedGroup
+    parts: tuple[AffinePart, ...]
+    trace: StripeTrace
+    stripes: dict[str, TensorStripes]
+    buffers: dict[str, StripeBuffer]
+
+    @property
+    def last(self) -> AffinePart:
+        """The part whose output is cut."""
+        return self.parts[-1]
+
+    def loop_axes(self) -> list[int]:
+        """The axes that are cut, in the order of their loops."""
+        config = self.group.stripes
+        return sorted((axis for axis, count in enumerate(config.stripes) if count > 1), key=lambda axis: config.order[axis])
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The function on its way."""
+
+    graph: TeGraph
+    groups: list[_Group]
+    counters: Any
+    places: dict[str, Place] = field(default_factory=dict)
+    domains: dict[str, Box] = field(default_factory=dict)
+
+
+def apply(graph: TeGraph, groups: Sequence[StripedGroup], *, count: bool = False) -> Applied:
+    """The schedule of groups that cover the graph, in order of execution.
+
+    With ``count`` every block counts the work that it does. InputError if the groups do not cover the graph, or one cannot be
+    expressed.
+    """
+    tirx = load().tirx
+    _check_cover(graph, groups)
+    counters = tirx.decl_buffer((len(graph.affine.parts),), "int64", name="executed") if count else None
+    draft = _Draft(graph, [_laid_out(graph, group) for group in groups], counters)
+    for group in draft.groups:
+        for name, stripes in group.stripes.items():
+            draft.domains[name] = stripes.domain
+    schedule = load().s_tir.Schedule(_function(draft))
+    nests = [_cut(draft, schedule, group) for group in draft.groups]
+    function = schedule.mod["main"]
+    for group, variables in zip(draft.groups, nests, strict=True):
+        loops = StripeLoops(variables, tuple(tuple(numbers[axis] for axis in group.loop_axes()) for numbers in group.group.stripes.indices()))
+        for placed in _placements(group):
+            function = place(function, placed, loops)
+    return Applied(
+        module=load().tvm.IRModule({"main": function}),
+        claims=_claims(draft),
+        work=_work(draft),
+        inputs=graph.inputs,
+        constants=tuple(graph.constants),
+        outputs=graph.stages.outputs,
+        counts=count,
+    )
+
+
+def uncascaded(graph: TeGraph) -> tuple[StripedGroup, ...]:
+    """Every part by itself, in one stripe: the schedule that cascades nothing."""
+    return tuple(StripedGroup(index, index, StripeConfig.even(part.shape, part.shape), {}) for index, part in enumerate(graph.affine.parts))
+
+
+def _check_cover(graph: TeGraph, groups: Sequence[StripedGroup]) -> None:
+    covered = [index for group in groups for index in range(group.first, group.last + 1)]
+    if covered != list(range(len(graph.affine.parts))):
+        raise InputError(f"The groups cover the parts {covered} of a graph of {len(graph.affine.parts)}: cover each once, in order.")
+
+
+def _laid_out(graph: TeGraph, group: StripedGroup) -> _Group:
+    if group.external:
+        raise InputError(f"Tensor {min(group.external)!r} is to be copied by stripes, which is not expressed in TensorIR: leave it at home.")
+    parts = graph.affine.parts[group.first : group.last + 1]
+    traced = trace(graph.affine, group)
+    return _Group(group, parts, traced, stripes_of(graph.affine, parts, group.stripes), {buffer.tensor: buffer for buffer in traced.buffers})
+
+
+def _function(draft: _Draft) -> Any:
+    """All blocks one after the other over their whole domains: the function before any stripe is cut."""
+    compat = load()
+    tirx, graph = compat.tirx, draft.graph
+    buffers = {name: buffer for buffer, name in graph.stages.names.items()}
+    ends = {group.last.output for group in draft.groups}
+    for tensor in graph.affine.tensors:
+        # The last stripe may reach beyond a group's output; its buffer does not.
+        domain = whole(tensor.shape) if tensor.name in ends else draft.domains.get(tensor.name, whole(tensor.shape))
+        shape = tuple(last - first for first, last in domain)
+        buffer = tirx.decl_buffer(shape, str(buffers[tensor.name].dtype), name=tensor.name)
+        draft.places[tensor.name] = Place(buffer, tuple(first for first, _ in domain))
+    blocks = [_block(draft, group, part) for group in draft.groups for part in group.parts]
+    outputs = graph.stages.outputs
+    parameters = [draft.places[name].buffer for name in (*graph.inputs, *graph.constants, *outputs)]
+    inner = [draft.places[part.output].buffer for part in graph.affine.parts if part.output not in outputs]
+    root = compat.block([], [], [], "root", tirx.SeqStmt(blocks) if len(blocks) > 1 else blocks[0], None, inner, [], {})
+    counters = [] if draft.counters is None else [draft.counters]
+    function = tirx.PrimFunc([*parameters, *counters], compat.block_realize([], tirx.const(True, "bool"), root))
+    return function.with_attr({"global_symbol": "main", "s_tir": True, "tirx.noalias": True})
+
+
+def _block(draft: _Draft, group: _Group, part: AffinePart) -> Any:
+    used = {part.output, *(operand.tensor for operand in part.inputs)}
+    places = {name: place for name, place in draft.places.items() if name in used}
+    last = group.stripes[part.output].axes[-1]
+    channels = last.loop is None and last.domain == (0, part.shape[-1])
+    counter = None if draft.counters is None else Counter(draft.counters, draft.graph.affine.parts.index(part))
+    return PartBlock(draft.graph.stages, draft.graph.match(part), places, draft.domains[part.output], channels, counter).statement()
+
+
+def _cut(draft: _Draft, schedule: Any, group: _Group) -> tuple[Any, ...]:
+    """Stripe loops around the last part, the other parts inside, each buffer in its memory; returns the loops' variables."""
+    config = group.group.stripes
+    loops = list(schedule.get_loops(schedule.get_sblock(group.last.output)))
+    outer: dict[int, Any] = {}
+    for axis in group.loop_axes():
+        outer[axis], loops[axis] = schedule.split(loops[axis], [config.stripes[axis], config.shape[axis]])
+    nest = [outer[axis] for axis in group.loop_axes()]
+    if nest:
+        schedule.reorder(*nest, *loops)
+    for part in reversed(group.parts[:-1]):
+        if nest:
+            schedule.compute_at(schedule.get_sblock(part.output), nest[-1])
+    for part in group.parts:
+        if draft.graph.affine.tensor(part.output).kind is not TensorKind.OUTPUT:
+            schedule.set_scope(schedule.get_sblock(part.output), 0, SRAM)
+    return tuple(schedule.get(loop).loop_var for loop in nest)
+
+
+def _placements(group: _Group) -> list[Placed]:
+    """The tensors whose buffers or boxes TVM would not choose as planned."""
+    found = []
+    for index, part in enumerate(group.parts[:-1], group.group.first):
+        buffer, stripes, made = group.buffers[part.output], group.stripes[part.output], group.trace.made[index]
+        own = [clip(box, part.whole) for box in _unclipped(group, part.output)]
+        same = all(box == wanted or not elements(box) + elements(wanted) for box, wanted in zip(made, own, strict=True))
+        if group.loop_axes() and not (same and buffer.mode is BufferMode.RECOMPUTE and buffer.shape == stripes.recomputed_shape()):
+            origin = [0] * len(part.shape) if buffer.axis is None else list(buffer.origin)
+            if buffer.axis is not None:
+                origin[buffer.axis] = 0
+            found.append(Placed(part.output, tuple(low for low, _ in stripes.domain), buffer.shape, tuple(origin), tuple(made)))
+    return found
+
+
+def _unclipped(group: _Group, tensor: str) -> list[Box]:
+    """What each stripe needs of a tensor by the geometry that TVM's own analysis follows."""
+    axes = group.stripes[tensor].axes
+    return [
+        tuple(stripes.intervals[0 if stripes.loop is None else numbers[stripes.loop]] for stripes in axes)
+        for numbers in group.group.stripes.indices()
+    ]
+
+
+def _claims(draft: _Draft) -> dict[str, int]:
+    claims = {}
+    for group in draft.groups:
+        claims |= {buffer.tensor: buffer.size for buffer in group.trace.buffers}
+        output = draft.graph.affine.tensor(group.last.output)
+        if output.kind is not TensorKind.OUTPUT:
+            claims[output.name] = output.size
+    return claims
+
+
+def _work(draft: _Draft) -> dict[str, int]:
+    return {
+        draft.graph.affine.parts[index].name: int(draft.graph.affine.parts[index].work * sum(map(elements, boxes)))
+        for group in draft.groups
+        for index, boxes in group.trace.made.items()
+    }
