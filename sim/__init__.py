@@ -2,6 +2,7 @@
 
 from sim.events import Busy, Cause, Event, Listener, Unit, Wait
 from sim.footprint import Footprint, footprint
+from sim.recurrence import QuickReplay, quick_cycles, quick_replay
 from sim.replay import Beats, NetworkReplay, OperationReplay, Replay, operation_beats, replay, replay_network
 
 __all__ = [
@@ -13,11 +14,14 @@ __all__ = [
     "Listener",
     "NetworkReplay",
     "OperationReplay",
+    "QuickReplay",
     "Replay",
     "Unit",
     "Wait",
     "footprint",
     "operation_beats",
+    "quick_cycles",
+    "quick_replay",
     "replay",
     "replay_network",
 ]

@@ -137,7 +137,8 @@ def _blocks(op: KernelOperation) -> int:
     return ceil_div(ofm.height, block.height) * ceil_div(ofm.width, block.width) * ceil_div(ofm.depth, block.depth)
 
 
-def _check_work(program: Program) -> None:
+def check_work(program: Program) -> None:
+    """InputError if the program is absurdly large."""
     blocks = sum(_blocks(op) for op in program.kernels)
     if blocks > MAX_BLOCKS:
         raise InputError(f"The program has {blocks} OFM blocks: at most {MAX_BLOCKS} are replayed; check its block configs.")
@@ -183,7 +184,7 @@ def replay(
     InputError if its accelerator is unknown, a weight stream is damaged or it is absurdly large.
     """
     device = accelerator(program.accelerator)
-    _check_work(program)
+    check_work(program)
     for listener in listeners:
         listener.on_start(program)
     machine = run_engine(program, device, system, listeners, timing, work)

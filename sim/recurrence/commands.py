@@ -1,0 +1,126 @@
+"""The twin's front: command fetch, command processor and DMA of :mod:`sim.commands`, wait by wait in the same order."""
+
+from __future__ import annotations
+
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
+from npu_model.shapes import ceil_div
+from sim.commands import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, FETCH_WORDS, WORD_BYTES, copy_chunks
+from sim.machine import Times
+from sim.ports import Channel
+from sim.recurrence.clock import Resume, Unit
+from sim.recurrence.machine import Count, KernelRun, Machine
+
+
+def command_fetch(machine: Machine) -> Unit:
+    """Fetch the command stream in order, as far ahead as the buffer goes."""
+    me = yield
+    port, word = machine.system.command_port, machine.accelerator.port_bytes_per_cycle
+    total, requested = sum(machine.program.words), 0
+    while requested < total:
+        if machine.parsed.reach(requested + FETCH_WORDS - COMMAND_BUFFER_WORDS, me):
+            yield
+        words = min(FETCH_WORDS, total - requested)
+        beats = ceil_div((requested + words) * WORD_BYTES, word) - ceil_div(requested * WORD_BYTES, word)
+        machine.ports[port][0].transfer(Channel.COMMANDS, machine.cache.transfer(port, Channel.COMMANDS, (beats,)), me)
+        yield
+        machine.fetched.advance(words)
+        requested += words
+    yield
+
+
+def command_processor(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # one branch per command, as in the engine
+    """Parse the stream and issue its operations; ends when all of them are finished."""
+    me = yield
+    accelerator, agenda, fetched, parsed = machine.accelerator, machine.agenda, machine.fetched, machine.parsed
+    kernels = dmas = end = 0
+    previous: KernelRun | None = None
+    for index, (op, words) in enumerate(zip(machine.program.operations, machine.program.words, strict=True)):
+        end += words
+        while parsed.value < end:
+            step = min(FETCH_WORDS, end - parsed.value)
+            if fetched.reach(parsed.value + step, me):
+                yield
+            if agenda.later(step * machine.timing.command_cycles_per_word, me):
+                yield
+            parsed.advance(step)
+        if isinstance(op, KernelOperation):
+            if machine.kernels_done.reach(kernels + 1 - accelerator.max_outstanding_kernels, me):
+                yield
+            port = machine.system.port_of(op.ofm.region)
+            previous = KernelRun(
+                index, op, machine.cache.kernel(op, machine.work.get(index, ())), port, previous, Count(agenda), agenda.cycle
+            )
+            machine.kernel_queue.put(previous)
+            kernels += 1
+        elif isinstance(op, DmaOperation):
+            if machine.dmas_done.reach(dmas + 1 - accelerator.max_outstanding_dma, me):
+                yield
+            machine.dma_queue.put((index, op, agenda.cycle))
+            dmas += 1
+        elif isinstance(op, KernelWait):
+            if machine.kernels_done.reach(kernels - op.outstanding, me):
+                yield
+        elif isinstance(op, DmaWait) and machine.dmas_done.reach(dmas - op.outstanding, me):
+            yield
+    if machine.kernels_done.reach(kernels, me):
+        yield
+    if machine.dmas_done.reach(dmas, me):
+        yield
+    machine.end = agenda.cycle
+    yield
+
+
+class _Arrivals:
+    """Chunks that have arrived; the DMA waits for one of them at a time."""
+
+    __slots__ = ("_awaited", "_count", "_resume")
+
+    def __init__(self, resume: Resume) -> None:
+        self._resume = resume
+        self._count = self._awaited = 0
+
+    def __call__(self) -> None:
+        self._count += 1
+        if self._count == self._awaited:
+            self._resume()
+
+    def must_wait(self, chunks: int) -> bool:
+        """Whether so many chunks are still to arrive; if so, the last of them resumes the DMA."""
+        self._awaited = chunks
+        return self._count < chunks
+
+
+def _copy(machine: Machine, op: DmaOperation, me: Resume) -> Unit:
+    """Read the source chunk by chunk and write each chunk on; ends with the last response."""
+    cache, ports = machine.cache, machine.ports
+    chunks = copy_chunks(op, machine.accelerator.port_bytes_per_cycle, aligned=machine.timing.aligned_bursts)
+    from_port = machine.system.port_of(op.source.region)
+    to_port = None if op.to_shram else machine.system.port_of(op.destination_region)
+    asked, arrivals = 0, _Arrivals(me)
+    if not chunks and machine.agenda.soon(me):
+        yield
+    for i, (_, target, beats) in enumerate(chunks):
+        while asked < min(len(chunks), i + DMA_CHUNKS_AHEAD):
+            source, _, words = chunks[asked]
+            ports[from_port][0].transfer(Channel.MEM2MEM, cache.transfer(from_port, Channel.MEM2MEM, (words,), source), arrivals)
+            asked += 1
+        if arrivals.must_wait(i + 1):
+            yield
+        if to_port is not None:
+            # Nobody waits for the responses but the last.
+            done = me if i == len(chunks) - 1 else None
+            ports[to_port][1].transfer(Channel.MEM2MEM, cache.transfer(to_port, Channel.MEM2MEM, (beats,), target), done)
+    if chunks and to_port is not None:
+        yield
+
+
+def dma(machine: Machine) -> Unit:
+    """Run the transfers in order, one at a time."""
+    me = yield
+    while True:
+        if machine.dma_queue.wait(me):
+            yield
+        index, op, issued = machine.dma_queue.items.popleft()
+        yield from _copy(machine, op, me)
+        machine.times[index] = Times(issued, machine.agenda.cycle)
+        machine.dmas_done.advance()
