@@ -36,12 +36,15 @@ class Lane:
     fresh: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    turn: int = 0
+    turns: list[int] = field(default_factory=list)
 
     def count(self, step: int, *, ends: bool) -> None:
         self.partial += step
         if ends:
             if self.known < self.total:
                 self.fresh.append(self.partial)
+                self.turns.append(self.turn)
                 self.known += 1
             self.partial = 0
 
@@ -57,10 +60,13 @@ class Decoded:
     symbols: list[int] = field(default_factory=list)
     bits: list[int] = field(default_factory=list)
     slices: list[tuple[int, int, int, int]] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
+    turns_before: int = 0
 
-    def add(self, symbols: list[int], end: int) -> None:
+    def add(self, symbols: list[int], end: int, turn: int) -> None:
         self.symbols += symbols
         self.bits += [max(end, *self.bits[-1:], 0)] * len(symbols)
+        self.turns += [self.turns_before + turn] * len(symbols)
 
 
 Palette = tuple[int, list[int], int]  # direct offset, entries, bits of an entry
@@ -90,6 +96,7 @@ def read_lanes(reader: Reader, weights: Lane, runs: Lane, *, raw: bool, truncate
         take_weights = ahead < 8 and weights.known < weights.total
         take_runs = ahead >= 0 and runs.known < runs.total
         working = take_weights or take_runs
+        weights.turn = runs.turn = weights.turn + working
         first = [0] * (8 if raw and weights.remainder > 5 else 12)
         if take_weights and not raw:
             first = [reader.take(1) for _ in first]
@@ -113,16 +120,17 @@ def read_slice(reader: Reader, zdiv: int, palette: Palette | None, out: Decoded)
     weights = Lane(length, raw_bits(palette) if wdiv == 7 else wdiv)
     runs = Lane(length + new if zdiv != 6 else 0, zdiv)
     read_lanes(reader, weights, runs, raw=wdiv == 7, truncated=bool(truncated))
-    zeros = list(zip(runs.values, runs.ends, strict=True)) or [(0, 0)] * (length + 1)
+    zeros = list(zip(runs.values, runs.ends, runs.turns, strict=True)) or [(0, 0, 0)] * (length + 1)
     if len(zeros) == length:  # no new palette: the slice begins with a weight
-        zeros.insert(0, (0, 0))
-    out.add([0] * zeros[0][0], zeros[0][1])
-    for index, end, before, after in zip(weights.values, weights.ends, zeros, zeros[1:], strict=False):
+        zeros.insert(0, (0, 0, 0))
+    out.add([0] * zeros[0][0], zeros[0][1], zeros[0][2])
+    for index, end, turn, before, after in zip(weights.values, weights.ends, weights.turns, zeros, zeros[1:], strict=False):
         coded = entries[index] if index < len(entries) else index - len(entries) + offset
         if coded > 511:
             raise DamagedError
-        out.add([-(coded >> 1) if coded & 1 else coded >> 1], max(end, before[1]))
-        out.add([0] * after[0], after[1])
+        out.add([-(coded >> 1) if coded & 1 else coded >> 1], max(end, before[1]), max(turn, before[2]))
+        out.add([0] * after[0], after[1], max(turn, after[2]))
+    out.turns_before += weights.turn
     return palette
 
 

@@ -15,7 +15,7 @@ from npu_model.timing_adapter import profile
 from sim import Replay, operation_beats, replay
 
 PROFILES = {"on": "u55_high_end", "off": "off"}
-MEAN_BAR, WORST_BAR = 0.025, 0.06
+MEAN_BAR, WORST_BAR = 0.01, 0.03
 
 
 def rows(adapters: str) -> list[dict[str, str]]:

@@ -7,14 +7,18 @@ from fractions import Fraction
 
 import pytest
 import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_programs import IDEAL_MEMORY, memory
 
 from npu_model.errors import InputError
 from npu_model.memory import Memory, MemorySystem, Pulse
+from npu_model.program import ByteRange, DmaOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim.clock import Clock
-from sim.ports import Channel, Ports
+from sim.commands import DMA_CHUNK_BEATS, copy_chunks
+from sim.ports import Channel, Ports, transactions
 
 EXT_PULSE = Pulse(on=320, off=80, cap_words=50)
 BURST = 8
@@ -160,3 +164,38 @@ def test_beats_are_counted_per_direction() -> None:
     bench = Bench(memory()).read(5, 6).write(7)
     bench.run()
     assert (bench.ports.reads[0].beats, bench.ports.writes[0].beats) == (11, 7)
+
+
+@settings(derandomize=True)
+@given(
+    runs=st.lists(st.integers(1, 70), min_size=1, max_size=4).map(tuple), limit=st.sampled_from([4, 8, 16, 32]), phase=st.integers(0, 63)
+)
+def test_transactions_of_an_aligned_run_never_cross_a_multiple_of_the_burst(runs: tuple[int, ...], limit: int, phase: int) -> None:
+    pieces = transactions(runs, limit, phase)
+    assert sum(pieces) == sum(runs)
+    first = transactions(runs[:1], limit, phase)
+    assert pieces == first + [beats for run in runs[1:] for beats in transactions((run,), limit)]
+    position = phase
+    for beats in first:
+        assert beats > 0
+        assert position // limit == (position + beats - 1) // limit
+        position += beats
+    assert transactions(runs, limit) == transactions(runs, limit, limit)
+
+
+@settings(derandomize=True)
+@given(length=st.integers(1, 200), source=st.integers(0, 99), target=st.integers(0, 99), aligned=st.booleans())
+def test_the_chunks_of_a_copy_follow_each_other_and_end_where_the_source_s_bursts_do(
+    length: int, source: int, target: int, *, aligned: bool
+) -> None:
+    op = DmaOperation(ByteRange(0, 16 * source, 16 * (source + length)), 16 * target, 1, to_shram=False)
+    chunks = copy_chunks(op, 8, aligned=aligned)
+    assert sum(beats for _, _, beats in chunks) == 2 * length
+    assert all(0 < beats <= DMA_CHUNK_BEATS for _, _, beats in chunks)
+    assert all((first + beats) % DMA_CHUNK_BEATS == 0 for first, _, beats in chunks[:-1])
+    start = chunks[0]
+    assert start[:2] == ((2 * source, 2 * target) if aligned else (0, 0))
+    done = 0
+    for first, second, beats in chunks:
+        assert (first - start[0], second - start[1]) == (done, done)
+        done += beats

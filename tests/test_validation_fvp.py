@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from validation.ablation import ABLATIONS, CANDIDATES, ablate
 from validation.ablation import render as ablation_table
 from validation.accuracy import accuracy_page
 from validation.bars import MEAN_LIMIT, WORST_LIMIT, verdicts
-from validation.fvp import Scorecard, render, score_point, scorecard, sweep_system, to_json
+from validation.fvp import Scorecard, render, score_operator, score_point, scorecard, sweep_system, to_json
 from validation.references.records import points, single_operators, sweeps
 from validation.scores import TOTAL_GRID, TOTAL_OVERHEAD, BeatScore, PointScore, SweepScore, mean_error, summarise, worst_error
 from validation.single import single_program
@@ -29,23 +30,24 @@ def card() -> Scorecard:
     return scorecard()
 
 
-def test_the_replay_keeps_every_bar_against_the_fvp() -> None:
+def test_the_replay_keeps_every_bar_against_the_fvp_but_that_of_the_single_operators() -> None:
     missed = [bar for bar in card().bars if not bar.passed]
-    assert not missed
+    assert [(bar.what, bar.verdict) for bar in missed] == [("worst error of a single operator", "MISSED, known")]
     assert card().passed
 
 
-def test_the_bars_cover_cycles_with_adapters_on_and_off_and_three_kinds_of_beats() -> None:
+def test_the_bars_cover_cycles_with_adapters_on_and_off_sweeps_three_kinds_of_beats_and_single_operators() -> None:
     assert [(bar.limit, bar.count) for bar in card().bars] == [
-        (0.025, 12),
-        (0.06, 12),
-        (0.025, 12),
-        (0.06, 12),
-        (0.005, 8),
-        (0.02, 4),
-        (0.005, 8),
-        (0.02, 4),
+        (0.01, 12),
         (0.03, 12),
+        (0.01, 12),
+        (0.03, 12),
+        (0.05, 10),
+        (0.10, 10),
+        (0.01, 12),
+        (0.002, 12),
+        (0.002, 12),
+        (0.03, 4),
     ]
 
 
@@ -60,21 +62,29 @@ def test_data_beats_of_every_port_are_exact() -> None:
     assert all(beats.ours == beats.fvp for score in card().points for beats in score.beats)
 
 
-def test_no_swept_memory_setting_is_off_by_more_than_two_steps_of_the_grid() -> None:
+def test_no_swept_memory_setting_is_off_by_more_than_three_steps_of_the_grid() -> None:
     assert len(card().sweeps) == 10
-    assert all(abs(score.on_grid - score.sweep.total) <= 2 * TOTAL_GRID for score in card().sweeps)
+    assert all(abs(score.on_grid - score.sweep.total) <= 3 * TOTAL_GRID for score in card().sweeps)
 
 
-def test_single_operators_with_consistent_shapes_take_the_expected_cycles_to_10_percent() -> None:
-    consistent = [s for s in card().operators if not (s.operator.depthwise and s.operator.ifm.depth != s.operator.ofm.depth)]
-    assert len(consistent) == 3
-    assert all(abs(score.error) < 0.1 for score in consistent)
+def test_both_convolutions_take_the_expected_cycles_to_3_percent_and_the_small_depthwise_one_to_4() -> None:
+    errors = [score.error for score in card().operators[:3]]
+    assert [score.operator.depthwise for score in card().operators[:3]] == [False, False, True]
+    assert max(map(abs, errors[:2])) < 0.03
+    assert -0.04 < errors[2] < -0.03
 
 
-def test_the_one_operator_with_inconsistent_shapes_is_shown_with_its_error() -> None:
-    (odd,) = [s for s in card().operators if s.operator.depthwise and s.operator.ifm.depth != s.operator.ofm.depth]
-    assert odd.error > 0.1
+def test_the_4x9_operator_claims_fewer_cycles_than_its_macs_take() -> None:
+    odd = card().operators[3]
+    assert odd.operator.ifm.depth != odd.operator.ofm.depth
+    # 128 MACs do 16 depthwise taps a cycle: two columns of eight channels.
+    assert odd.operator.cycles < 25 * ceil(73 / 2) * ceil(41 / 8) * 36 <= odd.mac_cycles
     assert percent(odd.error) in render(card())[-1].text()
+    assert f"the MAC array alone needs {odd.mac_cycles}" in render(card())[-1].text()
+    # 40 channels, five ublocks deep, would explain it.
+    depth = replace(odd.operator.ofm, depth=40)
+    consistent = score_operator(replace(odd.operator, ofm=depth, ifm=replace(odd.operator.ifm, depth=40)))
+    assert abs(consistent.error) < 0.03
 
 
 def test_the_checked_in_page_is_what_the_model_gives_today() -> None:
@@ -96,7 +106,7 @@ def test_the_json_form_holds_every_row_and_the_verdict() -> None:
     assert data["schema"] == 1
     assert data["passed"] is True
     assert "not silicon" in data["claim"]
-    assert [len(data[key]) for key in ("bars", "summaries", "points", "sweeps", "operators")] == [9, 2, 24, 10, 4]
+    assert [len(data[key]) for key in ("bars", "summaries", "points", "sweeps", "operators")] == [10, 2, 24, 10, 4]
     assert data["points"][0]["beats"]["AXI0_RD"]["fvp"] == points()[0].beats.axi0_read  # type: ignore[union-attr]  # adapters are on
 
 
@@ -118,29 +128,30 @@ def test_a_missed_bar_fails_the_scorecard_and_says_so() -> None:
     assert not worse.passed
     assert to_json(worse)["passed"] is False
     text = render(worse)[0].text()
-    assert "2 of 9 bars are missed." in text
-    assert text.count("MISSED") == 2
+    assert "3 of 10 bars are missed." in text
+    assert text.count("MISSED\n") == 2
+    assert text.count("MISSED, known") == 1
 
 
 def test_one_point_beyond_the_worst_bar_fails_though_the_mean_keeps() -> None:
     first, *others = card().points
-    bars = verdicts((_slower(first, 1 + WORST_LIMIT + 0.005), *others))
+    others = [_slower(score, 1) for score in others]
+    bars = verdicts((_slower(first, 1 + WORST_LIMIT + 0.005), *others), card().sweeps, card().operators[:2])
     assert [bar.what for bar in bars if not bar.passed] == ["worst error of NPU ACTIVE, adapters on"]
 
 
-@pytest.mark.parametrize(
-    ("network", "factor", "passes"), [("kws_micronet_m", 1.006, False), ("rnnoise_INT8", 1.015, True), ("rnnoise_INT8", 1.03, False)]
-)
-def test_beats_of_short_networks_have_a_wider_bar(network: str, factor: float, passes: bool) -> None:  # noqa: FBT001  # a parameter of the test
+@pytest.mark.parametrize(("port", "factor", "passes"), [("AXI1_RD", 1.003, False), ("AXI0_WR", 0.997, False), ("AXI0_RD", 1.009, True)])
+def test_beats_of_one_network_alone_can_miss_their_bar(port: str, factor: float, passes: bool) -> None:  # noqa: FBT001  # a parameter of the test
     def off(beats: BeatScore) -> BeatScore:
-        return replace(beats, ours=round(beats.fvp * factor)) if beats.port == "AXI1_RD" else beats
+        return replace(beats, ours=round(beats.fvp * factor)) if beats.port == port else beats
 
-    changed = tuple(replace(s, beats=tuple(off(b) for b in s.beats)) if s.point.network == network else s for s in card().points)
-    assert all(bar.passed for bar in verdicts(changed)) is passes
+    points = [replace(s, beats=tuple(map(off, s.beats))) if s.point.network == "yolo_fastest_192_face" else s for s in card().points]
+    bars = verdicts(points, card().sweeps, card().operators)
+    assert [bar.passed for bar in bars if port in bar.what] == [passes]
 
 
 def test_a_bar_without_a_point_is_missed() -> None:
-    assert not any(bar.passed for bar in verdicts(()))
+    assert all(bar.fails for bar in verdicts((), (), ()))
     with pytest.raises(InputError, match="0 points: 1 or more"):
         render(Scorecard((), (), ()))
 

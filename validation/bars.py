@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from validation.scores import Bar, PointScore, summarise
+from validation.scores import Bar, OperatorScore, PointScore, SweepScore, mean_error, summarise, worst_error
 
-MEAN_LIMIT = 0.025
+MEAN_LIMIT = 0.01
 """Mean absolute error of NPU ACTIVE, with the adapters on and off each."""
 
-WORST_LIMIT = 0.06
+WORST_LIMIT = 0.03
 """Absolute error of NPU ACTIVE of any point."""
 
-STREAMING = ("kws_micronet_m", "yolo_fastest_192_face")
-"""Networks with enough traffic that part-beats at the edges do not count."""
+SWEEP_MEAN_LIMIT, SWEEP_WORST_LIMIT = 0.05, 0.10
+"""Mean and worst absolute error of NPU TOTAL over the sweeps of the adapters' settings."""
 
+BEAT_LIMITS = {"AXI0_RD": 0.01, "AXI0_WR": 0.002, "AXI1_RD": 0.002}
+"""Largest absolute error of a port's data beats, on every network."""
 
-@dataclass(frozen=True, slots=True)
-class BeatLimit:
-    """The largest absolute error of a port's beats; ``streaming`` says for which networks, None for all."""
+OPERATOR_LIMIT = 0.03
+"""Absolute error of any single operator."""
 
-    port: str
-    streaming: bool | None
-    limit: float
-
-
-BEAT_LIMITS = (
-    BeatLimit("AXI0_WR", streaming=True, limit=0.005),
-    BeatLimit("AXI0_WR", streaming=False, limit=0.02),
-    BeatLimit("AXI1_RD", streaming=True, limit=0.005),
-    BeatLimit("AXI1_RD", streaming=False, limit=0.02),
-    BeatLimit("AXI0_RD", streaming=None, limit=0.03),
+OPERATORS_MISSED = (
+    "the 4x9 operator's cycles are fewer than its MACs alone can take, and the 3x3 depthwise one is 600 cycles short for no known reason"
 )
+"""Why the bar of the single operators is missed: the table of the single operators has the figures."""
 
 
 def _cycle_bars(scores: Sequence[PointScore], *, adapters: bool) -> tuple[Bar, Bar]:
@@ -44,18 +36,30 @@ def _cycle_bars(scores: Sequence[PointScore], *, adapters: bool) -> tuple[Bar, B
     )
 
 
-def _beat_bar(limit: BeatLimit, scores: Sequence[PointScore]) -> Bar:
-    names = {None: "all networks", True: " and ".join(STREAMING), False: "other networks"}[limit.streaming]
-    errors = [
-        abs(beats.error)
-        for score in scores
-        for beats in score.beats
-        if beats.port == limit.port and limit.streaming in (None, score.point.network in STREAMING)
-    ]
-    return Bar(f"worst error of {limit.port} beats, {names}", limit.limit, max(errors, default=0.0), len(errors))
+def _sweep_bars(scores: Sequence[SweepScore]) -> tuple[Bar, Bar]:
+    errors = [score.error for score in scores]
+    return (
+        Bar("mean error of NPU TOTAL over the sweeps", SWEEP_MEAN_LIMIT, mean_error(errors), len(errors)),
+        Bar("worst error of NPU TOTAL over the sweeps", SWEEP_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
+    )
 
 
-def verdicts(scores: Sequence[PointScore]) -> tuple[Bar, ...]:
-    """Every bar with its figure over ``scores``; a bar without a point to measure is missed."""
-    cycles = _cycle_bars(scores, adapters=True) + _cycle_bars(scores, adapters=False)
-    return cycles + tuple(_beat_bar(limit, scores) for limit in BEAT_LIMITS)
+def _beat_bar(port: str, scores: Sequence[PointScore]) -> Bar:
+    errors = [beats.error for score in scores for beats in score.beats if beats.port == port]
+    return Bar(f"worst error of {port} beats", BEAT_LIMITS[port], abs(worst_error(errors)), len(errors))
+
+
+def _operator_bar(scores: Sequence[OperatorScore]) -> Bar:
+    errors = [score.error for score in scores]
+    return Bar("worst error of a single operator", OPERATOR_LIMIT, abs(worst_error(errors)), len(errors), OPERATORS_MISSED)
+
+
+def verdicts(points: Sequence[PointScore], sweeps: Sequence[SweepScore], operators: Sequence[OperatorScore]) -> tuple[Bar, ...]:
+    """Every bar with its figure; a bar without a case to measure is missed."""
+    return (
+        *_cycle_bars(points, adapters=True),
+        *_cycle_bars(points, adapters=False),
+        *_sweep_bars(sweeps),
+        *(_beat_bar(port, points) for port in BEAT_LIMITS),
+        _operator_bar(operators),
+    )

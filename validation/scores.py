@@ -88,10 +88,11 @@ class SweepScore:
 
 @dataclass(frozen=True, slots=True)
 class OperatorScore:
-    """One operator replayed alone."""
+    """One operator replayed alone; ``mac_cycles`` are those of its cycles in which the MAC array works."""
 
     operator: SingleOperator
     cycles: int
+    mac_cycles: int
 
     @property
     def error(self) -> float:
@@ -117,17 +118,31 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bound that a figure must keep: ``value`` and ``limit`` are absolute relative errors over ``count`` points."""
+    """A bound that a figure must keep: ``value`` and ``limit`` are absolute relative errors over ``count`` cases.
+
+    ``known`` is the reason why the bound is known to be missed, if it is.
+    """
 
     what: str
     limit: float
     value: float
     count: int
+    known: str = ""
 
     @property
     def passed(self) -> bool:
-        """Whether there are points and the figure keeps the bound."""
+        """Whether there are cases and the figure keeps the bound."""
         return self.count > 0 and self.value <= self.limit
+
+    @property
+    def fails(self) -> bool:
+        """Whether the bound is missed for a reason that is not known, or for want of a case."""
+        return not self.passed and not (self.known and self.count)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a cell of a table."""
+        return "passed" if self.passed else "MISSED" if self.fails else "MISSED, known"
 
 
 def mean_error(errors: Iterable[float]) -> float:

@@ -1,11 +1,15 @@
 """A Program of one convolution with a given block, for operators of which only cycles are published.
 
-Assumed, as the source states none of it: NHWC feature maps of int8 in SRAM, densely packed; weights uncompressed in
+Assumed, as the source states none of it: NHWC feature maps of int8 in SRAM, densely packed; weights that use all of their 8 bits, in
 external memory; adapters off; depth-first traversal, but part-kernel where the IFM has at most 8 channels (Vela's rule); blocks
 rounded up to whole ublocks.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.errors import InputError
@@ -30,7 +34,8 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D, round_up
 from npu_model.shram import BlockQuery, shram_partition
-from npu_model.weights import RECORD_BYTES
+from npu_model.weight_order import WeightFormat
+from npu_model.weights import RECORD_BYTES, encode_weights
 from validation.references.records import SingleOperator
 
 _CONSTANTS, _ARENA = 0, 1
@@ -44,6 +49,9 @@ _KERNEL_WORDS = 60
 """Command words of one kernel whose registers are all new, as the first kernels of the measured streams have."""
 
 _INT8 = DataType(8, signed=True)
+
+_SEED = 1
+"""Of the weights."""
 
 
 def _feature_map(address: int, shape: Shape3D) -> FeatureMap:
@@ -64,6 +72,13 @@ def _shram(query: BlockQuery, block: Shape3D, device: Accelerator) -> Shram:
     return shram
 
 
+def _weights(shape: tuple[int, int, int, int], layout: WeightFormat, device: Accelerator) -> bytes:
+    """A compressed stream of weights drawn evenly from all but the least of 8 bits."""
+    values = np.random.default_rng(_SEED).integers(-_INT8.maximum, _INT8.maximum, shape, dtype=np.int16, endpoint=True)
+    return encode_weights(values, layout, device)
+
+
+@lru_cache
 def single_program(single: SingleOperator) -> Program:
     """The Program of one operator, with the assumptions of this module; InputError if its block does not fit."""
     device = accelerator(single.accelerator)
@@ -72,15 +87,17 @@ def single_program(single: SingleOperator) -> Program:
     kernel = Kernel(*single.kernel, *single.stride)
     block = _block(single, device)
     query = BlockQuery(kind, single.ofm, single.ifm.depth, kernel=kernel, part_kernel=part_kernel)
-    weights = round_up(kernel.elements * single.ofm.depth * (1 if single.depthwise else single.ifm.depth), _ALIGNMENT)
-    constants = weights + round_up(single.ofm.depth * RECORD_BYTES, _ALIGNMENT)
+    shram = _shram(query, block, device)
+    layout = WeightFormat(block.depth, depthwise=single.depthwise, part_kernel=part_kernel)
+    stream = _weights((single.ofm.depth, *single.kernel, 1 if single.depthwise else single.ifm.depth), layout, device)
+    weights, constants = len(stream), len(stream) + round_up(single.ofm.depth * RECORD_BYTES, _ALIGNMENT)
     ofm_address = round_up(single.ifm.elements, _ALIGNMENT)
     operation = KernelOperation(
         kind=kind,
         ifm=_feature_map(0, single.ifm),
         ofm=_feature_map(ofm_address, single.ofm),
         block=block,
-        shram=_shram(query, block, device),
+        shram=shram,
         activation=Activation(ActivationKind.NONE, _INT8.minimum, _INT8.maximum),
         kernel=kernel,
         padding=single.padding,
@@ -93,7 +110,7 @@ def single_program(single: SingleOperator) -> Program:
         operations=(operation, Control(ControlKind.STOP, 0xFFFF)),
         words=(_KERNEL_WORDS, 1),
         regions=(
-            Region(_CONSTANTS, RegionRole.CONSTANTS, constants),
+            Region(_CONSTANTS, RegionRole.CONSTANTS, constants, stream.ljust(constants, b"\0")),
             Region(_ARENA, RegionRole.ARENA, ofm_address + single.ofm.elements),
         ),
     )

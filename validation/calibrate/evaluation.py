@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from npu_model.timing import TimingParameters
 from sim import Beats, replay
@@ -42,7 +43,8 @@ class Evaluator:
     def _replay(self, measurement: Measurement, timing: TimingParameters) -> tuple[int, Beats]:
         key = measurement, timing
         if key not in self._replays:
-            runs = [replay(program, measurement.system, timing=timing) for program in measurement.programs]
+            pairs = zip_longest(measurement.programs, measurement.work)
+            runs = [replay(program, measurement.system, timing=timing, work=work) for program, work in pairs]
             self._replays[key] = sum(run.cycles for run in runs), sum((run.beats for run in runs), Beats())
             self._progress(len(self._replays))
         return self._replays[key]

@@ -14,7 +14,8 @@ from npu_model.memory import MemorySystem
 from npu_model.program import Program
 from npu_model.timing_adapter import parse_profile, profile, profile_names
 from npu_model.vela_ini import memory_system
-from validation.references.records import Point, measured_program, points
+from npu_model.weight_work import StreamWork
+from validation.references.records import Point, measured_program, measured_work, points
 
 NPU_ACTIVE = "NPU_ACTIVE"
 BEATS = ("AXI0_RD_DATA_BEAT_RECEIVED", "AXI0_WR_DATA_BEAT_WRITTEN", "AXI1_RD_DATA_BEAT_RECEIVED")
@@ -38,6 +39,7 @@ class Measurement:
 
     ``active`` is NPU ACTIVE in NPU cycles, ``beats`` holds the counters of :data:`BEATS` that were measured.
     ``calibrates`` says whether a fit may use it; one that may not only tests a fit.
+    ``work`` is what is known of the weight streams of each program, empty where the programs hold their constants.
     ``sha256`` is that of the compiled file and stands for the programs when measurements are compared.
     """
 
@@ -51,6 +53,7 @@ class Measurement:
     calibrates: bool = True
     sha256: str = ""
     source: str = ""
+    work: tuple[StreamWork, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def accelerator(self) -> str:
@@ -71,6 +74,7 @@ def _reference(point: Point) -> Measurement:
         beats=tuple(zip(BEATS, counts, strict=False)),
         sha256=point.stream_sha256,
         source=point.source,
+        work=(measured_work(point.network, point.accelerator),),
     )
 
 

@@ -12,13 +12,16 @@ import csv
 import gzip
 import hashlib
 import io
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from npu_model.accelerator import accelerator
 from npu_model.compiled import read_compiled
 from npu_model.errors import InputError
 from npu_model.program.text import to_text
-from validation.references.records import OPERATORS, POINTS, SWEEPS, stream_name
+from npu_model.weight_work import stream_work
+from validation.references.records import OPERATORS, POINTS, SWEEPS, stream_name, work_name
 
 _OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
 _NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face"}
@@ -96,17 +99,29 @@ def _operator(row: dict[str, str]) -> dict[str, str]:
     }
 
 
-def descriptor(compiled: bytes) -> bytes:
-    """The text form of the one Program of a compiled network, gzipped without a time stamp."""
-    (program,) = read_compiled(compiled).programs
+def _gzip(text: str) -> bytes:
+    """A gzip file without name and time stamp."""
     packed = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as file:
-        file.write(to_text(program).encode())
+        file.write(text.encode())
     return packed.getvalue()
 
 
+def descriptor(compiled: bytes) -> bytes:
+    """The text form of the one Program of a compiled network, gzipped."""
+    (program,) = read_compiled(compiled).programs
+    return _gzip(to_text(program))
+
+
+def work_file(compiled: bytes) -> bytes:
+    """The decoder's work for the weight streams of the one Program of a compiled network, as JSON by operation index, gzipped."""
+    (program,) = read_compiled(compiled).programs
+    work = stream_work(program, accelerator(program.accelerator))
+    return _gzip(json.dumps({index: [[core.bits, core.turns] for core in cores] for index, cores in work.items()}, separators=(",", ":")))
+
+
 def _streams(data: Path, calibration: Iterable[dict[str, str]]) -> dict[str, bytes]:
-    """Descriptors by name; InputError if a stream is not the measured one."""
+    """Descriptors and the decoder's work by name; InputError if a stream is not the measured one."""
     files = {}
     for row in calibration:
         name = stream_name(_network(row["model"]), row["accelerator"])
@@ -115,6 +130,7 @@ def _streams(data: Path, calibration: Iterable[dict[str, str]]) -> dict[str, byt
         if digest != row["stream_sha256"]:
             raise InputError(f"{row['stream']} has the SHA-256 {digest} but {row['stream_sha256']} was measured: restore the file.")
         files[f"streams/{name}"] = descriptor(compiled)
+        files[f"streams/{work_name(_network(row['model']), row['accelerator'])}"] = work_file(compiled)
     return files
 
 

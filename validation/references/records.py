@@ -1,20 +1,24 @@
 """The reference records: FVP counters, memory sweeps, single operators, and the Programs that were measured.
 
 The figures are facts published by others; every record names its source. The Programs are descriptors: the text form
-of a decoded command stream, without the constants, which the timing of a replay does not depend on.
+of a decoded command stream, without the constants. Of these the timing of a replay depends on nothing but the work that the weight
+streams are for the decoder, which is kept beside each descriptor.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import json
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from npu_model.mlw_work import DecoderWork
 from npu_model.program import Padding, Program
 from npu_model.program.text import parse_text
 from npu_model.shapes import Shape3D
+from npu_model.weight_work import StreamWork
 
 POINTS, SWEEPS, OPERATORS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv"
 
@@ -85,6 +89,11 @@ class SingleOperator:
 def stream_name(network: str, accelerator: str) -> str:
     """Name of the descriptor of a measured Program."""
     return f"{network}.{accelerator}.txt.gz"
+
+
+def work_name(network: str, accelerator: str) -> str:
+    """Name of the decoder's work for the weights of a measured Program."""
+    return f"{network}.{accelerator}.weights.json.gz"
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -161,8 +170,18 @@ def single_operators() -> tuple[SingleOperator, ...]:
     )
 
 
+def _stream_file(name: str) -> str:
+    return gzip.decompress((resources.files("validation.references") / "streams" / name).read_bytes()).decode()
+
+
 @cache
 def measured_program(network: str, accelerator: str) -> Program:
     """The Program whose inference was measured, without its constants; one of those that :func:`points` names."""
-    data = (resources.files("validation.references") / "streams" / stream_name(network, accelerator)).read_bytes()
-    return parse_text(gzip.decompress(data).decode())
+    return parse_text(_stream_file(stream_name(network, accelerator)))
+
+
+@cache
+def measured_work(network: str, accelerator: str) -> StreamWork:
+    """The decoder's work for the weight streams of :func:`measured_program`."""
+    table = json.loads(_stream_file(work_name(network, accelerator)))
+    return {int(index): tuple(DecoderWork(tuple(bits), tuple(turns)) for bits, turns in cores) for index, cores in table.items()}
