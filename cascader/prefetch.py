@@ -1,109 +1,172 @@
-"""Prefetch: when the copies of staged constants are issued, so that they hide behind the jobs before their first use."""
+"""Prefetch: when and where staged constants are copied, so that the copies hide behind the jobs before their first use."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-Steps = npt.NDArray[np.int64]
-
-JOBS_AHEAD = 2
-"""Jobs that may still be running when a copy is issued: the depth of the device's job queue."""
+from cascader.room import CopyRoom, Gaps, Room
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """Constants of ``size`` bytes that ``first`` is the first and ``last`` the last job to use; ``transfer`` cycles to copy.
+class Constants:
+    """What is known of a part's constants: ``size`` in bytes and the cycles of a copy, the first and the last job that uses them.
 
     The copy may be issued before job ``earliest`` at the earliest.
     """
 
     part: int
-    first: int
-    last: int
     size: int
     transfer: int
+    first: int
+    last: int
     earliest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
-    """A copy issued before job ``step``; its memory is taken from job ``start`` on, if possible before any job that may still run."""
+class JobTimes:
+    """Cycles of a job: ``staged`` with its constants copied, ``direct`` reading them at home.
 
-    staged: Staged
+    Of the latter ``lead`` are saved if the job before has a ``tail`` as long, in which the constants are read already.
+    ``crowded`` are those of a job that reads them at home while a copy keeps their memory busy, ``home`` those in which
+    it keeps that memory busy itself.
+    """
+
+    part: int
+    staged: int
+    direct: int
+    lead: int
+    tail: int
+    crowded: int
+    home: int
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """A copy issued before job ``step`` to ``address``, which no job from ``start`` on uses otherwise."""
+
+    constants: Constants
     step: int
     start: int
+    address: int
 
 
-def _latest_starts(staged: Sequence[Staged], begins: Steps) -> list[int]:
-    """Latest time at which each copy can start so that it and all later ones are in time, one at a time.
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The copies in the order of issue and the cycles of all jobs with them."""
 
-    Time counts only the cycles in which no job reads the home memory itself; ``begins`` are the jobs' in that time.
+    issues: tuple[Issue, ...]
+    cycles: int
+
+    @property
+    def staged(self) -> frozenset[int]:
+        """Parts whose constants are copied."""
+        return frozenset(issue.constants.part for issue in self.issues)
+
+
+class _Run:
+    """The jobs in order, with the copier beside them, on one time axis in cycles.
+
+    The command processor reaches job k when job k - 1 begins. A copy waits for the one before it and for the jobs that
+    still use its place, and the command processor with it; a job waits for its constants.
     """
-    starts = []
-    following = 1 << 60
-    for item in reversed(staged):
-        following = min(int(begins[item.first]), following) - item.transfer
-        starts.append(following)
-    return starts[::-1]
+
+    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom) -> None:
+        self.jobs = jobs
+        self.waiting = list(reversed(wanted))
+        self.room = room
+        self.gaps: Gaps | None = None
+        self.issues: list[Issue] = []
+        self.ready: dict[int, int] = {}
+        self.arrival = self.copier = self.finish = self.begin = 0
+
+    def _worth(self, constants: Constants, ready: int) -> bool:
+        """Whether waiting until ``ready`` for a copy may take less time than to read at home beside other copies."""
+        own = (job for job in self.jobs[constants.first : constants.last + 1] if job.part == constants.part)
+        gain = sum(job.crowded - job.staged for job in own)
+        return ready - max(self.finish, self.arrival) <= gain
+
+    def _delay(self, step: int, start: int) -> None:
+        """Job ``step`` and a copy share the constants' memory from ``start`` on until one of them ends."""
+        job = self.jobs[step]
+        if job.part in self.ready or not job.home or self.copier <= start or self.finish <= start:
+            return
+        # Beside the copy the job makes direct / crowded of its way, and takes home / crowded of the copy's turns.
+        copying, left = self.copier - start, self.finish - start
+        if left * (job.crowded - job.home) <= copying * job.direct:
+            self.finish = start + left * job.crowded // job.direct
+            self.copier += left * job.home // job.direct
+        else:
+            together = copying * job.crowded // (job.crowded - job.home)
+            self.copier = start + together
+            self.finish += together * (job.crowded - job.direct) // job.crowded
+
+    def _issue(self, step: int) -> bool:
+        """Issue the next copy before job ``step`` if it holds nobody up, or must be; whether it is done with."""
+        constants = self.waiting[-1]
+        must = constants.first == step
+        free = max(self.arrival, self.copier)
+        if step < constants.earliest or (not must and free >= self.finish):
+            return False
+        if self.gaps is None:
+            self.gaps = self.room.gaps(constants.size, constants.first, constants.last)
+        if self.gaps is None:
+            return self._drop()
+        if self.gaps.first_start > (step if must else step - 1):
+            return False
+        gap = self.gaps.at(step - 1)
+        start = max(free, self.finish if gap.start == step else 0)
+        if must and not self._worth(constants, start + constants.transfer):
+            return self._drop()
+        self.room.put(gap, constants.size, constants.last)
+        self.issues.append(Issue(constants, step, gap.start, gap.address))
+        self.arrival, self.copier = start, start + constants.transfer
+        if step:
+            self._delay(step - 1, start)
+        self.ready[constants.part] = self.copier
+        return self._drop()
+
+    def _drop(self) -> bool:
+        """Go on to the next copy."""
+        self.waiting.pop()
+        self.gaps = None
+        return True
+
+    def run(self) -> Timeline:
+        """All jobs."""
+        for step, job in enumerate(self.jobs):
+            self.arrival = self.begin
+            while self.waiting and self._issue(step):
+                pass
+            staged = job.part in self.ready
+            self.begin = max(self.finish, self.arrival, self.ready.get(job.part, 0))
+            duration = job.staged if staged else job.direct - min(job.lead, self.jobs[step - 1].tail if step else 0)
+            self.finish = self.begin + duration
+            self._delay(step, self.begin)
+        return Timeline(tuple(self.issues), self.finish)
 
 
-def prefetch(staged: Sequence[Staged], durations: Sequence[int], room: Steps, home: Sequence[int] | None = None) -> tuple[Issue, ...]:
-    """Issue each copy as late as possible but in time, as far as ``room`` (free bytes at every job) allows.
+def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room) -> Timeline:
+    """Copy the ``wanted`` constants as early as there is room for them and the copier is free, in the order of first use.
 
-    Copies keep the order of first use. ``room`` must already leave out what is staged while it is used. ``home`` are the
-    cycles in which each job keeps the constants' memory busy itself: copies gain nothing there.
+    A copy that finds no room, or that would be waited for longer than it saves, is left out.
     """
-    items = sorted(staged, key=lambda s: (s.first, s.part))
-    spare = np.asarray(durations, dtype=np.int64)
-    if home is not None:
-        spare = np.maximum(0, spare - np.asarray(home, dtype=np.int64))
-    begins = np.concatenate(([0], np.cumsum(spare)))
-    free = room.copy()
-    issues = []
-    previous = 0
-    for item, latest in zip(items, _latest_starts(items, begins), strict=True):
-        # Before job k the command processor arrives when job k - 1 begins.
-        wished = min(item.first, int(np.searchsorted(begins, latest, side="right")))
-        step = max(wished, previous, item.earliest)
-        start = max(0, step - JOBS_AHEAD)
-        crowded = np.nonzero(free[start : item.first] < item.size)[0]
-        if len(crowded):
-            # The bytes come free late: take them at once, and let the copy wait for the jobs that still run on them.
-            start += int(crowded[-1]) + 1
-            step = max(step, start)
-        start = min(start, item.first)
-        free[start : item.first] -= item.size
-        issues.append(Issue(item, step, start))
-        previous = step
-    return tuple(issues)
+    ordered = sorted(wanted, key=lambda constants: (constants.first, constants.part))
+    return _Run(jobs, ordered, room.copies()).run()
 
 
-def timeline(parts: Sequence[int], durations: Sequence[int], issues: Sequence[Issue], home: Sequence[int] | None = None) -> int:
-    """Cycles of the jobs with their copies: a job waits for its constants, a copy for the one before it.
+def choose_copies(jobs: Sequence[JobTimes], constants: Mapping[int, Constants], starts: Sequence[frozenset[int]], room: Room) -> Timeline:
+    """The best timeline found by adding and leaving out one part's copy at a time, from the best of some sets of parts."""
 
-    ``parts[k]`` is the part of job k. The command processor reaches job k when job k - 1 begins, and is held up by a copy
-    that cannot start yet. A job and a copy that read the home memory together (``home`` cycles of each job) delay each other.
-    """
-    waiting = sorted(issues, key=lambda issue: issue.step)
-    ready: dict[int, int] = {}
-    copier = begin = finish = 0
-    position = 0
-    for job, (part, duration) in enumerate(zip(parts, durations, strict=True)):
-        arrival = begin
-        while position < len(waiting) and waiting[position].step <= job:
-            issue = waiting[position]
-            arrival = max(arrival, copier)
-            copier = arrival + issue.staged.transfer
-            ready[issue.staged.part] = copier
-            position += 1
-        begin = max(finish, arrival, ready.get(part, 0))
-        finish = begin + duration
-        if home is not None and copier > begin and duration:
-            shared = (min(copier, finish) - begin) * home[job] // duration
-            finish += shared
-            copier += shared
-    return finish
+    def timeline(parts: frozenset[int]) -> Timeline:
+        return prefetch(jobs, [constants[part] for part in parts], room)
+
+    best = min((timeline(parts) for parts in starts), key=lambda t: t.cycles)
+    improved = True
+    while improved:
+        improved = False
+        for part in sorted(constants, key=lambda p: (constants[p].first, p)):
+            found = timeline(best.staged ^ {part})
+            if found.cycles < best.cycles:
+                best, improved = found, True
+    return best

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from cascader.ethosu.cascade import Candidate, CascadeOptions, Cascader, smallest_schedule, variants
+from cascader.ethosu.cascade import Candidate, CascadeOptions, Cascader, variants
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import Network
 from cascader.ethosu.schedule import Provenance, Schedule
@@ -78,7 +78,7 @@ def _within(cascader: Cascader, budget: int) -> tuple[Candidate, ...]:
 
 
 def _smallest(cascader: Cascader) -> tuple[Candidate, ...]:
-    return (smallest_schedule(cascader),)
+    return (cascader.smallest(),)
 
 
 def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tuple[Candidate, ...]]]:

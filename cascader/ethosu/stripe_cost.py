@@ -11,19 +11,28 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from cascader.ethosu.block_choice import choose_block
+from cascader.ethosu.constants import StreamEditor
+from cascader.ethosu.kernel_flow import Source, kernel_flow
 from cascader.ethosu.network import ARENA, Network, ethosu_part
 from cascader.ethosu.staging import staged_bytes
 from cascader.ethosu.stripes import Place, stripe, whole
+from cascader.prefetch import JobTimes
 from cascader.row_graph import RowGraph
 from npu_model.accelerator import Accelerator
 from npu_model.block_jobs import BlockJob, block_jobs
 from npu_model.memory import Memory, MemorySystem
+from npu_model.mlw_work import DecoderWork
 from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.shram import BlockQuery, shram_partition
+from npu_model.timing import DEFAULT_TIMING
 from npu_model.traffic import BEAT_BYTES
+from npu_model.weight_work import operation_work
 
 _ANYWHERE = 1 << 40
+
+CROWDED_SHARE = 0.62
+"""The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
 
 
 def cycles_per_word(memory: Memory) -> float:
@@ -48,14 +57,21 @@ def _beats(job: BlockJob) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Cycles of a stripe, those in which it keeps its constants' memory busy, and the block config that they are for."""
+    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins; its block config.
+
+    ``tail`` are the cycles after its last fetch, in which the decoder reads for the next kernel,
+    ``crowded_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
+    """
 
     cycles: int
+    lead: int
+    tail: int
+    crowded_cycles: int
     home_cycles: int
     block: Shape3D | None
 
 
-_NOTHING = _Facts(0, 0, None)
+_NOTHING = _Facts(0, 0, 0, 0, 0, None)
 
 
 class StripeCost:
@@ -66,12 +82,17 @@ class StripeCost:
     ) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
         self._constants = [staged_bytes(payload.operation) if payload else 0 for payload in self._payloads]
+        self._stored = StreamEditor(network.constants)
+        self._decoder_work: dict[int, tuple[DecoderWork, ...]] = {}
         self._graph = graph
         self._accelerator = accelerator
         self._choose_blocks = choose_blocks
         home, arena = system.ports[system.port_of(0)], system.ports[system.port_of(ARENA)]
-        self._home_rate = cycles_per_word(home)
-        self._home_latency, self._arena_latency = home.read_latency, arena.read_latency
+        self._home = Source(cycles_per_word(home), home.read_latency)
+        # While a copy runs its transactions have every other turn at the port.
+        turn = ceil(self._home.rate * DEFAULT_TIMING.grant * home.burst_bytes / BEAT_BYTES)
+        self._crowded_home = Source(self._home.rate, home.read_latency + turn)
+        self._arena = Source(1.0, arena.read_latency)
         self._overhead = arena.read_latency + arena.write_latency
         self._places = {t.name: Place(0, t.rows if t.rows == 1 else _ANYWHERE, t.row_bytes) for t in graph.tensors}
         self._known: dict[tuple[int, int, bool], _Facts] = {}
@@ -84,7 +105,7 @@ class StripeCost:
         operation = whole(payload, self._places) if self._graph.parts[part].atomic else stripe(payload, start, end, self._places)
         if not self._choose_blocks:
             return operation
-        block = choose_block(operation, self._accelerator, None if staged else self._home_rate)
+        block = choose_block(operation, self._accelerator, None if staged else self._home.rate)
         shram = shram_partition(BlockQuery.of(operation), block, self._accelerator)
         return operation if shram is None or block == operation.block else replace(operation, block=block, shram=shram)
 
@@ -93,25 +114,32 @@ class StripeCost:
         key = (part, end - start, staged and self.constant_bytes(part) > 0)
         if key not in self._known:
             operation = self._operation(part, start, end, staged=key[2])
-            self._known[key] = _NOTHING if operation is None else self._compute(operation, staged=key[2])
+            self._known[key] = _NOTHING if operation is None else self._compute(part, operation, staged=key[2])
         return self._known[key]
 
-    def _compute(self, operation: KernelOperation, *, staged: bool) -> _Facts:
+    def _work(self, part: int) -> tuple[DecoderWork, ...]:
+        """What the part's weight streams ask of the decoder, whatever rows are made of it."""
+        if part not in self._decoder_work:
+            payload = self._payloads[part]
+            assert payload is not None  # noqa: S101  # only kernels have weights
+            streams = tuple(self._stored.read(where) for where in payload.operation.weights)
+            self._decoder_work[part] = operation_work(payload.operation, streams, self._accelerator) if streams else ()
+        return self._decoder_work[part]
+
+    def _compute(self, part: int, operation: KernelOperation, *, staged: bool) -> _Facts:
         """Facts of a kernel, its constants on the feature maps' port if ``staged``, else on their own."""
-        cycles = read = 0.0
-        jobs = block_jobs(operation, self._accelerator)
-        rate, latency = (1.0, self._arena_latency) if staged else (self._home_rate, self._home_latency)
-        for job in jobs:
-            maps, constants = _beats(job)
-            busy = max(sum(step.mac_cycles for step in job.steps), job.output_cycles)
-            # The weight decoder asks for the next step's weights when it has the last one's.
-            decoder = constants * rate + latency * sum(1 for step in job.steps if step.weights)
-            read += constants * rate
-            cycles += max(busy, decoder, maps + constants if staged else maps)
-        # Of MAC and output unit the slower one is in the sum already; the other fills or drains the pipeline once.
-        drain = min(sum(step.mac_cycles for step in jobs[-1].steps), jobs[-1].output_cycles) + sum(jobs[-1].writes)
-        ends = sum(sum(fetch.runs) for fetch in jobs[0].steps[0].fetches) + drain
-        return _Facts(ceil(cycles + ends + self._overhead), 0 if staged else ceil(read), operation.block)
+        jobs = block_jobs(operation, self._accelerator, work=self._work(part))
+        maps, constants = (sum(beats) for beats in zip(*map(_beats, jobs), strict=True))
+        alone = kernel_flow(jobs, self._arena, self._arena if staged else self._home, led=staged)
+        tail = ceil(alone.tail) + self._overhead
+        if staged or not constants:
+            # Alone on its port each unit is as fast as it can be; together they move a word a cycle.
+            cycles = ceil(max(alone.cycles, maps + constants)) + self._overhead
+            return _Facts(cycles, 0, tail, cycles, 0, operation.block)
+        led, crowded = kernel_flow(jobs, self._arena, self._home, led=True), kernel_flow(jobs, self._arena, self._crowded_home)
+        cycles, least, most = (ceil(max(flow.cycles, maps)) + self._overhead for flow in (alone, led, crowded))
+        home = ceil(constants * self._home.rate)
+        return _Facts(cycles, cycles - least, tail, max(cycles, most, ceil(home / CROWDED_SHARE)), home, operation.block)
 
     def block(self, part: int, start: int, end: int, *, staged: bool) -> Shape3D | None:
         """Block config of rows ``start`` to ``end``, with constants in cascade memory or read from home; None for a CPU part."""
@@ -125,9 +153,11 @@ class StripeCost:
         """Cycles of the same rows with the constants read from their home memory."""
         return self._facts(part, start, end, staged=False).cycles
 
-    def home_cycles(self, part: int, start: int, end: int) -> int:
-        """Cycles in which rows ``start`` to ``end`` keep their home memory busy if they read their constants there."""
-        return self._facts(part, start, end, staged=False).home_cycles if self.constant_bytes(part) else 0
+    def times(self, part: int, start: int, end: int) -> JobTimes:
+        """What a timeline asks of rows ``start`` to ``end``."""
+        staged, direct = (self._facts(part, start, end, staged=staged) for staged in (True, False))
+        home = direct.home_cycles if self.constant_bytes(part) else 0
+        return JobTimes(part, staged.cycles, direct.cycles, direct.lead, direct.tail, direct.crowded_cycles, home)
 
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales."""
@@ -135,4 +165,4 @@ class StripeCost:
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into the arena."""
-        return ceil(ceil_div(self.constant_bytes(part), BEAT_BYTES) * self._home_rate) + self._overhead
+        return ceil(ceil_div(self.constant_bytes(part), BEAT_BYTES) * self._home.rate) + self._overhead

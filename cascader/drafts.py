@@ -1,0 +1,213 @@
+"""Drafts: the fastest ways found to run a row graph in an arena of a given size, with addresses for tensors and copies.
+
+The search goes from the proposals of the dynamic program, which know of copies only whether they are staged, to drafts in
+which every copy has its time and place: groups are packed, what they leave free is filled with copies, and then groups and
+copies are changed one at a time as long as that saves cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+from cascader.overlap import allocate, live_bytes
+from cascader.plans import CostModel, Plan, PlanOptions
+from cascader.prefetch import Constants, JobTimes, Timeline, choose_copies, prefetch
+from cascader.proposals import propose, smallest_limit
+from cascader.pull import PullScheduler, StripeJob, schedule_groups
+from cascader.regroup import Groups, neighbours
+from cascader.room import Room
+from cascader.storage import Storage, storages
+
+_TRUST = (Fraction(0), Fraction(1, 2), Fraction(1))
+"""How far the plans' cycles count their copies as not hidden."""
+_SHARES = tuple(Fraction(percent, 100) for percent in (100, 96, 92, 88, 84, 78, 70, 60))
+"""Limits for the plans of one budget, in parts of it: addresses may need more than is live, and copies need room."""
+_SMALLEST_TRIES = 24
+"""Limits near the smallest that are tried for the smallest arena."""
+_NO_LIMIT = 1 << 60
+_NEAR_SMALLEST = Fraction(5, 4)
+"""Limits up to this many times the smallest may pack into the smallest arena."""
+
+
+class JobCostModel(CostModel, Protocol):
+    """What the device says of stripe jobs beside their cycles: how they share their constants' memory with copies."""
+
+    def times(self, part: int, start: int, end: int) -> JobTimes:
+        """Everything that a timeline asks of rows ``start`` to ``end``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOptions:
+    """How hard is searched: moves of the address search, drafts per budget that are improved, regroupings tried for each.
+
+    ``prefetch`` off issues a copy only right before the first job that uses it.
+    """
+
+    moves: int = 1000
+    polished: int = 2
+    regroupings: int = 200
+    prefetch: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packing:
+    """Jobs in order, the buffers of their tensors with addresses, and the bytes that these reach up to.
+
+    ``live`` are most bytes that are live at one job. ``final`` is set once the search for addresses has done its best.
+    """
+
+    jobs: tuple[StripeJob, ...]
+    stores: tuple[Storage, ...]
+    addresses: tuple[int, ...]
+    peak: int
+    live: int
+    final: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """Groups, their tensors with places, and the copies with theirs."""
+
+    groups: Groups
+    packing: Packing
+    timeline: Timeline
+
+    @property
+    def cycles(self) -> int:
+        """Cycles that are expected."""
+        return self.timeline.cycles
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    """A draft with what its copies were chosen from."""
+
+    draft: Draft
+    times: Sequence[JobTimes]
+    constants: Mapping[int, Constants]
+    room: Room
+
+
+class Drafter:
+    """Makes the drafts of one graph; what several budgets have in common is worked out once.
+
+    ``ending[i]`` holds the plans whose last part is i.
+    """
+
+    def __init__(
+        self, scheduler: PullScheduler, cost: JobCostModel, ending: Sequence[Sequence[Plan]], plans: PlanOptions, options: DraftOptions
+    ) -> None:
+        self._scheduler = scheduler
+        self._cost = cost
+        self._ending = ending
+        self._plans = plans
+        self._options = options
+        self._packings: dict[Groups, Packing] = {}
+
+    def _packed(self, groups: Groups) -> Packing:
+        """The groups' tensors at the addresses that a greedy search finds."""
+        jobs = schedule_groups(self._scheduler, groups)
+        stores = storages(self._scheduler.graph, jobs, in_place=self._plans.in_place)
+        extents = [store.extent for store in stores]
+        peak, addresses = allocate(extents, moves=0)
+        return Packing(jobs, stores, addresses, peak, int(live_bytes(extents, len(jobs)).max()), final=False)
+
+    def _packing(self, groups: Groups, budget: int) -> Packing | None:
+        """The groups' tensors at addresses within ``budget``; None if none are found. A greedy search has to do if it can."""
+        packing = self._packings.get(groups) or self._packed(groups)
+        if packing.peak > budget >= packing.live and not packing.final:
+            peak, addresses = allocate([store.extent for store in packing.stores], moves=self._options.moves)
+            packing = replace(packing, peak=peak, addresses=addresses, final=True)
+        self._packings[groups] = packing
+        return packing if packing.peak <= budget else None
+
+    def _constants(self, jobs: Sequence[StripeJob]) -> dict[int, Constants]:
+        """The constants that could be staged, by part."""
+        uses: dict[int, list[int]] = {}
+        begins: dict[int, int] = {}
+        segment = [part.segment for part in self._scheduler.graph.parts]
+        for step, job in enumerate(jobs):
+            uses.setdefault(job.part, []).append(step)
+            begins.setdefault(segment[job.part], step)
+        return {
+            part: Constants(
+                part=part,
+                size=size,
+                transfer=self._cost.transfer_cycles(part),
+                first=at[0],
+                last=at[-1],
+                earliest=begins[segment[part]] if self._options.prefetch else at[0],
+            )
+            for part, at in uses.items()
+            if (size := self._cost.constant_bytes(part))
+        }
+
+    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int) -> _Trial | None:
+        """Groups with the best of some sets of copies, or all of them; None if they do not fit."""
+        packing = self._packing(groups, budget)
+        if packing is None:
+            return None
+        jobs = packing.jobs
+        room = Room([store.extent for store in packing.stores], packing.addresses, len(jobs), budget)
+        times, constants = [self._cost.times(job.part, job.start, job.end) for job in jobs], self._constants(jobs)
+        sets = dict.fromkeys((*staged, frozenset(constants)))
+        timelines = (prefetch(times, [constants[part] for part in parts], room) for parts in sets)
+        return _Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), times, constants, room)
+
+    def _regrouped(self, best: _Trial, budget: int) -> _Trial:
+        """The best that is found by changing the groups, as long as a change helps."""
+        tries = self._options.regroupings
+
+        def better() -> Iterator[_Trial]:
+            nonlocal tries
+            for groups in neighbours(self._scheduler.graph, best.draft.groups, self._plans.stripe_rows):
+                if not tries:
+                    return
+                tries -= 1
+                found = self._trial(groups, [best.draft.timeline.staged], budget)
+                if found is not None and found.draft.cycles < best.draft.cycles:
+                    yield found
+
+        while (found := next(better(), None)) is not None:
+            best = found
+        return best
+
+    def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
+        """Groups that are worth a try under a budget, with the sets of parts that their plans stage."""
+        found: dict[Groups, list[frozenset[int]]] = {}
+        for share in _SHARES:
+            for cold in _TRUST:
+                proposal = propose(self._ending, int(budget * share), cold)
+                if proposal is not None:
+                    groups = tuple(plan.group for plan in proposal.plans)
+                    found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
+        return found
+
+    def drafts(self, budget: int) -> tuple[Draft, ...]:
+        """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits."""
+        trials = [self._trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
+        fitting = sorted((trial for trial in trials if trial is not None), key=lambda trial: trial.draft.cycles)
+        drafts: dict[Groups, Draft] = {}
+        for trial in fitting[: self._options.polished]:
+            best = self._regrouped(trial, budget)
+            timeline = choose_copies(best.times, best.constants, [best.draft.timeline.staged], best.room)
+            drafts.setdefault(best.draft.groups, replace(best.draft, timeline=timeline))
+        return tuple(sorted(drafts.values(), key=lambda draft: draft.cycles))
+
+    def smallest(self) -> Draft:
+        """The draft in the smallest arena found: of plans near the least limit, as addresses may pack better there."""
+        least = smallest_limit(self._ending)
+        sizes = sorted({plan.memory for plans in self._ending for plan in plans if least <= plan.memory <= least * _NEAR_SMALLEST})
+        tried = sizes[:: max(1, len(sizes) // _SMALLEST_TRIES)]
+        proposals = dict.fromkeys(propose(self._ending, size) for size in tried)
+        groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)
+        budget = _NO_LIMIT
+        for one in groups:
+            packing = self._packing(one, budget - 1)
+            budget = packing.peak if packing is not None else budget
+        trials = (self._trial(one, [], budget) for one in groups)
+        best = min((trial for trial in trials if trial is not None), key=lambda trial: trial.draft.cycles)
+        return replace(best.draft, timeline=choose_copies(best.times, best.constants, [best.draft.timeline.staged], best.room))

@@ -1,0 +1,68 @@
+"""Regrouping: the groups of a proposal with one of them cut, joined, moved or striped otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from cascader.pull import Group
+from cascader.row_graph import RowGraph
+
+Groups = tuple[Group, ...]
+
+
+def _replaced(groups: Groups, at: int, count: int, others: Sequence[Group]) -> Groups:
+    return (*groups[:at], *others, *groups[at + count :])
+
+
+def _group(graph: RowGraph, first: int, last: int, rows: int) -> Group:
+    """The group with at most the rows that its last part has; a single part is not striped."""
+    most = graph.parts[last].rows
+    return Group(first, last, most if first == last else min(rows, most))
+
+
+def _restriped(graph: RowGraph, groups: Groups, rows: Sequence[int]) -> Iterator[Groups]:
+    """One group with the next lower or higher number of rows."""
+    for at, group in enumerate(groups):
+        most = graph.parts[group.last].rows
+        choices = sorted({min(choice, most) for choice in (*rows, most)})
+        if group.first < group.last and group.stripe_rows in choices:
+            here = choices.index(group.stripe_rows)
+            for choice in choices[max(0, here - 1) : here + 2]:
+                if choice != group.stripe_rows:
+                    yield _replaced(groups, at, 1, [Group(group.first, group.last, choice)])
+
+
+def _joined(graph: RowGraph, groups: Groups) -> Iterator[Groups]:
+    """Two neighbours as one group, striped as either."""
+    for at, (one, two) in enumerate(pairwise(groups)):
+        if graph.parts[one.first].segment == graph.parts[two.last].segment:
+            for rows in sorted({one.stripe_rows, two.stripe_rows}):
+                yield _replaced(groups, at, 2, [_group(graph, one.first, two.last, rows)])
+
+
+def _cut(graph: RowGraph, groups: Groups) -> Iterator[Groups]:
+    """One group as two."""
+    for at, group in enumerate(groups):
+        for middle in range(group.first, group.last):
+            halves = [_group(graph, group.first, middle, group.stripe_rows), _group(graph, middle + 1, group.last, group.stripe_rows)]
+            yield _replaced(groups, at, 1, halves)
+
+
+def _moved(graph: RowGraph, groups: Groups) -> Iterator[Groups]:
+    """The border between two neighbours one part up or down."""
+    for at, (one, two) in enumerate(pairwise(groups)):
+        if graph.parts[one.first].segment != graph.parts[two.last].segment:
+            continue
+        for border in (one.last - 1, one.last + 1):
+            if one.first <= border < two.last:
+                pair = [_group(graph, one.first, border, one.stripe_rows), _group(graph, border + 1, two.last, two.stripe_rows)]
+                yield _replaced(groups, at, 2, pair)
+
+
+def neighbours(graph: RowGraph, groups: Groups, rows: Sequence[int]) -> Iterator[Groups]:
+    """All that one change makes of ``groups``, in a fixed order; ``rows`` are the numbers of rows to ask a group's last part for."""
+    yield from _restriped(graph, groups, rows)
+    yield from _joined(graph, groups)
+    yield from _cut(graph, groups)
+    yield from _moved(graph, groups)
