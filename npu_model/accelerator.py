@@ -53,7 +53,10 @@ class OutputRates:
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """Everything that differs between the MAC configurations; each value's source is in its TOML file."""
+    """Everything that differs between the MAC configurations; each value's source is in its TOML file.
+
+    ``macs`` and all of SHRAM are those of one of the ``cores``.
+    """
 
     name: str
     macs: int
@@ -73,6 +76,11 @@ class Accelerator:
     max_outstanding_dma: int
     max_block: Shape3D
     ofm_split_depth: int
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """MACs of all cores."""
+        return self.macs * self.cores
 
 
 def _shape(values: list[int]) -> Shape3D:

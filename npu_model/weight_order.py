@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
@@ -50,10 +50,6 @@ class WeightFormat:
             dilation_x=op.kernel.dilation_x,
             decompose=op.decompose,
         )
-
-    def of_core(self, core: int, cores: int) -> WeightFormat:
-        """The format of one core's stream where ``cores`` take the channels of a block in turn."""
-        return replace(self, block_depth=ceil_div(self.block_depth - core, cores))
 
     @property
     def subkernel(self) -> tuple[int, int]:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from npu_model.accelerator import Accelerator
 from npu_model.mlw_work import DecoderWork, decoder_work
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
-from npu_model.shapes import ceil_div
-from npu_model.weight_order import WeightFormat, run_ends
-from npu_model.weights import weight_shape
+from npu_model.weight_order import run_ends
+from npu_model.weights import core_format
 
 StreamWork = Mapping[int, tuple[DecoderWork, ...]]
 """By operation index the work for the stream of each core; kernels without weights, or whose weights are unknown, have none."""
@@ -47,14 +46,14 @@ class _Contents:
 def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator: Accelerator) -> tuple[DecoderWork, ...]:
     """The work for the stream of each core, up to the end of every sub-kernel of every IFM block of every OFM block.
 
-    Cores take the OFM channels in turn, those of a block and those of the tensor. InputError if a stream is damaged or too short.
+    A core without a channel of an OFM block has nothing to do for it. InputError if a stream is damaged or too short.
     """
-    depth, height, width, channels = weight_shape(op)
-    cores, layout = len(streams), WeightFormat.of(op)
-    found = []
+    found: list[DecoderWork] = []
     for core, stream in enumerate(streams):
-        shape = (ceil_div(depth - core, cores), height, width, channels)
-        found.append(decoder_work(stream, run_ends(shape, layout.of_core(core, cores), accelerator)))
+        ends = run_ends(*core_format(op, core), accelerator) if stream else ()
+        work = decoder_work(stream, ends) if ends else DecoderWork((), ())
+        idle = len(found[0].turns) - len(ends) if found else 0
+        found.append(DecoderWork(work.bits + (work.bits or (0,))[-1:] * idle, work.turns + (work.turns or (0,))[-1:] * idle))
     return tuple(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import numpy as np
@@ -13,6 +13,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.mlw import decode
 from npu_model.program import KernelOperation, OperationKind
+from npu_model.shapes import ceil_div
 from npu_model.weight_order import Int16, WeightFormat, check_format, from_hardware_order, symbol_count
 
 STREAM_ALIGNMENT = 16
@@ -80,14 +81,26 @@ def weight_shape(op: KernelOperation) -> tuple[int, int, int, int]:
     return op.ofm.shape.depth, kernel.height, kernel.width, channels
 
 
-def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Accelerator) -> Int16:
+def core_channels(depth: int, core: int, cores: int) -> int:
+    """OFM channels of one core: they take the channels in turn, so that core 0 has the odd one."""
+    return ceil_div(depth - core, cores)
+
+
+def core_format(op: KernelOperation, core: int) -> tuple[tuple[int, int, int, int], WeightFormat]:
+    """Shape (OHWI) and format of one core's weights; the cores share the depth of a block as they share that of the tensor."""
+    depth, *others = weight_shape(op)
+    layout, cores = WeightFormat.of(op), len(op.weights)
+    shape = (core_channels(depth, core, cores), *others)
+    return (shape[0], shape[1], shape[2], shape[3]), replace(layout, block_depth=core_channels(layout.block_depth, core, cores))
+
+
+def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Accelerator, core: int = 0) -> Int16:
     """Weights (OHWI, zero point subtracted) of a convolution or depthwise operation, from the bytes of its weight range.
 
-    InputError if the stream is damaged or does not fit the operation.
+    Where several cores have a range each, those of the channels that ``core`` takes. InputError if the stream is damaged or does
+    not fit the operation.
     """
-    if op.parallel_mode:
-        raise InputError(f"An operation deals its weights to {len(op.weights)} cores: only one core is read; compile for an Ethos-U55.")
-    shape, layout = weight_shape(op), WeightFormat.of(op)
+    shape, layout = core_format(op, core)
     check_format(shape, layout, accelerator)
     return from_hardware_order(decode_stream(stream, symbol_count(shape, layout, accelerator)), shape, layout, accelerator)
 

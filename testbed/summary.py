@@ -61,7 +61,7 @@ def summarise(simulation: Simulation) -> Summary:
         constant_bytes=max((r.size for program in programs for r in program.regions if r.role is RegionRole.CONSTANTS), default=0),
         beats={port: getattr(replay.beats, port) for port in PORTS},
         macs=macs,
-        mac_utilisation=macs / (replay.cycles * simulation.device.macs) if replay.cycles else 0.0,
+        mac_utilisation=macs / (replay.cycles * simulation.device.macs_per_cycle) if replay.cycles else 0.0,
         kernels=sum(len(program.kernels) for program in programs),
         transfers=sum(len(program.transfers) for program in programs),
         cpu_operators=dict(sorted(operators.items())),

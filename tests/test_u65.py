@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import call, refusal
+from small_programs import conv
 
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import build
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names, replay_only_names
+from npu_model.block_jobs import program_jobs
 from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.program import ByteRange, KernelOperation
+from npu_model.shapes import Shape3D
 from npu_model.traffic import BEAT_BYTES
+from npu_model.weight_work import operation_work, stream_work
+from npu_model.weights import core_format, encode_weights
 from sim import replay_network
 from sim.functional import run
 from testbed.configs import load_memory_system
@@ -25,18 +32,20 @@ from testbed.replay_only import MAX_READS, MAX_WRITES, as_seen_by
 from testbed.verification import seeded_inputs
 
 U65 = "ethos-u65-256"
+U65_512 = "ethos-u65-512"
+NAMES = (U65, U65_512)
 ONE_SRAM = ("Ethos_U65_Embedded", "Shared_Sram")
 SHARED = ("--system-config", ONE_SRAM[0], "--memory-mode", ONE_SRAM[1])
 
 
 @cache
-def compiled(name: str) -> bytes:
-    return compile_network(build(name), U65, system_config=ONE_SRAM[0], memory_mode=ONE_SRAM[1], debug_database=False).compiled
+def compiled(name: str, device: str = U65) -> bytes:
+    return compile_network(build(name), device, system_config=ONE_SRAM[0], memory_mode=ONE_SRAM[1], debug_database=False).compiled
 
 
 @cache
-def network(name: str) -> CompiledNetwork:
-    return read_compiled(compiled(name))
+def network(name: str, device: str = U65) -> CompiledNetwork:
+    return read_compiled(compiled(name, device))
 
 
 def vela_features(name: str) -> Any:
@@ -45,8 +54,8 @@ def vela_features(name: str) -> Any:
 
 
 def test_the_u65_is_replayed_and_not_scheduled_for() -> None:
-    assert replay_only_names() == (U65,)
-    assert U65 not in accelerator_names()
+    assert replay_only_names() == NAMES
+    assert not {*NAMES} & {*accelerator_names()}
 
 
 def test_its_blocks_are_those_of_the_u55_and_its_ports_and_queues_velas() -> None:
@@ -59,6 +68,18 @@ def test_its_blocks_are_those_of_the_u55_and_its_ports_and_queues_velas() -> Non
     sram = type(vela.axi0_port).Sram
     assert ours.port_bytes_per_cycle == vela.memory_bandwidths_per_cycle[sram] / vela.memory_clock_scales[sram] == 16
     assert list(vela.shram_bank_granules) == [getattr(ours.granules, name) for name in type(ours.granules).__slots__]
+
+
+def test_the_u65_with_512_macs_has_two_cores_of_256_that_put_out_twice_as_much() -> None:
+    ours, vela, one = accelerator(U65_512), vela_features(U65_512), accelerator(U65)
+    differing = {name for name in Accelerator.__slots__ if getattr(ours, name) != getattr(one, name)}
+    assert differing == {"name", "cores", "output"}
+    assert (ours.macs, ours.cores, ours.macs_per_cycle) == (vela.num_macs_per_cycle, vela.ncores, 512)
+    assert all(getattr(ours.output, name) * 2 == getattr(one.output, name) for name in type(ours.output).__slots__)
+    rates = ours.output
+    found = (rates.mul32, rates.mul, rates.simple_add, rates.scaled_add, rates.max_pool, rates.other)
+    assert found == tuple(vela.output_cycles_per_elem[2:])
+    assert (rates.lut, rates.relu) == tuple(vela.activation_cycles_per_elem[:2])
 
 
 def test_a_data_beat_of_the_u55_is_a_word_of_its_port() -> None:
@@ -75,6 +96,51 @@ def test_its_stream_takes_plausible_cycles_and_half_the_beats_of_the_u55(name: s
     assert 0.5 * u55.cycles < wide.cycles < 1.1 * u55.cycles
     # Vela schedules a little otherwise, and short rows fill a wide word less well.
     assert 0.45 < wide.beats.axi0_write / u55.beats.axi0_write < 0.7
+
+
+@pytest.mark.parametrize("name", ["tiny_residual", "ds_cnn", "resnet8", "vgg"])
+def test_two_cores_are_faster_than_one_but_no_more_than_twice_as_fast(name: str) -> None:
+    system = as_seen_by(U65_512, load_memory_system(*ONE_SRAM))
+    one, two = (replay_network(network(name, device), system) for device in NAMES)
+    assert 0.5 * one.cycles <= two.cycles < one.cycles
+    macs = sum(op.macs for program in network(name, U65_512).programs for op in program.kernels)
+    assert macs / 512 <= two.cycles
+    for one_run in two.replays:
+        assert sum(op.beats.axi1_read for op in one_run.operations) + (sum(one_run.program.words) + 3) // 4 == one_run.beats.axi1_read
+    assert one.beats.axi0_write <= two.beats.axi0_write < 1.5 * one.beats.axi0_write
+
+
+def test_each_core_has_half_of_the_weights_and_decodes_them_beside_the_other() -> None:
+    (program,) = network("resnet8", U65_512).programs
+    (single,) = network("resnet8").programs
+    device = accelerator(U65_512)
+    work = stream_work(program, device)
+    with_weights = [i for i, op in enumerate(program.operations) if isinstance(op, KernelOperation) and op.weights]
+    assert sorted(work) == with_weights
+    assert all(len(cores) == 2 and len(cores[0].turns) == len(cores[1].turns) for cores in work.values())
+    turns = [sum(cores[core].turns[-1] for cores in work.values()) for core in range(2)]
+    whole = sum(cores[0].turns[-1] for cores in stream_work(single, accelerator(U65)).values())
+    assert max(turns) < 0.6 * whole
+    assert sum(turns) > 0.95 * whole
+    jobs = program_jobs(program, device)
+    assert all(len(step.weights) == 2 for i in with_weights for job in jobs[i] for step in job.steps)
+
+
+def test_an_odd_channel_is_that_of_the_first_core_and_a_block_without_one_has_no_work() -> None:
+    op = replace(conv(Shape3D(2, 2, 17), Shape3D(2, 2, 16)), parallel_mode=1)
+    streams = []
+    for core in range(2):
+        op = replace(op, weights=(ByteRange(0, 0, 16),) * 2)
+        shape, layout = core_format(op, core)
+        streams.append(encode_weights(np.ones(shape, np.int16), layout, accelerator(U65_512)))
+    assert [core_format(op, core)[0][0] for core in range(2)] == [9, 8]
+    op = replace(op, weights=tuple(ByteRange(0, 0, len(stream)) for stream in streams))
+    first, second = operation_work(op, tuple(streams), accelerator(U65_512))
+    assert len(first.turns) == len(second.turns) == 2
+    assert first.turns[0] < first.turns[1]
+    assert second.turns[0] == second.turns[1]
+    none = operation_work(op, (streams[0], b""), accelerator(U65_512))[1]
+    assert none.turns == none.bits == (0, 0)
 
 
 def test_its_bytes_are_counted_in_words_of_16() -> None:
@@ -103,10 +169,12 @@ def test_it_has_twice_the_outstanding_transactions_of_a_u55() -> None:
     assert replay_network(program, as_seen_by(U65, system)).cycles <= replay_network(program, system).cycles
 
 
-def test_its_stream_computes_what_the_stream_of_the_u55_computes() -> None:
-    other = read_compiled(compile_network(build("tiny_residual"), "ethos-u55-256", debug_database=False).compiled)
+@pytest.mark.parametrize("device", NAMES)
+@pytest.mark.parametrize("name", ["tiny_residual", "ds_cnn"])
+def test_its_stream_computes_what_the_stream_of_the_u55_computes(name: str, device: str) -> None:
+    other = read_compiled(compile_network(build(name), "ethos-u55-256", debug_database=False).compiled)
     (inputs,) = seeded_inputs(other, 1, 0)
-    expected, found = run(other, inputs), run(network("tiny_residual"), inputs)
+    expected, found = run(other, inputs), run(network(name, device), inputs)
     assert expected.keys() == found.keys()
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
@@ -124,7 +192,8 @@ def test_its_stream_computes_what_the_stream_of_the_u55_computes() -> None:
             ("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", U65, "--system-config", "Ethos_U55_High_End_Embedded"),
             "does not start with Ethos_U65",
         ),
-        (("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", "ethos-u65-512"), "'ethos-u65-512' is unknown"),
+        (("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", "ethos-u65-1024"), "'ethos-u65-1024' is unknown"),
+        (("schedule", "zoo:tiny_conv", "-o", "s.json", "--accelerator-config", U65_512), "is only simulated, on Vela's schedules"),
     ],
 )
 def test_what_a_u65_cannot_be_asked_for_is_one_sentence(

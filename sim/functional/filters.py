@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
-from npu_model.weights import decode_scales, weights_from_stream
+from npu_model.weights import core_channels, decode_scales, weight_shape, weights_from_stream
 from sim.functional.memory import Memory
 from sim.functional.rescale import Integers
 
@@ -48,8 +48,11 @@ def largest_input(op: KernelOperation) -> int:
     return max(abs(dtype.minimum - zero), abs(dtype.maximum - zero))
 
 
-def _filter(op: KernelOperation, stream: bytes, accelerator: Accelerator, user: str) -> Filter:
-    weights = weights_from_stream(op, stream, accelerator)
+def _filter(op: KernelOperation, streams: tuple[bytes, ...], accelerator: Accelerator, user: str) -> Filter:
+    weights = np.zeros(weight_shape(op), np.int16)
+    for core, stream in enumerate(streams):
+        if stream:  # a core beyond the last channel has none
+            weights[core :: len(streams)] = weights_from_stream(op, stream, accelerator, core)
     sums = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3))
     bound = int(sums.max(initial=0)) * largest_input(op)
     if bound >= _EXACT_FLOAT64:
@@ -64,29 +67,27 @@ class FilterCache:
 
     def __init__(self) -> None:
         self._filters: dict[object, Filter] = {}
-        self._scales: dict[tuple[int, bytes], ScaleTable] = {}
+        self._scales: dict[tuple[int, tuple[bytes, ...]], ScaleTable] = {}
 
     def filter(self, op: KernelOperation, memory: Memory, accelerator: Accelerator, user: str) -> Filter:
         """The decoded weights of a convolution or depthwise operation, encoded for this accelerator."""
-        if len(op.weights) != 1:
-            raise InputError(f"{user} has {len(op.weights)} weight streams: one core is modelled; compile for an Ethos-U55.")
-        stream = memory.read(op.weights[0], user)
+        streams = tuple(memory.read(where, user) for where in op.weights)
         ifm, kernel = op.ifm, op.kernel
         geometry = (kernel.height, kernel.width, kernel.dilation_y, kernel.dilation_x, ifm.shape.depth, op.ofm.shape.depth)
         order = (op.kind, op.block.depth, op.part_kernel, op.decompose)
-        key = (stream, accelerator.name, geometry, order, ifm.dtype, ifm.zero_point)
+        key = (streams, accelerator.name, geometry, order, ifm.dtype, ifm.zero_point)
         if key not in self._filters:
-            self._filters[key] = _filter(op, stream, accelerator, user)
+            self._filters[key] = _filter(op, streams, accelerator, user)
         return self._filters[key]
 
     def scales(self, op: KernelOperation, memory: Memory, user: str) -> ScaleTable:
         """The per-channel records of a convolution or depthwise operation."""
-        if len(op.scales) != 1:
-            raise InputError(f"{user} has {len(op.scales)} scale tables: one core is modelled; compile for an Ethos-U55.")
-        content = memory.read(op.scales[0], user)
-        key = (op.ofm.shape.depth, content)
+        contents = tuple(memory.read(where, user) for where in op.scales)
+        key = (op.ofm.shape.depth, contents)
         if key not in self._scales:
-            records = decode_scales(content, op.ofm.shape.depth)
-            fields = np.array([(record.bias, record.scale, record.shift) for record in records], np.int64)
+            fields = np.zeros((op.ofm.shape.depth, 3), np.int64)
+            for core, content in enumerate(contents):
+                records = decode_scales(content, core_channels(len(fields), core, len(contents)))
+                fields[core :: len(contents)] = [(record.bias, record.scale, record.shift) for record in records]
             self._scales[key] = ScaleTable(fields[:, 0], fields[:, 1], fields[:, 2])
         return self._scales[key]

@@ -116,7 +116,7 @@ def _row(replay: Replay, label: str, operations: list[OperationReplay], cycles: 
         axi0_read_bytes=beats.axi0_read * replay.accelerator.port_bytes_per_cycle,
         axi0_write_bytes=beats.axi0_write * replay.accelerator.port_bytes_per_cycle,
         axi1_read_bytes=beats.axi1_read * replay.accelerator.port_bytes_per_cycle,
-        mac_utilisation=100 * macs / (cycles * replay.accelerator.macs) if cycles else 0.0,
+        mac_utilisation=100 * macs / (cycles * replay.accelerator.macs_per_cycle) if cycles else 0.0,
         kernels=len(kernels),
         transfers=sum(isinstance(one.op, DmaOperation) for one in operations),
     )
@@ -147,7 +147,7 @@ def layer_rows(network: NetworkReplay) -> tuple[LayerRow, ...]:
 def total_row(rows: tuple[LayerRow, ...], network: NetworkReplay) -> LayerRow:
     """The sums of ``rows`` under the name "total"; the utilisation is the network's."""
     macs = sum(one.op.macs for replay in network.replays for one in replay.operations if isinstance(one.op, KernelOperation))
-    offered = sum(replay.cycles * replay.accelerator.macs for replay in network.replays)
+    offered = sum(replay.cycles * replay.accelerator.macs_per_cycle for replay in network.replays)
     return LayerRow(
         layer="total",
         operator="",
