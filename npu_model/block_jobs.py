@@ -11,8 +11,8 @@ from npu_model.mlw_work import DecoderWork
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.traffic import Runs, read_runs, write_runs
-from npu_model.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, keeps_ifm, ofm_blocks, sub_kernels
+from npu_model.traffic import Runs, placement, read_runs, write_runs
+from npu_model.traversal import Box, SubKernel, ifm2_box, ifm_box, ifm_channel_steps, keeps_ifm, ofm_blocks, reduces_depth, sub_kernels
 from npu_model.weight_shares import dealt_shares, decoded_shares
 from npu_model.weight_work import StreamWork, stream_work
 from npu_model.weights import RECORD_BYTES
@@ -118,46 +118,70 @@ def _steps(
     )
 
 
-def _operand_reads(op: KernelOperation, ofm_box: Box, word: int) -> tuple[Read, ...]:
-    """Both operands' reads of an elementwise block."""
+def _operands(op: KernelOperation, ofm_box: Box) -> tuple[tuple[FeatureMap, Box], ...]:
+    """Both operands of an elementwise block."""
     first = Box(ofm_box.y0, ofm_box.y1, ofm_box.x0, ofm_box.x1, *ifm_channel_steps(op, ofm_box)[0])
-    reads = [_read(op.ifm, first, word)]
-    if op.ifm2 is not None:
-        reads.append(_read(op.ifm2, ifm2_box(op.ifm2.shape, ofm_box), word))
-    return tuple(reads)
+    return ((op.ifm, first),) if op.ifm2 is None else ((op.ifm, first), (op.ifm2, ifm2_box(op.ifm2.shape, ofm_box)))
 
 
 def _read(feature_map: FeatureMap, box: Box, word: int) -> Read:
     return Read(feature_map.region, read_runs(feature_map, box, word))
 
 
+def _areas(op: KernelOperation, ofm_box: Box, parts: tuple[SubKernel, ...]) -> tuple[tuple[FeatureMap, Box], ...]:
+    """What an OFM block reads: both operands, or the IFM behind each sub-kernel for the first IFM depth block."""
+    if op.kind is OperationKind.ELEMENTWISE:
+        return _operands(op, ofm_box)
+    channels = ifm_channel_steps(op, ofm_box)[0]
+    return tuple([(op.ifm, ifm_box(op, ofm_box, part, channels)) for part in parts])
+
+
+def _likeness(op: KernelOperation, ofm_box: Box, areas: tuple[tuple[FeatureMap, Box], ...], word: int) -> object:
+    """What the work of an OFM block depends on: blocks of one operation that are equal in this do equal work."""
+    reads = tuple([(box.y1 - box.y0, box.x1 - box.x0, placement(feature_map, box, word)) for feature_map, box in areas])
+    return ofm_box.y1 - ofm_box.y0, ofm_box.x1 - ofm_box.x0, ofm_box.c0, placement(op.ofm, ofm_box, word), reads
+
+
+def _block_job(
+    op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, ofm_box: Box, work: tuple[DecoderWork, ...], *, kept: bool
+) -> BlockJob:
+    word = accelerator.port_bytes_per_cycle
+    if op.kind is OperationKind.ELEMENTWISE:
+        steps: tuple[Step, ...] = (Step(tuple(_read(feature_map, box, word) for feature_map, box in _operands(op, ofm_box)), (), 0),)
+    else:
+        steps = _steps(op, accelerator, timing, ofm_box, _passes(op, ofm_box), work, kept=kept)
+    return BlockJob(
+        box=ofm_box,
+        steps=steps,
+        scales=_scale_reads(op, ofm_box, word, timing),
+        output_cycles=output_cycles(op, accelerator, ofm_box.shape.elements, timing),
+        writes=write_runs(op.ofm, ofm_box, word),
+    )
+
+
 @lru_cache(maxsize=1024)
 def block_jobs(
     op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING, work: tuple[DecoderWork, ...] = ()
 ) -> tuple[BlockJob, ...]:
-    """The jobs of a kernel operation, one per OFM block, in the hardware's order.
+    """The jobs of a kernel operation, one per OFM block, in the hardware's order; blocks that do equal work share its parts.
 
     ``work`` is the decoder's work for the weight stream of each core (:func:`npu_model.weight_work.stream_work`), none if unknown.
     """
-    jobs, word = [], accelerator.port_bytes_per_cycle
-    previous: tuple[_Pass, ...] = ()
+    jobs: list[BlockJob] = []
+    known: dict[object, BlockJob] = {}
+    parts, deep, word = sub_kernels(op), reduces_depth(op), accelerator.port_bytes_per_cycle
+    areas: tuple[tuple[FeatureMap, Box], ...] = ()
     for ofm_box in ofm_blocks(op):
-        if op.kind is OperationKind.ELEMENTWISE:
-            steps: tuple[Step, ...] = (Step(_operand_reads(op, ofm_box, word), (), 0),)
-        else:
-            passes = _passes(op, ofm_box)
-            kept = passes == previous and keeps_ifm(op, len(passes), timing)
-            steps = _steps(op, accelerator, timing, ofm_box, passes, work, kept=kept)
-            previous = passes
-        jobs.append(
-            BlockJob(
-                box=ofm_box,
-                steps=steps,
-                scales=_scale_reads(op, ofm_box, word, timing),
-                output_cycles=output_cycles(op, accelerator, ofm_box.shape.elements, timing),
-                writes=write_runs(op.ofm, ofm_box, word),
-            )
-        )
+        previous = areas
+        if not (deep and ofm_box.c0):
+            # The blocks below one another need the same of the IFM if they need all of its channels.
+            areas = _areas(op, ofm_box, parts)
+        kept = deep and areas == previous and keeps_ifm(op, len(areas) * len(ifm_channel_steps(op, ofm_box)), timing)
+        like = _likeness(op, ofm_box, areas, word), kept
+        job = known.get(like)
+        if job is None:
+            job = known[like] = _block_job(op, accelerator, timing, ofm_box, work, kept=kept)
+        jobs.append(BlockJob(ofm_box, job.steps, job.scales, job.output_cycles, job.writes))
     return tuple(jobs)
 
 

@@ -50,6 +50,19 @@ def _is_dense(feature_map: FeatureMap, box: Box) -> bool:
     return box.c0 == 0 and (box.c1 - box.c0) * feature_map.dtype.bytes == feature_map.strides.x
 
 
+def placement(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> tuple[int, ...]:
+    """What the runs of ``box`` depend on beside its shape and channels: boxes that are equal in all three have equal runs.
+
+    None of it in bricks; where rows start on words, the place of the first pixel in its word; else the box's corner.
+    """
+    if feature_map.layout is Layout.NHCWB16:
+        return ()
+    tiles, strides = feature_map.tiles, feature_map.strides
+    if strides.y % word or tiles.width0 < feature_map.shape.width or any(base % word for base in tiles.bases):
+        return box.y0, box.x0
+    return (box.x0 * strides.x % word,)
+
+
 def read_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs:
     """Runs that read ``box`` over a port of ``word`` bytes; none for an empty box."""
     if box.is_empty:

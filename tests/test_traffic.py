@@ -15,7 +15,7 @@ from npu_model.block_jobs import block_jobs
 from npu_model.program import DataType, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Tiles, Upscale, ifm_extent
 from npu_model.shapes import Shape3D
 from npu_model.timing import TimingParameters
-from npu_model.traffic import BEAT_BYTES, read_runs, write_runs
+from npu_model.traffic import BEAT_BYTES, placement, read_runs, write_runs
 from npu_model.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, ofm_blocks, sub_kernels
 
 EXAMPLES = settings(max_examples=150, deadline=None)
@@ -92,6 +92,25 @@ def test_a_write_is_cut_at_16_channels(mapped_box: tuple[FeatureMap, Box]) -> No
     mapped, box = mapped_box
     expected = [] if box.is_empty else naive_runs(mapped, box, write=True)
     assert list(write_runs(mapped, box)) == expected
+
+
+@EXAMPLES
+@given(mapped_boxes())
+def test_boxes_of_one_shape_and_placement_have_equal_runs(mapped_box: tuple[FeatureMap, Box]) -> None:
+    mapped, box = mapped_box
+    rows, columns = box.y1 - box.y0, box.x1 - box.x0
+    for y in range(mapped.shape.height - rows + 1):
+        for x in range(mapped.shape.width - columns + 1):
+            other = Box(y, y + rows, x, x + columns, box.c0, box.c1)
+            if placement(mapped, other) == placement(mapped, box):
+                assert read_runs(mapped, other) == read_runs(mapped, box)
+                assert write_runs(mapped, other) == write_runs(mapped, box)
+
+
+def test_rows_that_start_on_words_and_bricks_have_the_same_runs_wherever_they_lie() -> None:
+    for layout in Layout:
+        mapped = feature_map(Shape3D(6, 4, 24), base=160, layout=layout)
+        assert len({placement(mapped, Box(y, y + 2, x, x + 2, 0, 24)) for y in range(5) for x in range(3)}) == 1
 
 
 def test_a_dense_nhwc_row_is_read_in_one_run_and_a_slice_of_channels_pixel_by_pixel() -> None:

@@ -5,6 +5,7 @@ Kernels that differ by addresses alone share them, as far as the transactions do
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from operator import attrgetter
@@ -98,7 +99,7 @@ class ReplayCache:
         if found is None:
             jobs = block_jobs(op, self.accelerator, self.timing, work)
             self._make_room(len(jobs))
-            found = self._kernels[key] = tuple(self._block(job, self.system.port_of(op.ofm.region)) for job in jobs)
+            found = self._kernels[key] = tuple(self._flat(jobs, self.system.port_of(op.ofm.region)))
         return found
 
     def transfer(self, port: int, channel: Channel, runs: Runs, phase: int = 0) -> Turns:
@@ -131,6 +132,16 @@ class ReplayCache:
     def _request(self, channel: Channel, read: Read) -> Request:
         port = self.system.port_of(read.region)
         return Request(port, channel, self.transfer(port, channel, read.runs, read.phase))
+
+    def _flat(self, jobs: tuple[BlockJob, ...], port: int) -> Iterator[FlatBlock]:
+        """The blocks of a kernel; those whose jobs share their parts are one."""
+        known: dict[tuple[int, int, int, int], FlatBlock] = {}
+        for job in jobs:
+            parts = id(job.steps), id(job.scales), id(job.writes), job.output_cycles
+            found = known.get(parts)
+            if found is None:
+                found = known[parts] = self._block(job, port)
+            yield found
 
     def _block(self, job: BlockJob, port: int) -> FlatBlock:
         steps, last = [], len(job.steps) - 1
