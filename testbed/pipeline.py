@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from testbed.program_files import export_files, inspect, verify, write_files
+from testbed.program_files import export_files, inspect, prove, verify, write_files
 from testbed.scheduling import Progress, read_schedule, schedule, write_schedule
 from testbed.simulation import Simulation, VelaOptions, simulate_schedule, simulate_vela, write_trace
 
@@ -18,6 +18,7 @@ __all__ = [
     "VelaOptions",
     "export_files",
     "inspect",
+    "prove",
     "read_schedule",
     "schedule",
     "simulate_schedule",

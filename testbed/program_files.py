@@ -15,6 +15,7 @@ from testbed.models import ZOO, Model, load_model
 from testbed.scheduling import Progress, read_schedule, silent
 
 if TYPE_CHECKING:
+    from testbed.tensorir_proof import TensorirProof
     from testbed.verification import Reference, Verification
 
 TFLITE_IDENTIFIER = b"TFL3"
@@ -105,6 +106,22 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         skipped = f"{LITERT} were not asked: install the extra 'numerics'."
     progress(f"Running {original.name}")
     return verification(Path(path).name, network, references, inferences, seed, skipped, mended.layers, mended.unmended)
+
+
+def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:
+    """Compile a schedule's TensorIR and run it on seeded inputs: outputs, memory and work beside what LiteRT and the schedule say.
+
+    ``model`` is by default the one from the zoo that the schedule records. InputError if the file is no schedule, the extra ``tensorir``
+    is not installed, or a kernel cannot be expressed.
+    """
+    from testbed.tensorir_proof import prove_schedule  # noqa: PLC0415  # only who asks for the proof pays for TVM
+
+    progress(f"Reading {path}")
+    _, plan = _read_network(path)
+    if plan is None:
+        raise InputError(f"{Path(path).name} is a compiled network: the proof in TensorIR needs a schedule file; make one with `schedule`.")
+    original = _original(plan, model, Path(path).name)
+    return prove_schedule(plan, original.data, inferences=inferences, seed=seed, progress=progress)
 
 
 def _original(plan: Schedule | None, model: str | None, name: str) -> Model:

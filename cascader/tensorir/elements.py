@@ -66,8 +66,11 @@ class Elements:
         return max(abs(fm.dtype.minimum - fm.zero_point), abs(fm.dtype.maximum - fm.zero_point))
 
 
-def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, what: str) -> Elements:
-    """The parameter ``name`` for a feature map in ``storage``; InputError if its shape in memory cannot be expressed."""
+def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, extent: int, what: str) -> Elements:
+    """The parameter ``name`` for a feature map in ``storage``, of which it points to the last ``extent`` bytes.
+
+    InputError if the map's shape in memory cannot be expressed.
+    """
     size = feature_map.dtype.bytes
     tiles, shape, strides = feature_map.tiles, feature_map.shape, feature_map.strides
     if tiles.height0 < shape.height or tiles.width0 < shape.width:
@@ -80,7 +83,7 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storag
         raise InputError(
             f"{what} steps {strides.y} bytes from row to row of a rolling buffer of {storage.size} bytes and {storage.rows} rows."
         )
-    buffer = writer.pointer(name, str(feature_map.dtype), (storage.size - tiles.bases[0]) // size)
+    buffer = writer.pointer(name, str(feature_map.dtype), extent // size)
     return Elements(buffer, feature_map, storage.rows)
 
 

@@ -25,7 +25,7 @@ BLOCK = 32
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Parameters of a convolution beside its feature maps: weights, the channel table, accumulators and their type, counter."""
+    """Parameters of a convolution beside its feature maps: weights, the channel table, accumulators and their type, counter or None."""
 
     weights: Any
     table: Any
@@ -39,7 +39,7 @@ def block_extents(operation: KernelOperation) -> list[tuple[int, int]]:
     depth = operation.ofm.shape.depth
     extent = BRICK if operation.kind is OperationKind.DEPTHWISE else BLOCK
     whole, rest = divmod(depth, extent)
-    return [(count, lanes) for count, lanes in ((whole, extent), (1, rest)) if count and lanes]
+    return [(number, lanes) for number, lanes in ((whole, extent), (1, rest)) if number and lanes]
 
 
 def blocked_weights(operation: KernelOperation, weights: NDArray[np.int16]) -> NDArray[np.integer[Any]]:
@@ -49,16 +49,18 @@ def blocked_weights(operation: KernelOperation, weights: NDArray[np.int16]) -> N
     """
     taps = weights.transpose(1, 2, 3, 0)
     pieces, first = [], 0
-    for count, lanes in block_extents(operation):
-        piece = taps[..., first : first + count * lanes]
-        pieces.append(piece.reshape(*piece.shape[:3], count, lanes).transpose(3, 0, 1, 2, 4).ravel())
-        first += count * lanes
+    for blocks, lanes in block_extents(operation):
+        piece = taps[..., first : first + blocks * lanes]
+        pieces.append(piece.reshape(*piece.shape[:3], blocks, lanes).transpose(3, 0, 1, 2, 4).ravel())
+        first += blocks * lanes
     flat = np.concatenate(pieces)
     return flat.astype(np.int8) if int(flat.min()) >= -128 and int(flat.max()) <= 127 else flat
 
 
-def _count(writer: Writer, macs: Any, number: int) -> None:
-    writer.store(macs, 0, macs[0] + writer.constant(number))
+def count(writer: Writer, macs: Any, number: int) -> None:
+    """Add to the counter of multiply-accumulates, if there is one."""
+    if macs is not None:
+        writer.store(macs, 0, macs[0] + writer.constant(number))
 
 
 def _store_block(
@@ -86,8 +88,8 @@ def convolve(
     kernel, depth = operation.kernel, operation.ifm.shape.depth
     with writer.loop("y", rows[1], rows[0]) as y, writer.loop("x", operation.ofm.shape.width) as x:
         start = first = 0
-        for count, lanes in block_extents(operation):
-            with writer.loop("block", count) as block:
+        for blocks, lanes in block_extents(operation):
+            with writer.loop("block", blocks) as block:
                 _clear(writer, made, lanes)
                 with inside(writer, "ky", row_axis, y) as (ky, iy), inside(writer, "kx", column_axis, x) as (kx, ix):
                     tap = ((block * kernel.height + ky) * kernel.width + kx) * depth
@@ -96,10 +98,10 @@ def convolve(
                         with writer.loop("c", lanes) as c:
                             weight = writer.cast(made.accumulator, made.weights[start + (tap + i) * lanes + c])
                             writer.store(made.scratch, c, made.scratch[c] + value * weight)
-                    _count(writer, made.macs, depth * lanes)
+                    count(writer, made.macs, depth * lanes)
                 _store_block(writer, operation, made, ofm, (y, x, first + block * lanes), lanes, lut, what)
-            start += count * kernel.elements * depth * lanes
-            first += count * lanes
+            start += blocks * kernel.elements * depth * lanes
+            first += blocks * lanes
 
 
 def each_group(
@@ -130,7 +132,7 @@ def depthwise(
                 value = ifm.load(writer, iy, ix, (channels.brick, c), made.accumulator)
                 weight = writer.cast(made.accumulator, made.weights[start + c])
                 writer.store(made.scratch, c, made.scratch[c] + value * weight)
-            _count(writer, made.macs, channels.lanes)
+            count(writer, made.macs, channels.lanes)
         _store_block(writer, operation, made, ofm, (y, x, channels.brick * BRICK), channels.lanes, lut, what)
 
     each_group(writer, operation, rows, group)

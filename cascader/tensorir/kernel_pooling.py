@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cascader.tensorir.elements import Channels, Elements
-from cascader.tensorir.kernel_convolution import each_group
+from cascader.tensorir.kernel_convolution import count, each_group
 from cascader.tensorir.kernel_window import Axis, axes, inside, inside_count
 from cascader.tensorir.numerics import Value, finished, rescaled
 from cascader.tensorir.writer import Writer
@@ -19,7 +19,7 @@ from npu_model.program import BRICK, Kernel, KernelOperation, Padding, PoolKind,
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Parameters of a pooling kernel beside its feature maps: int64 accumulators, the counter, and the look-up table or None."""
+    """Parameters of a pooling kernel beside its feature maps: int64 accumulators, the counter or None, and the look-up table or None."""
 
     scratch: Any
     macs: Any
@@ -43,8 +43,8 @@ def _check(operation: KernelOperation, what: str) -> None:
         raise InputError(f"{what} averages without padding and without a global scale: what divides the sum is not public.")
     if padded and ((operation.global_scale and operation.ofm_scale != Scale(1, 0)) or operation.rounding is Rounding.TRUNCATE):
         raise InputError(f"{what} averages with padding and {operation.ofm_scale}: only Scale(1, 0) is known.")
-    if padded and (operation.upscale is not Upscale.NONE or (operation.kernel.dilation_y, operation.kernel.dilation_x) != (1, 1)):
-        raise InputError(f"{what} averages with padding behind the upscaler or dilated: plain windows are expressed in TensorIR.")
+    if padded and (operation.upscale is Upscale.ZEROS or (operation.kernel.dilation_y, operation.kernel.dilation_x) != (1, 1)):
+        raise InputError(f"{what} averages with padding dilated or between zeros: plain windows are expressed in TensorIR.")
 
 
 def _averaged(
@@ -55,11 +55,11 @@ def _averaged(
         return rescaled(writer, Value(total, bound), scale.scale, scale.shift, operation.rounding, what).expression
     # Halves away from zero, over the elements inside the IFM: TFLite's rule, which the NPU follows.
     taps = [inside_count(writer, axis, output) for axis, output in places]
-    count = writer.bind("count", writer.cast("int64", taps[0] * taps[1]))
+    number = writer.bind("number", writer.cast("int64", taps[0] * taps[1]))
     value = writer.bind("total", total)
     negative = value < 0
     size = writer.bind("size", writer.select(negative, value * writer.constant(-1), value))
-    quotient = writer.bind("quotient", writer.tvm.tirx.truncdiv(size * writer.constant(2) + count, count * writer.constant(2)))
+    quotient = writer.bind("quotient", writer.tvm.tirx.truncdiv(size * writer.constant(2) + number, number * writer.constant(2)))
     return writer.select(negative, quotient * writer.constant(-1), quotient)
 
 
@@ -71,7 +71,7 @@ def _reduce_sum(
         writer.store(pool.scratch, 0, writer.constant(0))
         with writer.loop("i", depth) as i:
             writer.store(pool.scratch, 0, pool.scratch[0] + ifm.load(writer, y, x, (i // BRICK, i % BRICK)))
-        writer.store(pool.macs, 0, pool.macs[0] + writer.constant(depth))
+        count(writer, pool.macs, depth)
         total = Value(pool.scratch[0], ifm.bound * depth)
         if operation.global_scale:
             total = rescaled(writer, total, operation.ofm_scale.scale, operation.ofm_scale.shift, operation.rounding, what)
@@ -97,7 +97,7 @@ def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elem
             with writer.loop("c", channels.lanes) as c:
                 value, so_far = ifm.load(writer, iy, ix, (channels.brick, c)), pool.scratch[c]
                 writer.store(pool.scratch, c, writer.tvm.tirx.max(so_far, value) if maximum else so_far + value)
-            writer.store(pool.macs, 0, pool.macs[0] + writer.constant(channels.lanes))
+            count(writer, pool.macs, channels.lanes)
         with writer.loop("c", channels.lanes) as c:
             result = pool.scratch[c]
             if not maximum:

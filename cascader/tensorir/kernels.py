@@ -29,12 +29,12 @@ from npu_model.program import (
 from npu_model.weights import decode_scales, weights_from_stream
 
 SCRATCH = 32
-"""Elements of 64 bits that a kernel accumulates in: one block of output channels, which the NPU keeps in SHRAM."""
+"""Accumulators that a kernel works with: one block of output channels, which the NPU keeps in SHRAM."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a kernel's pointer points to: ``offset`` bytes into a tensor, the network's constants ("") or the pool (None)."""
+    """What a kernel's pointer points to: ``offset`` bytes into a tensor, or (None) into the pool."""
 
     tensor: str | None
     offset: int
@@ -42,10 +42,15 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel's function; it takes ``operands``, the scratch elements, its counter of multiply-accumulates, first row and rows."""
+    """A kernel's function; it takes ``operands``, accumulators of the type ``accumulator`` ("" for none), its counter, first row and rows.
+
+    The counter, of multiply-accumulates, is there if the KernelWriter counts and the kernel has any to count.
+    """
 
     function: Any
     operands: tuple[Operand, ...]
+    accumulator: str
+    counts: bool
 
 
 def _take(constants: bytes, span: ByteRange, what: str) -> bytes:
@@ -57,31 +62,24 @@ def _take(constants: bytes, span: ByteRange, what: str) -> bytes:
 
 
 class KernelWriter:
-    """Writes the kernels of one network; their decoded constants gather in ``pool``."""
+    """Writes the kernels of one network, which count their multiply-accumulates or not; their constants gather in ``pool``."""
 
-    def __init__(self, accelerator: Accelerator, constants: bytes, pool: ConstantPool) -> None:
-        self._accelerator = accelerator
-        self._constants = constants
-        self._pool = pool
+    def __init__(self, accelerator: Accelerator, constants: bytes, pool: ConstantPool, *, counting: bool) -> None:
+        self.accelerator = accelerator
+        self.constants = constants
+        self.pool = pool
+        self.counting = counting
 
     def kernel(self, name: str, part: EthosuPart, storages: Mapping[str, Storage]) -> Kernel:
         """The function of a part whose tensors lie in ``storages``; InputError, with the part's name, if it cannot be expressed."""
-        return _KernelInTheMaking(self._accelerator, self._constants, self._pool, name, part, storages).kernel()
+        return _KernelInTheMaking(self, name, part, storages).kernel()
 
 
 class _KernelInTheMaking:
     """One kernel: parameters in the order of its operands, then the body."""
 
-    def __init__(
-        self,
-        accelerator: Accelerator,
-        constants: bytes,
-        pool: ConstantPool,
-        name: str,
-        part: EthosuPart,
-        storages: Mapping[str, Storage],
-    ) -> None:
-        self.accelerator, self.constants, self.pool = accelerator, constants, pool
+    def __init__(self, owner: KernelWriter, name: str, part: EthosuPart, storages: Mapping[str, Storage]) -> None:
+        self.owner = owner
         self.part, self.operation, self.storages = part, part.operation, storages
         self.what = f"Part {name!r} ({part.operation.mnemonic})"
         self.writer = Writer()
@@ -95,34 +93,41 @@ class _KernelInTheMaking:
         ofm = self._map("ofm", operation.ofm, self.part.ofm)
         lut = self._lut()
         windowed = operation.kind is not OperationKind.ELEMENTWISE
+        accumulator = ""
         if operation.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
             body = convolve if operation.kind is OperationKind.CONV_2D else depthwise
             weights, table, accumulator = self._filter()
             scratch, macs = self._counters(accumulator)
             body(writer, operation, ifm, ofm, Filter(weights, table, scratch, accumulator, macs), lut, self._rows(), what)
         elif operation.kind is OperationKind.POOL:
-            scratch, macs = self._counters("int64")
+            accumulator = "int64"
+            scratch, macs = self._counters(accumulator)
             pooling(writer, operation, ifm, ofm, Pool(scratch, macs, lut), self._rows(), what)
         else:
-            self._counters("int64")
             elementwise(writer, Elementwise(operation, ifm, ifm2, ofm, lut, what), self._rows())
         # An elementwise kernel may overwrite its operand; no other kernel's parameters share bytes.
-        return Kernel(writer.function(no_alias=windowed), tuple(self.operands))
+        function = writer.function(no_alias=windowed)
+        return Kernel(function, tuple(self.operands), accumulator, counts=windowed and self.owner.counting)
 
     def _map(self, name: str, feature_map: FeatureMap, tensor: str) -> Elements:
-        constant = feature_map.region == CONSTANTS
+        """The parameter of a feature map, which begins with its first element; a constant one is kept in the pool."""
         base = feature_map.tiles.bases[0]
-        self.operands.append(Operand("" if constant else tensor, base))
-        storage = Storage(len(self.constants)) if constant else self.storages[tensor]
-        return elements(self.writer, name, feature_map, storage, self.what)
+        if feature_map.region != CONSTANTS:
+            self.operands.append(Operand(tensor, base))
+            storage = self.storages[tensor]
+            return elements(self.writer, name, feature_map, storage, storage.size - base, self.what)
+        content = _take(self.owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self.what)
+        self.operands.append(Operand(None, self.owner.pool.add(np.frombuffer(content, np.uint8))))
+        return elements(self.writer, name, feature_map, Storage(len(content)), len(content), self.what)
 
     def _pooled(self, name: str, dtype: str, values: NDArray[Any]) -> Any:
-        self.operands.append(Operand(None, self.pool.add(values)))
+        self.operands.append(Operand(None, self.owner.pool.add(values)))
         return self.writer.pointer(name, dtype, len(values))
 
     def _counters(self, accumulator: str) -> tuple[Any, Any]:
+        """The parameters of accumulators and, if anything is counted, of the counter."""
         scratch = self.writer.pointer("scratch", accumulator, SCRATCH)
-        return scratch, self.writer.pointer("macs", "int64", 1)
+        return scratch, self.writer.pointer("macs", "int64", 1) if self.owner.counting else None
 
     def _rows(self) -> tuple[Any, Any]:
         return self.writer.integer("first"), self.writer.integer("rows")
@@ -137,8 +142,8 @@ class _KernelInTheMaking:
         entries = lut_entries(operation, self.what)
         wide = clip_type(operation).bits == 16
         word = "<u4" if wide else f"<{'i' if operation.ofm.dtype.signed else 'u'}{operation.ofm.dtype.bytes}"
-        start = self.accelerator.lut_address + operation.activation.lut * LUT_SLOT - load.destination
-        content = _take(self.constants, load.source, self.what)[max(start, 0) :][: entries * np.dtype(word).itemsize]
+        start = self.owner.accelerator.lut_address + operation.activation.lut * LUT_SLOT - load.destination
+        content = _take(self.owner.constants, load.source, self.what)[max(start, 0) :][: entries * np.dtype(word).itemsize]
         values = np.frombuffer(content, word)
         if start < 0 or len(values) != entries:
             raise InputError(f"{self.what} reads {entries} entries of a table of which {len(values)} are loaded: make the schedule anew.")
@@ -159,8 +164,8 @@ class _KernelInTheMaking:
             raise InputError(
                 f"{what} has {operation.ifm.shape.depth} IFM and {operation.ofm.shape.depth} OFM channels: they must be as many."
             )
-        weights = weights_from_stream(operation, _take(self.constants, operation.weights[0], what), self.accelerator)
-        records = decode_scales(_take(self.constants, operation.scales[0], what), operation.ofm.shape.depth)
+        weights = weights_from_stream(operation, _take(self.owner.constants, operation.weights[0], what), self.owner.accelerator)
+        records = decode_scales(_take(self.owner.constants, operation.scales[0], what), operation.ofm.shape.depth)
         rows = channel_table([(record.bias, record.scale, record.shift) for record in records], operation.rounding)
         fm = operation.ifm
         largest = max(abs(fm.dtype.minimum - fm.zero_point), abs(fm.dtype.maximum - fm.zero_point))

@@ -5,6 +5,8 @@ given, at the schedule's addresses. ``buffers`` allocates every buffer apart, of
 fills it with a pattern when its life begins, so that nothing rests on what a buffer held before. In both a rolling buffer
 holds its rows alone, row y at slot y modulo the rows, and staged weights are copied where the schedule says; before a job
 uses them they are compared with the constants, as the kernels themselves read decoded weights.
+
+For use as C there is ``run_schedule``: the run in an arena alone, without copies of weights and without counting.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from cascader.tensorir.writer import Writer
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 
+ARENA_FUNCTION, BUFFERS_FUNCTION, C_FUNCTION = "arena", "buffers", "run_schedule"
+"""Names of the functions that run a schedule."""
+
 SRAM = "global.sram"
 """Scope of what lies in the arena."""
 
@@ -40,6 +45,10 @@ _PATTERN = 0xA5
 
 _MAX_ARENA = 1 << 31
 """TensorIR's offsets here are 32 bits wide and signed."""
+
+_COUNTER_BYTES = 8
+
+_ACCUMULATORS = ("int32", "int64")
 
 Address = Callable[[Writer, str, int], Any]
 """Address of a byte of a tensor or, by the name that :func:`_copy_name` gives, of staged weights."""
@@ -100,28 +109,41 @@ def _comparer() -> Any:
     return writer.function()
 
 
+@dataclass(frozen=True, slots=True)
+class _Pointers:
+    """What a run is handed: tensors of the network's inputs and outputs, constants, counters (None: nothing is counted), accumulators."""
+
+    inputs: Any
+    outputs: Any
+    pool: Any
+    constants: Any
+    counters: Any
+    scratch: dict[str, Any]
+
+
 class _ModuleWriter:
     """A schedule's functions in the making."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, *, counting: bool) -> None:
         self.schedule = schedule
         self.network = schedule.network
+        self.counting = counting
         self.pool = ConstantPool()
         self.functions: dict[Any, Any] = {}
+        self.payloads = {part.name: part.payload for part in self.network.graph.parts}
         self.buffer_of = {tensor: index for index, buffer in enumerate(schedule.buffers) for tensor in buffer.tensors}
         storages = {tensor: Storage(schedule.buffers[i].size, schedule.buffers[i].rows) for tensor, i in self.buffer_of.items()}
-        writer = KernelWriter(accelerator(schedule.accelerator), self.network.constants, self.pool)
+        writer = KernelWriter(accelerator(schedule.accelerator), self.network.constants, self.pool, counting=counting)
         self.kernels: dict[str, tuple[Any, Kernel]] = {}
-        self.counter: dict[str, int] = {}
-        for index, part in enumerate(self.network.graph.parts):
-            if isinstance(part.payload, EthosuPart):
-                self.counter[part.name] = len(self.counter)
-                kernel = writer.kernel(part.name, part.payload, storages)
-                self.kernels[part.name] = (self.add(f"kernel_{index}", kernel.function), kernel)
+        for index, (name, payload) in enumerate(self.payloads.items()):
+            if isinstance(payload, EthosuPart):
+                kernel = writer.kernel(name, payload, storages)
+                self.kernels[name] = (self.add(f"kernel_{index}", kernel.function), kernel)
+        self.counter = {name: index for index, name in enumerate(self.kernels)}
         self.copier = self.add("copy_bytes", _copier())
-        self.comparer = self.add("compare_bytes", _comparer())
+        self.comparer = self.add("compare_bytes", _comparer()) if counting else None
         self.copies: dict[int, list[tuple[int, Copy]]] = {}
-        for index, copy in enumerate(schedule.copies):
+        for index, copy in enumerate(schedule.copies if counting else ()):
             self.copies.setdefault(copy.step, []).append((index, copy))
 
     def add(self, name: str, function: Any) -> Any:
@@ -130,40 +152,19 @@ class _ModuleWriter:
         self.functions[variable] = function
         return variable
 
+    def kernel_of(self, part: str) -> EthosuPart:
+        """The payload of a part that is a kernel."""
+        payload = self.payloads[part]
+        if not isinstance(payload, EthosuPart):
+            raise InputError(f"Part {part!r} has no weights to copy: make the schedule anew.")
+        return payload
+
     def claims(self) -> Iterator[tuple[str, str, int]]:
         """(key, name in TensorIR, bytes) of every buffer and every copy."""
         for index, buffer in enumerate(self.schedule.buffers):
             yield buffer.tensors[0], f"buffer_{index}", buffer.size
         for index, copy in enumerate(self.schedule.copies):
-            part = self.network.graph.parts[self.network.graph.index(copy.part)].payload
-            yield _copy_name(index), f"copy_{index}", staged_bytes(part.operation) if isinstance(part, EthosuPart) else 0
-
-    def run(self, name: str, *, arena: bool) -> None:
-        """Add the function that runs all jobs: in an arena that it is given, or in buffers of its own."""
-        writer = Writer()
-        base = writer.tensor("arena_bytes", "uint8", self.schedule.arena_size).data if arena else None
-        inputs, outputs = (writer.tensor(n, "uint8", sum(p.size for p in ports)) for n, ports in self._ports())
-        constants = writer.tensor("constants", "uint8", len(self.network.constants))
-        pool = writer.tensor("pool", "uint8", len(self.pool.content()))
-        counters = writer.tensor("counters", "int64", len(self.counter) + 1)
-        scratch = writer.allocate("scratch", "int64", SCRATCH, "local")
-        made = {} if arena else {key: (writer.allocate(name, "uint8", size, SRAM), size) for key, name, size in self.claims()}
-        address = self._in_arena(base) if arena else self._in_buffers(made)
-        run = _Run(self, writer, address, made, constants.data, pool.data, counters.data, scratch.data)
-        run.write(inputs.data, outputs.data)
-        self.add(name, writer.function(public=name))
-
-    def _ports(self) -> tuple[tuple[str, tuple[Port, ...]], ...]:
-        return (("inputs", self.network.inputs), ("outputs", self.network.outputs))
-
-    def _in_arena(self, base: Any) -> Address:
-        starts = {tensor: self.schedule.buffers[index].address for tensor, index in self.buffer_of.items()}
-        starts |= {_copy_name(index): copy.address for index, copy in enumerate(self.schedule.copies)}
-        return lambda writer, tensor, offset: writer.offset(base, starts[tensor] + offset)
-
-    def _in_buffers(self, made: dict[str, tuple[Any, int]]) -> Address:
-        bases = made | {tensor: made[self.schedule.buffers[index].tensors[0]] for tensor, index in self.buffer_of.items()}
-        return lambda writer, tensor, offset: writer.offset(writer.address_of(bases[tensor][0]), offset)
+            yield _copy_name(index), f"copy_{index}", staged_bytes(self.kernel_of(copy.part).operation)
 
     def births(self) -> dict[int, list[str]]:
         """Keys of the buffers and copies by the step at which their life begins."""
@@ -173,6 +174,52 @@ class _ModuleWriter:
         for index, copy in enumerate(self.schedule.copies):
             found.setdefault(copy.step, []).append(_copy_name(index))
         return found
+
+    def run_in_arena(self) -> None:
+        """Add the function that runs all jobs in an arena that it is given."""
+        writer = Writer()
+        base = writer.tensor("arena_bytes", "uint8", self.schedule.arena_size).data
+        _Run(self, writer, self._in_arena(base), {}, self._tensors(writer)).write()
+        self.add(ARENA_FUNCTION, writer.function(public=ARENA_FUNCTION))
+
+    def run_in_buffers(self) -> None:
+        """Add the function that runs all jobs in buffers of its own."""
+        writer = Writer()
+        pointers = self._tensors(writer)
+        made = {key: (writer.allocate(name, "uint8", size, SRAM), size) for key, name, size in self.claims()}
+        bases = {tensor: made[self.schedule.buffers[index].tensors[0]][0] for tensor, index in self.buffer_of.items()}
+        bases |= {key: buffer for key, (buffer, _) in made.items()}
+
+        def address(writer: Writer, tensor: str, offset: int) -> Any:
+            return writer.offset(writer.address_of(bases[tensor]), offset)
+
+        _Run(self, writer, address, made, pointers).write()
+        self.add(BUFFERS_FUNCTION, writer.function(public=BUFFERS_FUNCTION))
+
+    def run_as_c(self) -> None:
+        """Add the function that runs all jobs in an arena, with plain pointers for parameters."""
+        writer = Writer()
+        base, inputs, outputs, pool = (writer.address(name) for name in ("arena_bytes", "inputs", "outputs", "pool"))
+        scratch = {dtype: writer.pointer(f"scratch_{dtype}", dtype, SCRATCH).data for dtype in _ACCUMULATORS}
+        _Run(self, writer, self._in_arena(base), {}, _Pointers(inputs, outputs, pool, None, None, scratch)).write()
+        self.add(C_FUNCTION, writer.function())
+
+    def _tensors(self, writer: Writer) -> _Pointers:
+        network = self.network
+        inputs, outputs = (
+            writer.tensor(name, "uint8", sum(port.size for port in ports)).data
+            for name, ports in (("inputs", network.inputs), ("outputs", network.outputs))
+        )
+        pool = writer.tensor("pool", "uint8", len(self.pool.content())).data
+        constants = writer.tensor("constants", "uint8", len(network.constants)).data
+        counters = writer.tensor("counters", "int64", len(self.counter) + 1).data
+        scratch = {dtype: writer.allocate(f"scratch_{dtype}", dtype, SCRATCH, "local").data for dtype in _ACCUMULATORS}
+        return _Pointers(inputs, outputs, pool, constants, counters, scratch)
+
+    def _in_arena(self, base: Any) -> Address:
+        starts = {tensor: self.schedule.buffers[index].address for tensor, index in self.buffer_of.items()}
+        starts |= {_copy_name(index): copy.address for index, copy in enumerate(self.schedule.copies)}
+        return lambda writer, tensor, offset: writer.offset(base, starts[tensor] + offset)
 
 
 @dataclass(slots=True)
@@ -184,29 +231,29 @@ class _Run:
     address: Address
     buffers: dict[str, tuple[Any, int]]
     """Buffers to fill when their life begins, with their sizes; none for a run in an arena."""
-    constants: Any
-    pool: Any
-    counters: Any
-    scratch: Any
+    pointers: _Pointers
 
-    def write(self, inputs: Any, outputs: Any) -> None:
+    def write(self) -> None:
         """All of it."""
         network, births = self.owner.network, self.owner.births()
         self._fill(births.pop(0, []))
         offset = 0
         for port in network.inputs:
-            self._copy(self.address(self.writer, port.tensor, port.offset), self.writer.offset(inputs, offset), port.size)
+            self._copy(self.address(self.writer, port.tensor, port.offset), self.writer.offset(self.pointers.inputs, offset), port.size)
             offset += port.size
         staged: dict[str, int] = {}
         for step, job in enumerate(self.owner.schedule.jobs):
             self._fill(births.get(step, []))
             for index, copy in self.owner.copies.get(step, ()):
-                self._stage(index, copy)
+                for target, source, count in self._weights(copy.part, index):
+                    self._copy(target, source, count)
                 staged[copy.part] = index
-            self._job(job, staged.get(job.part))
+            if job.part in staged:
+                self._compare(job.part, staged[job.part])
+            self._job(job)
         offset = 0
         for port in network.outputs:
-            self._copy(self.writer.offset(outputs, offset), self.address(self.writer, port.tensor, port.offset), port.size)
+            self._copy(self.writer.offset(self.pointers.outputs, offset), self.address(self.writer, port.tensor, port.offset), port.size)
             offset += port.size
 
     def _fill(self, keys: list[str]) -> None:
@@ -219,66 +266,66 @@ class _Run:
 
     def _weights(self, part: str, index: int) -> Iterator[tuple[Any, Any, int]]:
         """(where it is staged, where it comes from, bytes) of every range of the part's weights and scales."""
-        payload = self.owner.network.graph.parts[self.owner.network.graph.index(part)].payload
         offset = 0
-        for span in weight_ranges(payload.operation) if isinstance(payload, EthosuPart) else ():
-            yield self.address(self.writer, _copy_name(index), offset), self.writer.offset(self.constants, span.start), span.length
+        for span in weight_ranges(self.owner.kernel_of(part).operation):
+            staged = self.address(self.writer, _copy_name(index), offset)
+            yield staged, self.writer.offset(self.pointers.constants, span.start), span.length
             offset += span.length
 
-    def _stage(self, index: int, copy: Copy) -> None:
-        for target, source, count in self._weights(copy.part, index):
-            self._copy(target, source, count)
+    def _compare(self, part: str, index: int) -> None:
+        stale = self.writer.offset(self.pointers.counters, _COUNTER_BYTES * len(self.owner.counter))
+        for found, wanted, count in self._weights(part, index):
+            self.writer.call(self.owner.comparer, found, wanted, stale, self.writer.constant(count, "int32"))
 
-    def _job(self, job: Job, staged: int | None) -> None:
-        payload = self.owner.network.graph.parts[self.owner.network.graph.index(job.part)].payload
+    def _job(self, job: Job) -> None:
+        payload = self.owner.payloads[job.part]
         if isinstance(payload, CpuPart):
             source, target = payload.inputs[0], payload.outputs[0]
             places = [self.address(self.writer, port.tensor, port.offset) for port in (target, source)]
             self._copy(places[0], places[1], target.size)
             return
-        if staged is not None:
-            stale = self.writer.offset(self.counters, 8 * len(self.owner.counter))
-            for found, wanted, count in self._weights(job.part, staged):
-                self.writer.call(self.owner.comparer, found, wanted, stale, self.writer.constant(count, "int32"))
         name, kernel = self.owner.kernels[job.part]
-        first, last = job.rows or (0, payload.operation.ofm.shape.height if isinstance(payload, EthosuPart) else 0)
-        self.writer.call(
-            name,
-            *(self._operand(operand) for operand in kernel.operands),
-            self.scratch,
-            self.writer.offset(self.counters, 8 * self.owner.counter[job.part]),
-            self.writer.constant(first, "int32"),
-            self.writer.constant(last - first, "int32"),
-        )
+        arguments = [self._operand(operand) for operand in kernel.operands]
+        if kernel.accumulator:
+            arguments.append(self.pointers.scratch[kernel.accumulator])
+        if kernel.counts:
+            arguments.append(self.writer.offset(self.pointers.counters, _COUNTER_BYTES * self.owner.counter[job.part]))
+        first, last = job.rows or (0, self.owner.kernel_of(job.part).operation.ofm.shape.height)
+        self.writer.call(name, *arguments, self.writer.constant(first, "int32"), self.writer.constant(last - first, "int32"))
 
     def _operand(self, operand: Operand) -> Any:
-        if operand.tensor:
-            return self.address(self.writer, operand.tensor, operand.offset)
-        return self.writer.offset(self.pool if operand.tensor is None else self.constants, operand.offset)
+        if operand.tensor is None:
+            return self.writer.offset(self.pointers.pool, operand.offset)
+        return self.address(self.writer, operand.tensor, operand.offset)
 
 
-def _planned(schedule: Schedule, parts: Iterator[str]) -> dict[str, int]:
-    macs = dict.fromkeys(parts, 0)
-    for job in schedule.jobs:
-        payload = schedule.network.graph.parts[schedule.network.graph.index(job.part)].payload
-        if isinstance(payload, EthosuPart):
-            macs[job.part] += planned_macs(payload.operation, job.rows)
+def _planned(owner: _ModuleWriter) -> dict[str, int]:
+    macs = dict.fromkeys(owner.counter, 0)
+    for job in owner.schedule.jobs:
+        if job.part in macs:
+            macs[job.part] += planned_macs(owner.kernel_of(job.part).operation, job.rows)
     return macs
 
 
-def schedule_module(schedule: Schedule) -> ScheduleModule:
-    """The TensorIR of a schedule; InputError, with the part's name, if one of its kernels cannot be expressed."""
+def schedule_module(schedule: Schedule, *, as_c: bool = False) -> ScheduleModule:
+    """The TensorIR of a schedule, to be compiled and measured, or (``as_c``) to be written as C.
+
+    InputError, with the part's name, if one of its kernels cannot be expressed.
+    """
     _check(schedule)
-    owner = _ModuleWriter(schedule)
-    owner.run("arena", arena=True)
-    owner.run("buffers", arena=False)
+    owner = _ModuleWriter(schedule, counting=not as_c)
+    if as_c:
+        owner.run_as_c()
+    else:
+        owner.run_in_arena()
+        owner.run_in_buffers()
     return ScheduleModule(
         module=load().tvm.ir.IRModule(owner.functions),
         arena_size=schedule.arena_size,
         inputs=schedule.network.inputs,
         outputs=schedule.network.outputs,
-        constants=np.frombuffer(schedule.network.constants or b"\0", np.uint8).copy(),
+        constants=np.array(np.frombuffer(schedule.network.constants or b"\0", np.uint8)),
         pool=owner.pool.content(),
         claims={name: size for _, name, size in owner.claims()},
-        macs=_planned(schedule, iter(owner.counter)),
+        macs=_planned(owner),
     )

@@ -18,7 +18,11 @@ def add(commands: Any) -> None:
             "Run a schedule file or a compiled *_vela.tflite bit by bit on seeded random inputs, and compare its outputs with Vela's "
             "legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels."
         ),
-        epilog=example("npu-testbed verify mobilenet_v1.json", "npu-testbed verify network_vela.tflite --model network.tflite"),
+        epilog=example(
+            "npu-testbed verify mobilenet_v1.json",
+            "npu-testbed verify network_vela.tflite --model network.tflite",
+            "npu-testbed verify mobilenet_v1.json --tensorir",
+        ),
     )
     parser.add_argument("file", metavar="FILE", help="a schedule file or a *_vela.tflite")
     parser.add_argument(
@@ -28,6 +32,11 @@ def add(commands: Any) -> None:
         "--inferences", metavar="N", type=_count, default=2, help="inferences to run, every second one on extreme values (default: 2)"
     )
     parser.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the random inputs (default: 0)")
+    parser.add_argument(
+        "--tensorir",
+        action="store_true",
+        help="prove a schedule file in TensorIR too: compiled and run in an arena of exactly its size (extra 'tensorir')",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -54,17 +63,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare and print; status 1 unless the outputs are LiteRT's or, where that is not installed, those of Vela's stream."""
     from tabulate import tabulate
 
-    from testbed.pipeline import verify
+    from testbed.pipeline import prove, verify
     from testbed.progress import progress
 
     with progress() as show:
-        result = verify(arguments.file, arguments.model, inferences=arguments.inferences, seed=arguments.seed, progress=show)
+        settings: dict[str, Any] = {"inferences": arguments.inferences, "seed": arguments.seed, "progress": show}
+        # The proof comes first: it refuses what it cannot do before anything takes long.
+        proof = prove(arguments.file, arguments.model, **settings) if arguments.tensorir else None
+        result = verify(arguments.file, arguments.model, **settings)
     if arguments.json:
-        print_json("verify", asdict(result) | {"passed": result.passed, "remark": result.remark})
+        proven = {} if proof is None else {"tensorir": proof.document()}
+        print_json("verify", asdict(result) | {"passed": result.passed, "remark": result.remark} | proven)
     else:
         rows = [(row.output, row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
         print(f"{result.model}: {result.inferences} inferences on random inputs, seed {result.seed}\n")
         print(tabulate(rows, ("output", "reference", "result")))
         if result.remark:
             print(f"\n{result.remark}")
-    return 0 if result.passed else BAR_MISSED
+        if proof is not None:
+            print(f"\n{proof.text()}")
+    return 0 if result.passed and (proof is None or proof.passed) else BAR_MISSED

@@ -1,0 +1,121 @@
+"""A schedule's TensorIR compiled by LLVM and run, with the memory that was read off that very compile.
+
+The run in an arena gets one that is full of noise and lies between guards: bytes beside it that change are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascader.ethosu.network import Port
+from cascader.ethosu.schedule import Schedule
+from cascader.tensorir.compat import compile_captured, load, scope_of, shape_of, walk
+from cascader.tensorir.live_ranges import live_ranges, peak
+from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, SRAM, ScheduleModule, schedule_module
+from npu_model.errors import InputError
+
+Arrays = Mapping[str, NDArray[Any]]
+"""Arrays by the name of the network's input or output."""
+
+GUARD = 4096
+"""Bytes before and behind the arena that a run must leave alone."""
+
+_ALIGNMENT = 64
+"""Of memory that is handed to compiled code (TVM's default)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRun:
+    """What one inference gave: outputs by name, counted multiply-accumulates by part, and bytes that must be 0.
+
+    ``stale`` are bytes of staged weights that were not the part's when a job used them, ``damaged`` those of the guards.
+    """
+
+    outputs: dict[str, NDArray[Any]]
+    macs: dict[str, int]
+    stale: int
+    damaged: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledSchedule:
+    """A schedule as machine code. ``buffers`` are bytes by name as lowered, ``live`` the most of them that live at once.
+
+    ``placed`` is the one allocation in which TVM itself places all of them.
+    """
+
+    source: ScheduleModule
+    library: Any
+    version: str
+    buffers: dict[str, int]
+    live: int
+    placed: int
+
+    def run_in_arena(self, inputs: Arrays, seed: int = 0) -> ScheduleRun:
+        """One inference in an arena of exactly the schedule's size, at its addresses; ``seed`` makes the noise."""
+        size = self.source.arena_size
+        store = np.random.default_rng(seed).integers(0, 256, size + 2 * GUARD + _ALIGNMENT).astype(np.uint8)
+        start = GUARD + -(store.ctypes.data + GUARD) % _ALIGNMENT
+        before, behind = store[:start].copy(), store[start + size :].copy()
+        # The array itself is used and not a copy of it: only so do the guards lie beside what the code writes.
+        arena = load().tvm.runtime.from_dlpack(store[start : start + size])
+        outputs, macs, stale = self._run(ARENA_FUNCTION, inputs, arena)
+        damaged = int(np.count_nonzero(store[:start] != before)) + int(np.count_nonzero(store[start + size :] != behind))
+        return ScheduleRun(outputs, macs, stale, damaged)
+
+    def run_in_buffers(self, inputs: Arrays) -> ScheduleRun:
+        """One inference in buffers that the code allocates itself, each of exactly its claimed size."""
+        return ScheduleRun(*self._run(BUFFERS_FUNCTION, inputs), damaged=0)
+
+    def _run(self, function: str, inputs: Arrays, *arena: Any) -> tuple[dict[str, NDArray[Any]], dict[str, int], int]:
+        tensor, source = load().tvm.runtime.tensor, self.source
+        given = np.concatenate([_bytes_of(port, inputs) for port in source.inputs])
+        outputs = tensor(np.zeros(sum(port.size for port in source.outputs), np.uint8))
+        counters = tensor(np.zeros(len(source.macs) + 1, np.int64))
+        self.library[function](*arena, tensor(given), outputs, tensor(source.pool), tensor(source.constants), counters)
+        *counted, stale = counters.numpy().tolist()
+        return _split(outputs.numpy(), source.outputs), dict(zip(source.macs, counted, strict=True)), stale
+
+
+def _bytes_of(port: Port, arrays: Arrays) -> NDArray[np.uint8]:
+    array = arrays.get(port.name)
+    dtype = f"{'i' if port.dtype.signed else 'u'}{port.dtype.bytes}"
+    if array is None or array.dtype != np.dtype(dtype) or array.nbytes != port.size:
+        given = "not given" if array is None else f"given as {array.dtype} of shape {array.shape}"
+        raise InputError(f"Input {port.name!r} is {given}: the network takes {port.dtype} of shape {port.shape}.")
+    return np.frombuffer(array.tobytes(), np.uint8)
+
+
+def _split(content: NDArray[np.uint8], ports: tuple[Port, ...]) -> dict[str, NDArray[Any]]:
+    arrays, offset = {}, 0
+    for port in ports:
+        values = np.frombuffer(content[offset : offset + port.size].tobytes(), f"<{'i' if port.dtype.signed else 'u'}{port.dtype.bytes}")
+        arrays[port.name] = values.reshape(port.shape)
+        offset += port.size
+    return arrays
+
+
+def _allocated(body: Any) -> dict[str, int]:
+    """Bytes of the buffers in SRAM that a lowered statement allocates, by their names."""
+    buffers = [node.buffer for node in walk(body, load().tirx.AllocBuffer) if scope_of(node.buffer) == SRAM]
+    return {str(buffer.name): prod(shape_of(buffer)) for buffer in buffers}
+
+
+def compile_schedule_module(source: ScheduleModule) -> CompiledSchedule:
+    """Compile for the machine that this runs on; elements of all buffers in SRAM are bytes."""
+    library, after = compile_captured(source.module, "llvm")
+    lowered, placed = (after[name][BUFFERS_FUNCTION].body for name in ("s_tir.LowerOpaqueBlock", "tirx.StorageRewrite"))
+    buffers = _allocated(lowered)
+    live = peak(live_ranges(lowered), lambda buffer: buffers.get(str(buffer.name), 0))
+    return CompiledSchedule(source, library, load().version, buffers, live, sum(_allocated(placed).values()))
+
+
+def compile_schedule(schedule: Schedule) -> CompiledSchedule:
+    """A schedule as machine code; InputError, with the part's name, if one of its kernels cannot be expressed in TensorIR."""
+    return compile_schedule_module(schedule_module(schedule))
