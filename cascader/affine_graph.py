@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from cascader.boxes import Box, clip, elements, whole
+from cascader.boxes import Box, clip, is_empty, whole
 from cascader.graph import TensorKind
 from cascader.propagator import Propagator
 from cascader.stripe_config import Rational
@@ -89,7 +89,7 @@ class AffinePart:
             ),
             self.whole,
         )
-        return self.aligned(own) if elements(own) else ((0, 0),) * len(self.shape)
+        return ((0, 0),) * len(self.shape) if is_empty(own) else self.aligned(own)
 
     def aligned(self, box: Box) -> Box:
         """The box with its ends at multiples of ``align``, or at the end of the part."""
@@ -132,7 +132,7 @@ class AffineGraph:
     def demand(self, operand: AffineInput, box: Box) -> Box:
         """What a part needs of an input for a box of its own; empty for an empty box."""
         bounds = operand.bounds or whole(self.tensor(operand.tensor).shape)
-        return clip(operand.propagator.reach(box), bounds) if elements(box) else tuple((low, low) for low, _ in bounds)
+        return clip(operand.propagator.reach(box), bounds) if not is_empty(box) else tuple((low, low) for low, _ in bounds)
 
     def producers(self, tensor: str) -> tuple[int, ...]:
         """Positions of the parts that write the tensor."""

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from cascader.affine_graph import AffineGraph
-from cascader.boxes import Box, clip, elements, hull, lengths
+from cascader.boxes import Box, clip, elements, hull, is_empty, lengths
 from cascader.graph import TensorKind
 from cascader.stripe_config import StripeConfig
 from npu_model.errors import InputError
@@ -76,7 +76,8 @@ class StripeBuffer:
 class StripeTrace:
     """The execution of a group, one entry per stripe everywhere; empty boxes where nothing happens.
 
-    ``made`` are the boxes of the parts, in their own coordinates; ``needed`` what the parts read of a tensor; ``filled``
+    ``made`` are the boxes of the parts, in their own coordinates; ``needed`` what the parts read of a tensor (of constants
+    only if they are copied); ``filled``
     what is newly written of a tensor that has a buffer, by its producers or by a copy, or copied out. ``work`` sums the
     parts' per stripe.
     """
@@ -146,6 +147,9 @@ class _Tracer:
             self.filled[part.output] = _fills(wanted, self.group.modes[part.output])
         self.made[index] = [part.making(box) for box in self.filled[part.output]]
         for operand in part.inputs:
+            constant = self.graph.tensor(operand.tensor).kind is TensorKind.CONSTANT
+            if constant and operand.tensor not in self.group.external:
+                continue
             reads = [self.graph.demand(operand, box) for box in self.made[index]]
             before = self.needed.get(operand.tensor)
             self.needed[operand.tensor] = [hull(a, b) for a, b in zip(before, reads, strict=True)] if before else reads
@@ -163,11 +167,16 @@ class _Tracer:
             needed={name: tuple(boxes) for name, boxes in self.needed.items()},
             filled={name: tuple(boxes) for name, boxes in self.filled.items()},
             buffers=tuple(self._buffer(name) for name in sorted(own)),
-            work=tuple(
-                sum((elements(boxes[step]) * Fraction(self.graph.parts[index].work) for index, boxes in self.made.items()), Fraction(0))
-                for step in range(len(self.stripes))
-            ),
+            work=self._work(),
         )
+
+    def _work(self) -> tuple[Fraction, ...]:
+        """The parts' work per stripe."""
+        total = [Fraction(0)] * len(self.stripes)
+        for index, boxes in self.made.items():
+            work = Fraction(self.graph.parts[index].work)
+            total = [sum_ + Fraction(elements(box) * work.numerator, work.denominator) for sum_, box in zip(total, boxes, strict=True)]
+        return tuple(total)
 
     def _written(self, name: str) -> list[Box]:
         """What the parts really write of a tensor at each stripe: they may begin before what is wanted, for alignment."""
@@ -180,12 +189,13 @@ class _Tracer:
 
     def _buffer(self, name: str) -> StripeBuffer:
         tensor, mode = self.graph.tensor(name), self.group.modes[name]
-        written = self.filled[name]
+        written: Sequence[Box] = self.filled[name]
         if name in self.inside:
             written = [hull(box, own) for box, own in zip(written, self._written(name), strict=True)]
         if mode is not BufferMode.ROLLING:
             return StripeBuffer(name, mode, _longest(written), tensor.element_size, copies=2 if mode is BufferMode.DOUBLE else 1)
-        rolling = [_rolling(axis, written, self.needed[name]) for axis in range(len(tensor.shape))]
+        used = [hull(a, b) for a, b in zip(written, self.needed[name], strict=True)]
+        rolling = [_rolling(axis, used) for axis in range(len(tensor.shape))]
         axis = min(range(len(rolling)), key=lambda own: prod(rolling[own][0]))
         return StripeBuffer(name, mode, rolling[axis][0], tensor.element_size, axis, rolling[axis][1])
 
@@ -208,7 +218,7 @@ def _changed_boxes(wanted: Sequence[Box]) -> list[Box]:
     held: Box | None = None
     found = []
     for box in wanted:
-        if not elements(box) or (held is not None and clip(box, held) == box):
+        if is_empty(box) or (held is not None and clip(box, held) == box):
             found.append(tuple((0, 0) for _ in box))
         else:
             found.append(box)
@@ -229,7 +239,7 @@ def _new_boxes(wanted: Sequence[Box]) -> list[Box]:
     found: list[Box] = []
     for box in wanted:
         empty = tuple((0, 0) for _ in box)
-        if not elements(box):
+        if is_empty(box):
             found.append(empty)
             continue
         cells = tuple(slice(place[low], place[high]) for place, (low, high) in zip(places, box, strict=True))
@@ -248,17 +258,16 @@ def _longest(boxes: Sequence[Box]) -> tuple[int, ...]:
     return tuple(max(own) for own in zip(*(lengths(box) for box in boxes), strict=True))
 
 
-def _rolling(axis: int, written: Sequence[Box], needed: Sequence[Box]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and origin of a buffer that rolls along ``axis``: from the lowest index still needed to the highest one written."""
-    used = [hull(a, b) for a, b in zip(written, needed, strict=True)]
+def _rolling(axis: int, used: Sequence[Box]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and origin of a buffer that rolls along ``axis``: from the lowest index still used to the highest one used so far."""
     everything = reduce(hull, used)
     least: list[int] = []
     for box in reversed(used):
-        low = box[axis][0] if elements(box) else everything[axis][1]
+        low = everything[axis][1] if is_empty(box) else box[axis][0]
         least.append(min(low, least[-1]) if least else low)
     most = length = 0
     for box, low in zip(used, reversed(least), strict=True):
-        most = max(most, box[axis][1]) if elements(box) else most
+        most = most if is_empty(box) else max(most, box[axis][1])
         length = max(length, most - low)
     shape = tuple(length if own == axis else high - low for own, (low, high) in enumerate(everything))
     return shape, tuple(low for low, _ in everything)

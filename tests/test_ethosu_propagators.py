@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from math import prod
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive_stripes import run_group
 from reference_data import shared_data
 from scheduling import network
 from small_programs import feature_map, max_pool
@@ -23,6 +25,8 @@ from cascader.ethosu.propagators import affine_graph, kernel_propagator
 from cascader.ethosu.rows import row_graph
 from cascader.frontends.zoo import zoo_names
 from cascader.graph import TensorKind
+from cascader.stripe_plans import StripeOptions, group_plans
+from cascader.stripe_trace import BufferMode, trace
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, PoolKind, Upscale
 from npu_model.shapes import Shape3D
 
@@ -251,3 +255,23 @@ def test_weights_follow_the_output_channels() -> None:
     box = tuple((0, 1) if axis == 2 else interval for axis, interval in enumerate(part.whole))
     needed = graph.demand(weights, box)
     assert needed == ((0, 16), (0, operation.kernel.height), (0, operation.kernel.width), (0, operation.ifm.shape.depth))
+
+
+# Plans on real parts.
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 3), (0, 3)] if EVERY else [(1, 3)])
+def test_plans_of_a_lifted_network_run_in_buffers_of_their_bytes(first: int, last: int) -> None:
+    graph = graph_of("tiny_residual")
+    options = StripeOptions(factors=2, stripes=64, several_axes=False, mixed=1, cull=False)
+    assert not group_plans(graph, 0, 2, options), "the residual sum, part 3, needs what part 0 makes"
+    plans = group_plans(graph, first, last, options)
+    assert {made.group.stripes.count > 1 for made in plans} == {True, False}
+    work = {made.work for made in plans if made.group.stripes.count == 1}
+    assert work == {sum(prod(part.shape) * part.work for part in graph.parts[first : last + 1])}
+    for made in plans:
+        home = {tensor.name: set(product(*map(range, tensor.shape))) for tensor in graph.tensors}
+        home.pop(graph.parts[last].output)
+        run_group(graph, made, trace(graph, made.group), home)
+        assert made.work >= min(work)
+        assert made.work == min(work) or BufferMode.RECOMPUTE in made.group.modes.values()

@@ -123,7 +123,7 @@ def configs(draw: st.DrawFn, rank: int = 2) -> StripeConfig:
     return StripeConfig.even(extent, shape, order)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(configs())
 def test_even_stripes_touch_every_element_once_in_the_order_given(config: StripeConfig) -> None:
     touched = Counter((y, x) for (a, b), (c, d) in config.boxes() for y in range(a, b) for x in range(c, d))
@@ -136,7 +136,7 @@ def test_even_stripes_touch_every_element_once_in_the_order_given(config: Stripe
     assert not config.overlaps
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(propagators(), configs())
 def test_propagated_stripes_cover_the_demand_of_each_and_are_equal_to_it_where_nothing_is_rounded(
     propagator: Propagator, config: StripeConfig
@@ -160,7 +160,7 @@ def _by_indices(stripes: StripeConfig, config: StripeConfig) -> list[Box]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(propagators(), propagators(), configs())
 def test_composition_is_one_map_after_the_other_and_never_needs_more(first: Propagator, second: Propagator, config: StripeConfig) -> None:
     both = second @ first
@@ -173,7 +173,7 @@ def test_composition_is_one_map_after_the_other_and_never_needs_more(first: Prop
         assert both.propagate(config) == second.propagate(first.propagate(config))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(propagators(), propagators(), propagators())
 def test_composition_is_associative_and_has_an_identity(a: Propagator, b: Propagator, c: Propagator) -> None:
     assert (a @ b) @ c == a @ (b @ c)
@@ -187,7 +187,7 @@ def _taps(o: int, window: tuple[int, int, int, int], factor: int, *, zeros: bool
     return {place // factor for place in places if not zeros or place % factor == 0}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(-2, 3)),
     st.integers(1, 3),
