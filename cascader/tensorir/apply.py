@@ -95,7 +95,9 @@ def apply(graph: TeGraph, groups: Sequence[StripedGroup], *, count: bool = False
     nests = [_cut(draft, schedule, group) for group in draft.groups]
     function = schedule.mod["main"]
     for group, variables in zip(draft.groups, nests, strict=True):
-        loops = StripeLoops(variables, tuple(tuple(numbers[axis] for axis in group.loop_axes()) for numbers in group.group.stripes.indices()))
+        loops = StripeLoops(
+            variables, tuple(tuple(numbers[axis] for axis in group.loop_axes()) for numbers in group.group.stripes.indices())
+        )
         for placed in _placements(group):
             function = place(function, placed, loops)
     return Applied(
@@ -122,10 +124,14 @@ def _check_cover(graph: TeGraph, groups: Sequence[StripedGroup]) -> None:
 
 def _laid_out(graph: TeGraph, group: StripedGroup) -> _Group:
     if group.external:
-        raise InputError(f"Tensor {min(group.external)!r} is to be copied by stripes, which is not expressed in TensorIR: leave it at home.")
+        raise InputError(
+            f"Tensor {min(group.external)!r} is to be copied by stripes, which is not expressed in TensorIR: leave it at home."
+        )
     parts = graph.affine.parts[group.first : group.last + 1]
     traced = trace(graph.affine, group)
-    return _Group(group, parts, traced, stripes_of(graph.affine, parts, group.stripes), {buffer.tensor: buffer for buffer in traced.buffers})
+    return _Group(
+        group, parts, traced, stripes_of(graph.affine, parts, group.stripes), {buffer.tensor: buffer for buffer in traced.buffers}
+    )
 
 
 def _function(draft: _Draft) -> Any:
@@ -203,7 +209,7 @@ def _unclipped(group: _Group, tensor: str) -> list[Box]:
 
 
 def _claims(draft: _Draft) -> dict[str, int]:
-    claims = {}
+    claims: dict[str, int] = {}
     for group in draft.groups:
         claims |= {buffer.tensor: buffer.size for buffer in group.trace.buffers}
         output = draft.graph.affine.tensor(group.last.output)

@@ -32,7 +32,7 @@ class Place:
 
     def shifted(self, indices: Sequence[Any]) -> list[Any]:
         """Indices of the tensor as indices of the buffer."""
-        return [index - base if base else index for index, base in zip(indices, self.base, strict=True)]
+        return [plus(index, -base) for index, base in zip(indices, self.base, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _nest(part: PartBlock) -> Any:
     lane, lanes = compat.var("lane", "int32"), extents[-1] if channels else 1
     runs = [*extents[:-1], 1] if channels else extents
     iters = [compat.var(f"v{axis}", "int32") for axis in range(len(runs))]
-    at = [var + first if first else var for var, (first, _) in zip(iters, part.domain, strict=True)]
+    at = [plus(var, first) for var, (first, _) in zip(iters, part.domain, strict=True)]
     if channels:
         # The iterator of one element stays in the index: a block writes at all of its iterators.
         at[-1] = iters[-1] * lanes + lane + part.domain[-1][0]
@@ -184,6 +184,25 @@ def _inside(at: Sequence[Any], domain: Box, shape: Sequence[int], *, skip_last: 
         distances += [index] if first < 0 else []
         distances += [extent - 1 - index] if last > extent else []
     return not_negative(*distances) if distances else None
+
+
+def plus(expression: Any, constant: int) -> Any:
+    """The sum with a constant, as one constant with those that are added in the expression."""
+    rest, own = _split(expression)
+    return rest + (constant + own) if constant + own else rest
+
+
+def _split(expression: Any) -> tuple[Any, int]:
+    """An expression as a sum of one without a constant term and a constant."""
+    tirx = load().tirx
+    if isinstance(expression, (tirx.Add, tirx.Sub)):
+        sign = 1 if isinstance(expression, tirx.Add) else -1
+        if isinstance(expression.b, tirx.IntImm):
+            rest, constant = _split(expression.a)
+            return rest, constant + sign * int(expression.b.value)
+        (a, first), (b, second) = _split(expression.a), _split(expression.b)
+        return type(expression)(a, b), first + sign * second
+    return expression, 0
 
 
 def not_negative(*values: Any) -> Any:

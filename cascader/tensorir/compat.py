@@ -106,6 +106,17 @@ def whole_region(buffer: Any) -> Any:
     return buffer[tuple(slice(0, extent) for extent in shape_of(buffer))]
 
 
+def modulo(index: Any, length: int) -> Any:
+    """``index`` modulo ``length`` as an index of a buffer.
+
+    When TVM 0.26 flattens a buffer, it loses a constant that stands beside a floor division under a modulus; a bitwise
+    operation, which machine code does not even have, keeps it from looking.
+    """
+    tirx = load().tirx
+    rest = tirx.floormod(index, length)
+    return tirx.bitwise_or(rest, rest) if load().version.startswith("0.26.") else rest
+
+
 def walk(root: Any, kind: Any) -> Iterator[Any]:
     """Every node of a class (or a tuple of classes) under a statement or expression, parents before children.
 

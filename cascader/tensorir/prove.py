@@ -1,57 +1,171 @@
-"""The proof of an applied schedule: compiled and run, its buffers, its peak and its work are what the plan says."""
+"""The proof of a plan in TensorIR: compiled and run, its outputs, its buffers, its peak and its work are what the plan says.
+
+Sizes and live ranges are read off the very module that becomes machine code, not off a copy that is lowered apart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cascader.tensorir.apply import SRAM, Applied
+from cascader.stripe_plans import StripePlan
+from cascader.tensorir.apply import SRAM, Applied, apply, uncascaded
 from cascader.tensorir.compat import compile_captured, load, scope_of, shape_of, walk
+from cascader.tensorir.live_ranges import live_ranges, peak
+from cascader.tensorir.te_frontend import TeGraph
+from npu_model.errors import InputError
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
-    """A schedule as a library, and what was read off the very compile that made it.
+    """A schedule as machine code, and what was read off the very compile that made it, in bytes.
 
-    ``buffers`` are the bytes of every buffer in the cascade memory by tensor; ``peak`` the most bytes of them that are
-    live at once; ``arena`` the one allocation in which TVM places them all.
+    ``buffers`` are those of the cascade memory by tensor, ``live`` is the most of them that is alive at once, ``resident`` the
+    same with the function's inputs and outputs, and ``arena`` the one allocation in which TVM places the buffers.
     """
 
     applied: Applied
     library: Any
     buffers: Mapping[str, int]
-    peak: int
+    live: int
+    resident: int
     arena: int
+
+    def run(self, inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, int]]:
+        """Outputs by tensor, and the work that was counted by part. InputError if an input is missing or of another form."""
+        tensor = load().tvm.runtime.tensor
+        applied = self.applied
+        parameters = list(applied.module["main"].params)
+        given = [
+            _checked(name, array, {**inputs, **constants})
+            for name, array in zip((*applied.inputs, *applied.constants), parameters, strict=False)
+        ]
+        made = [tensor(np.zeros(shape_of(buffer), str(buffer.dtype))) for buffer in parameters[len(given) :]]
+        self.library["main"](*(tensor(array) for array in given), *made)
+        counted = dict(zip(applied.work, made[-1].numpy().tolist(), strict=True)) if applied.counts else {}
+        return {name: array.numpy() for name, array in zip(applied.outputs, made, strict=False)}, counted
 
 
 def compile_schedule(applied: Applied, target: Any = "llvm") -> Compiled:
-    """Compile for a TVM target."""
+    """Compile for a target of TVM, by default for the machine that it runs on."""
     library, after = compile_captured(applied.module, target)
-    lowered, placed = after["s_tir.LowerOpaqueBlock"]["main"], after["tirx.StorageRewrite"]["main"]
-    return Compiled(applied, library, _buffers(lowered.body), 0, sum(_buffers(placed.body).values()))
+    lowered, placed = (after[name]["main"].body for name in ("s_tir.LowerOpaqueBlock", "tirx.StorageRewrite"))
+    buffers = _allocated(lowered)
+    ranges = live_ranges(lowered)
+    parameters = list(applied.module["main"].params)
+    last = max((live.last for live in ranges.values()), default=0)
+    passed = _Passed({str(parameter.name) for parameter in parameters[: len(applied.inputs)]}, set(applied.outputs))
+    resident = {buffer: passed.live(buffer, live, last) for buffer, live in ranges.items()}
+    return Compiled(
+        applied=applied,
+        library=library,
+        buffers={str(buffer.name).removesuffix(f"_{SRAM}"): _bytes(buffer) for buffer in buffers},
+        live=peak(ranges, lambda buffer: _bytes(buffer) if scope_of(buffer) == SRAM else 0),
+        resident=peak(resident, lambda buffer: _bytes(buffer) if scope_of(buffer) == SRAM or passed.holds(buffer) else 0),
+        arena=sum(_bytes(buffer) for buffer in _allocated(placed)),
+    )
 
 
-def _buffers(body: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for node in walk(body, load().tirx.AllocBuffer):
-        if scope_of(node.buffer) == SRAM:
-            name = str(node.buffer.name).removesuffix(f"_{SRAM}")
-            found[name] = found.get(name, 0) + int(np.prod(shape_of(node.buffer))) * np.dtype(str(node.buffer.dtype)).itemsize
-    return found
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Claims beside facts: bytes of each buffer, peaks in bytes, work of each part; ``equal`` says whether the outputs are.
+
+    ``planned`` is the plan's memory with inputs and outputs; None if no plan was given.
+    """
+
+    claimed: Mapping[str, int]
+    buffers: Mapping[str, int]
+    live: int
+    resident: int
+    planned: int | None
+    arena: int
+    claimed_work: Mapping[str, int]
+    work: Mapping[str, int]
+    equal: bool
+    seconds: float
+
+    def failures(self) -> tuple[str, ...]:
+        """What does not hold, one sentence each; nothing if the proof succeeds."""
+        wrong = [
+            f"Tensor {name!r} has a buffer of {self.buffers.get(name, 0)} bytes where the plan says {self.claimed.get(name, 0)}."
+            for name in sorted(self.claimed.keys() | self.buffers.keys())
+            if self.claimed.get(name) != self.buffers.get(name)
+        ]
+        wrong += [
+            f"Part {name!r} did {self.work[name]} multiply-accumulates where the plan says {claimed}."
+            for name, claimed in self.claimed_work.items()
+            if self.work[name] != claimed
+        ]
+        if self.planned is not None and self.resident > self.planned:
+            wrong.append(f"{self.resident} bytes are alive at once where the plan says {self.planned}.")
+        if not self.equal:
+            wrong.append("The outputs are not those that were expected.")
+        return tuple(wrong)
 
 
-def run(compiled: Compiled, inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, int]]:
-    """Outputs by name, and the work that each part counted."""
-    tensor = load().tvm.runtime.tensor
-    applied = compiled.applied
-    outs = [p for p in applied.module["main"].params][len(applied.inputs) + len(applied.constants) :]
-    arrays = [tensor(np.zeros(shape_of(p), str(p.dtype))) for p in outs]
-    compiled.library["main"](*(tensor(inputs[n]) for n in applied.inputs), *(tensor(constants[n]) for n in applied.constants), *arrays)
-    counts = dict(zip(applied.work, arrays[-1].numpy().tolist())) if applied.counts else {}
-    return {n: a.numpy() for n, a in zip(applied.outputs, arrays)}, counts
+def prove(graph: TeGraph, plans: Sequence[StripePlan], inputs: Mapping[str, Array], expected: Mapping[str, Array] | None = None) -> Proof:
+    """Apply the plans, compile, run, and compare; ``expected`` outputs are by default those of the graph without any cascade.
+
+    ``seconds`` count from the plans to the outputs. InputError if the plans do not cover the graph.
+    """
+    if expected is None:
+        expected, _ = compile_schedule(apply(graph, uncascaded(graph))).run(inputs, graph.constants)
+    start = perf_counter()
+    compiled = compile_schedule(apply(graph, [plan.group for plan in plans], count=True))
+    outputs, work = compiled.run(inputs, graph.constants)
+    seconds = perf_counter() - start
+    return Proof(
+        claimed=compiled.applied.claims,
+        buffers=compiled.buffers,
+        live=compiled.live,
+        resident=compiled.resident,
+        planned=max(plan.memory for plan in plans),
+        arena=compiled.arena,
+        claimed_work=compiled.applied.work,
+        work=work,
+        equal=all(np.array_equal(outputs[name], expected[name]) for name in outputs),
+        seconds=seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """The function's inputs and outputs by name: inputs are there from the beginning, outputs stay until the end."""
+
+    inputs: set[str]
+    outputs: set[str]
+
+    def holds(self, buffer: Any) -> bool:
+        return str(buffer.name) in self.inputs | self.outputs
+
+    def live(self, buffer: Any, live: Any, last: int) -> Any:
+        first = 0 if str(buffer.name) in self.inputs else live.first
+        return type(live)(first, last if str(buffer.name) in self.outputs else live.last)
+
+
+def _allocated(body: Any) -> list[Any]:
+    """Buffers of the cascade memory that are allocated in a lowered statement."""
+    return [node.buffer for node in walk(body, load().tirx.AllocBuffer) if scope_of(node.buffer) == SRAM]
+
+
+def _bytes(buffer: Any) -> int:
+    return prod(shape_of(buffer)) * np.dtype(str(buffer.dtype)).itemsize
+
+
+def _checked(name: str, buffer: Any, arrays: Mapping[str, Array]) -> Array:
+    if name not in arrays:
+        raise InputError(f"Tensor {name!r} is not among the {len(arrays)} arrays that are given: add it.")
+    array = arrays[name]
+    if array.shape != shape_of(buffer) or str(array.dtype) != str(buffer.dtype):
+        raise InputError(
+            f"Tensor {name!r} is {array.dtype} of {array.shape} where {buffer.dtype} of {shape_of(buffer)} is read: convert it."
+        )
+    return array

@@ -40,7 +40,7 @@ class Stepwise:
         value = tirx.const(self.start, "int32") + (self.slope * index if self.slope else 0)
         value = tirx.floordiv(value, self.divisor) if self.divisor > 1 else value
         for place, exception in sorted(self.exceptions.items()):
-            value = tirx.if_then_else(index == tirx.const(place, "int32"), tirx.const(exception, "int32"), value)
+            value = tirx.Select(index == tirx.const(place, "int32"), tirx.const(exception, "int32"), value)
         return value
 
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cascader.boxes import Box, elements
-from cascader.tensorir.blocks import not_negative
-from cascader.tensorir.compat import buffer_of, load, rewrite, scope_of, shape_of, walk, whole_region
-from cascader.tensorir.stepwise import stepwise
+from cascader.boxes import Box, Interval, elements
+from cascader.tensorir.blocks import not_negative, plus
+from cascader.tensorir.compat import buffer_of, load, modulo, rewrite, scope_of, shape_of, walk, whole_region
+from cascader.tensorir.stepwise import Stepwise, stepwise
 
 _OPAQUE = 4
 """TVM's number for an iterator whose order nobody may change (``IterVarType::kOpaque``)."""
@@ -33,8 +33,9 @@ class StripeLoops:
 class Placed:
     """A tensor of a cascade with the buffer that the plan gives it.
 
-    Along axis i element e of the tensor lies at (e - origin[i]) modulo ``shape[i]``; the buffer that is replaced has
-    element ``base[i]`` at 0. ``made`` is what the tensor's part makes at each stripe.
+    Along axis i the buffer begins with element ``origin[i]`` if it is long enough for all that is ever made; else element e
+    lies at (e - base[i]) modulo ``shape[i]``, where ``base[i]`` is the first element of the buffer that is replaced. ``made`` is what
+    the tensor's part makes at each stripe.
     """
 
     tensor: str
@@ -71,9 +72,8 @@ def place(function: Any, placed: Placed, loops: StripeLoops) -> Any:
 def _indices(access: Any, placed: Placed) -> list[Any]:
     indices = []
     for axis, (index, base, length, origin) in enumerate(zip(access.indices, placed.base, placed.shape, placed.origin, strict=True)):
-        shifted = index + (base - origin) if base != origin else index
-        # A halo is never stored, so an axis that is all there needs no modulus though its old buffer was longer.
-        indices.append(load().tirx.floormod(shifted, length) if length < _reach(placed, axis) else shifted)
+        # The halo itself is never stored, so that an axis needs no modulus if the buffer reaches to its last element.
+        indices.append(modulo(index, length) if length < _reach(placed, axis) else plus(index, base - origin))
     return indices
 
 
@@ -93,9 +93,7 @@ def _block(block: Any, old: Any, new: Any) -> Any:
 
 
 def _like(block: Any, iters: Sequence[Any], reads: Sequence[Any], writes: Sequence[Any], allocated: Sequence[Any]) -> Any:
-    return load().block(
-        iters, reads, writes, block.name_hint, block.body, block.init, allocated, block.match_buffers, block.annotations
-    )
+    return load().block(iters, reads, writes, block.name_hint, block.body, block.init, allocated, block.match_buffers, block.annotations)
 
 
 def _carried(values: Sequence[Any], predicate: Any, block: Any, loops: StripeLoops) -> Any:
@@ -113,26 +111,45 @@ def _carried(values: Sequence[Any], predicate: Any, block: Any, loops: StripeLoo
 
 def _made(values: Sequence[Any], placed: Placed, shape: Sequence[int], loops: StripeLoops) -> list[Any]:
     """Conditions under which an element is one that the part makes at the present stripe; ``shape`` is that of the part's loops."""
-    filled = [step for step, box in enumerate(placed.made) if elements(box)]
-    conditions = _busy(filled, loops)
-    for axis, (value, base) in enumerate(zip(values, placed.base, strict=False)):
-        if any(placed.made[step][axis] != (base, base + shape[axis]) for step in filled):
-            at = value + base if base else value
-            low = _bound({step: placed.made[step][axis][0] for step in filled}, loops)
-            high = _bound({step: placed.made[step][axis][1] for step in filled}, loops)
-            conditions.append(not_negative(at - low, high - 1 - at))
+    filled = {step: box for step, box in enumerate(placed.made) if elements(box)}
+    cut = [
+        axis for axis, (base, length) in enumerate(zip(placed.base, shape, strict=True)) if _differs(filled, axis, (base, base + length))
+    ]
+    intervals = {axis: {step: box[axis] for step, box in filled.items()} for axis in cut}
+    conditions, moving = _busy(list(filled), intervals, loops)
+    if moving is not None:
+        intervals[moving] = _with_pauses(intervals[moving], len(placed.made))
+    for axis, own in intervals.items():
+        at = plus(values[axis], placed.base[axis])
+        low, high = (_bound({step: interval[end] for step, interval in own.items()}, loops) for end in (0, 1))
+        conditions.append(not_negative(at - low.expression(), high.expression() - 1 - at))
     return conditions
 
 
-def _bound(values: Mapping[int, int], loops: StripeLoops) -> Any:
-    """An expression with these values at the stripes by their place in the order: of one loop if one decides, else of all."""
+def _differs(filled: Mapping[int, Box], axis: int, interval: Interval) -> bool:
+    return any(box[axis] != interval for box in filled.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A number that changes from stripe to stripe, as a function of a variable."""
+
+    values: Stepwise
+    variable: Any
+
+    def expression(self) -> Any:
+        return self.values.expression(self.variable)
+
+
+def _bound(values: Mapping[int, int], loops: StripeLoops) -> _Bound:
+    """The values at the stripes by their place in the order: a function of one loop if one decides, else of the place."""
     for variable, own in zip(loops.variables, zip(*loops.numbers, strict=True), strict=True):
         by_loop: dict[int, set[int]] = {}
         for step, value in values.items():
             by_loop.setdefault(own[step], set()).add(value)
         if all(len(found) == 1 for found in by_loop.values()):
-            return stepwise({index: found.pop() for index, found in by_loop.items()}).expression(variable)
-    return stepwise(dict(values)).expression(_step(loops))
+            return _Bound(stepwise({index: found.pop() for index, found in by_loop.items()}), variable)
+    return _Bound(stepwise(dict(values)), _step(loops))
 
 
 def _step(loops: StripeLoops) -> Any:
@@ -143,13 +160,35 @@ def _step(loops: StripeLoops) -> Any:
     return step
 
 
-def _busy(filled: Sequence[int], loops: StripeLoops) -> list[Any]:
-    """Conditions under which the part makes anything at all at a stripe."""
+def _busy(filled: Sequence[int], intervals: Mapping[int, Mapping[int, Interval]], loops: StripeLoops) -> tuple[list[Any], int | None]:
+    """Conditions under which the part makes anything at all, or the axis whose interval had better be empty where it does not."""
     tirx = load().tirx
     if len(filled) == len(loops.numbers):
-        return []
-    busy = stepwise({step: int(step in filled) for step in range(len(loops.numbers))})
+        return [], None
     first_only = [axis for axis in range(len(loops.variables)) if all(loops.numbers[step][axis] == 0 for step in filled)]
-    if filled == [step for step, numbers in enumerate(loops.numbers) if all(numbers[axis] == 0 for axis in first_only)]:
-        return [loops.variables[axis] < tirx.const(1, "int32") for axis in first_only]
-    return [busy.expression(_step(loops)) > tirx.const(0, "int32")]
+    if list(filled) == [step for step, numbers in enumerate(loops.numbers) if all(numbers[axis] == 0 for axis in first_only)]:
+        return [loops.variables[axis] < tirx.const(1, "int32") for axis in first_only], None
+    busy = _bound({step: int(step in filled) for step in range(len(loops.numbers))}, loops)
+    costs = {axis: _cost(_with_pauses(own, len(loops.numbers)), loops) - _cost(own, loops) for axis, own in intervals.items()}
+    axis = min(costs, key=lambda own: costs[own], default=None)
+    if axis is not None and costs[axis] <= busy.values.cost:
+        return [], axis
+    return [busy.expression() > tirx.const(0, "int32")], None
+
+
+def _cost(intervals: Mapping[int, Interval], loops: StripeLoops) -> int:
+    return sum(_bound({step: interval[end] for step, interval in intervals.items()}, loops).values.cost for end in (0, 1))
+
+
+def _with_pauses(intervals: Mapping[int, Interval], steps: int) -> dict[int, Interval]:
+    """The intervals with an empty one, behind the last one before, where there is none.
+
+    >>> _with_pauses({0: (0, 2), 2: (2, 4)}, 4)
+    {0: (0, 2), 1: (2, 2), 2: (2, 4), 3: (4, 4)}
+    """
+    found: dict[int, Interval] = {}
+    behind = min((low for low, _ in intervals.values()), default=0)
+    for step in range(steps):
+        found[step] = intervals.get(step, (behind, behind))
+        behind = found[step][1]
+    return found

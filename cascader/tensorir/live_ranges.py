@@ -1,0 +1,95 @@
+"""When each buffer of a lowered TensorIR function is alive, loop by loop, and the most bytes that are alive at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cascader.tensorir.compat import buffer_of, load, walk
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRange:
+    """First and last statement in which a buffer is used, by their places in the text of the function."""
+
+    first: int
+    last: int
+
+    def union(self, other: LiveRange) -> LiveRange:
+        """The range that covers both."""
+        return LiveRange(min(self.first, other.first), max(self.last, other.last))
+
+
+def live_ranges(body: Any) -> dict[Any, LiveRange]:
+    """The live range of every buffer that a lowered statement uses.
+
+    A buffer that is allocated in a loop lives there from its first use to its last one; one that is allocated outside and used
+    inside lives through the whole loop, as its elements may be needed in the next iteration.
+    """
+    return _Walker().visit(body)
+
+
+def peak(ranges: Mapping[Any, LiveRange], size: Callable[[Any], int]) -> int:
+    """Most bytes alive at one statement; ``size`` says what a buffer counts."""
+    changes: dict[int, int] = {}
+    for buffer, live in ranges.items():
+        changes[live.first] = changes.get(live.first, 0) + size(buffer)
+        changes[live.last + 1] = changes.get(live.last + 1, 0) - size(buffer)
+    alive = most = 0
+    for _, change in sorted(changes.items()):
+        alive += change
+        most = max(most, alive)
+    return most
+
+
+@dataclass(slots=True)
+class _Walker:
+    """Counts statements from the top to the bottom."""
+
+    position: int = 0
+    own: list[list[Any]] = field(default_factory=list)
+    """Buffers that are allocated inside each of the loops around the present statement."""
+
+    def visit(self, statement: Any) -> dict[Any, LiveRange]:
+        tirx = load().tirx
+        if isinstance(statement, tirx.SeqStmt):
+            return self._all(list(statement.seq))
+        if isinstance(statement, (tirx.For, tirx.While)):
+            return self._loop(statement)
+        if isinstance(statement, tirx.IfThenElse):
+            cases = [statement.then_case, *([] if statement.else_case is None else [statement.else_case])]
+            return _merged(self._leaf(statement.condition), self._all(cases))
+        if isinstance(statement, tirx.AttrStmt):
+            return self.visit(statement.body)
+        if isinstance(statement, tirx.AllocBuffer):
+            if self.own:
+                self.own[-1].append(statement.buffer)
+            return {}
+        return self._leaf(statement)
+
+    def _all(self, statements: list[Any]) -> dict[Any, LiveRange]:
+        found: dict[Any, LiveRange] = {}
+        for statement in statements:
+            found = _merged(found, self.visit(statement))
+        return found
+
+    def _loop(self, loop: Any) -> dict[Any, LiveRange]:
+        first = self.position
+        self.own.append([])
+        found = self.visit(loop.body)
+        inside = self.own.pop()
+        through = LiveRange(first, self.position)
+        return {buffer: live if any(buffer.same_as(own) for own in inside) else through for buffer, live in found.items()}
+
+    def _leaf(self, node: Any) -> dict[Any, LiveRange]:
+        self.position += 1
+        used = [buffer_of(access) for access in walk(node, (load().load, load().tirx.BufferStore))]
+        return dict.fromkeys(used, LiveRange(self.position, self.position))
+
+
+def _merged(a: Mapping[Any, LiveRange], b: Mapping[Any, LiveRange]) -> dict[Any, LiveRange]:
+    found = dict(a)
+    for buffer, live in b.items():
+        found[buffer] = found[buffer].union(live) if buffer in found else live
+    return found
