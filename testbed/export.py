@@ -27,7 +27,10 @@ def _mlf(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str,
 _FORMATS: dict[str, Callable[[CompiledNetwork, str, bytes | None], dict[str, bytes]]] = {"tflite": _tflite, "c": _c, "mlf": _mlf}
 
 FORMATS = tuple(_FORMATS)
-"""Names of the formats, the default first."""
+"""Names of the formats for the NPU, the default first."""
+
+TIR_C = "tir-c"
+"""A schedule's network as C for any processor instead of the NPU, by TVM."""
 
 
 def _check_model(schedule: Schedule, model: bytes) -> None:
@@ -42,7 +45,7 @@ def _check_model(schedule: Schedule, model: bytes) -> None:
 def export(
     source: Schedule | CompiledNetwork, file_format: str = "tflite", *, name: str = "network", model: bytes | None = None
 ) -> dict[str, bytes]:
-    """The files of ``source`` in a format of ``FORMATS``, from file name to content; the same input gives the same bytes.
+    """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
 
     ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
     .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
@@ -50,10 +53,16 @@ def export(
 
     InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
     """
-    if file_format not in _FORMATS:
-        raise InputError(f"Export format {file_format!r} is unknown: choose {', '.join(FORMATS)}.")
+    if file_format not in (*FORMATS, TIR_C):
+        raise InputError(f"Export format {file_format!r} is unknown: choose {', '.join((*FORMATS, TIR_C))}.")
     if isinstance(source, Schedule):
         if model is not None:
             _check_model(source, model)
+        if file_format == TIR_C:
+            from cascader.tensorir.schedule_c import schedule_c  # noqa: PLC0415  # the other formats have no use for TVM
+
+            return schedule_c(source, c_identifier(name))
         source = lower(source)
+    if file_format == TIR_C:
+        raise InputError(f"Format {TIR_C} was asked for of a compiled network: it needs a schedule file; make one with `schedule`.")
     return _FORMATS[file_format](source, name, model)
