@@ -59,6 +59,19 @@ def gap(below: Extent, above: Extent) -> int:
     return int((high - low)[both].max()) if both.any() else _NEVER
 
 
+def _gaps(extents: Sequence[Extent]) -> Steps:
+    """:func:`gap` of every extent (rows) below every other one (columns)."""
+    steps = max(extent.end for extent in extents)
+    # Where nothing is live the top is far below and the bottom far above everything, so that no gap is needed there.
+    tops, bottoms = np.full((len(extents), steps), _NEVER), np.full((len(extents), steps), -_NEVER)
+    for number, extent in enumerate(extents):
+        live = extent.high > extent.low
+        tops[number, extent.start : extent.end] = np.where(live, extent.high, _NEVER)
+        bottoms[number, extent.start : extent.end] = np.where(live, extent.low, -_NEVER)
+    gaps = np.stack([(top - bottoms).max(axis=1) for top in tops])
+    return np.where(gaps < _NEVER // 2, _NEVER, gaps)
+
+
 class _FirstFit:
     """First fit for any order of the buffers: each goes to the lowest address that the ones before it leave free.
 
@@ -69,14 +82,11 @@ class _FirstFit:
     def __init__(self, extents: Sequence[Extent], alignment: int) -> None:
         self.tops = [int(extent.high.max()) for extent in extents]
         self.conflicts: list[list[tuple[int, int, int]]] = [[] for _ in extents]
-        for i, first in enumerate(extents):
-            for j in range(i):
-                below = gap(extents[j], first)
-                if below != _NEVER:
-                    above = round_up(gap(first, extents[j]), alignment)
-                    below = round_up(below, alignment)
-                    self.conflicts[i].append((j, below, above))
-                    self.conflicts[j].append((i, above, below))
+        gaps = _gaps(extents)
+        rounded = (-(-gaps // alignment) * alignment).tolist()
+        for i, j in np.argwhere(gaps != _NEVER).tolist():
+            if i != j:
+                self.conflicts[j].append((i, rounded[i][j], rounded[j][i]))
 
     def place(self, order: Sequence[int], limit: int) -> tuple[int, list[int]]:
         """Peak and addresses; no addresses, and a peak of ``limit`` or more, as soon as that is reached."""

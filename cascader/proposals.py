@@ -34,8 +34,10 @@ def propose(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fract
     hidden by the group before: 0 trusts prefetching wholly, 1 not at all. O(number of plans).
     """
 
+    part, whole = cold.as_integer_ratio()
+
     def cost(plan: Plan) -> int:
-        return plan.cycles + int(cold * (plan.cold_cycles - plan.cycles))
+        return plan.cycles + part * (plan.cold_cycles - plan.cycles) // whole
 
     best: list[int | None] = [0]
     choice: list[Plan | None] = [None]

@@ -42,7 +42,8 @@ def mac_cycles(
 ) -> int:
     """MAC cycles of one step: one sub-kernel of ``taps`` over one IFM block of ``ifm_channels`` for one OFM ``block``.
 
-    ``decoding`` is what the weight decoder takes for the step where its stream is known: the step takes no less, and w below is 0.
+    ``decoding`` is what the weight decoder takes for the step where its stream is known: the step takes no less, and w below is 0 for
+    convolutions of 8 bits. Depthwise steps and those of 16 bits have so few weights that w cannot be the decoder's doing: it stays.
 
     With n = taps, s = ublocks in height x width, d = ublocks in depth of each core, w = 4 * ublock depth (weight decoder):
 
@@ -70,7 +71,7 @@ def mac_cycles(
         passes = 2 if size == 2 and accelerator.macs > 32 else 1
         return max(timing.pool_floor, taps * passes) * plane * depth
     is_depthwise = op.kind is OperationKind.DEPTHWISE
-    has_floor = is_depthwise or (decoding is None and op.kind is OperationKind.CONV_2D)
+    has_floor = op.kind is not OperationKind.POOL and (is_depthwise or size == 2 or decoding is None)
     decoder = timing.decoder_cycles_per_channel * ublock.depth if has_floor else 0
     if is_depthwise:
         pace, steps = CYCLES_PER_UBLOCK_STEP * plane * size, ceil_div(taps, 4) * depth
@@ -106,7 +107,11 @@ def _activation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:
     return accelerator.output.relu if clamps else Fraction(0)
 
 
+def output_rate(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> Fraction:
+    """Output-unit (AO) cycles per OFM element: the larger of the operation's and the activation's rate."""
+    return max(_operation_rate(op, accelerator), _activation_rate(op, accelerator)) * timing.output_scale
+
+
 def output_cycles(op: KernelOperation, accelerator: Accelerator, elements: int, timing: TimingParameters = DEFAULT_TIMING) -> int:
-    """Output-unit (AO) cycles of a block of ``elements`` OFM elements: the larger of the operation's and the activation's rate."""
-    rate = max(_operation_rate(op, accelerator), _activation_rate(op, accelerator)) * timing.output_scale
-    return timing.output_start_cycles + ceil(rate * elements)
+    """Output-unit (AO) cycles of a block of ``elements`` OFM elements."""
+    return timing.output_start_cycles + ceil(output_rate(op, accelerator, timing) * elements)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from npu_model.accelerator import Accelerator
-from npu_model.cost import mac_cycles, output_cycles
+from npu_model.cost import mac_cycles, output_rate
 from npu_model.program import BRICK, KernelOperation, Upscale
 from npu_model.shapes import Shape3D, ceil_div, round_up
 from npu_model.shram import BlockQuery, ifm_depth_step, shram_partition
@@ -38,50 +38,68 @@ def _cuts(extent: int, side: int) -> tuple[tuple[int, int], ...]:
     return tuple((size, count) for size, count in ((side, whole), (rest, 1 if rest else 0)) if count)
 
 
-def _passes(op: KernelOperation, depth: int) -> list[tuple[int, int, int]]:
-    """(taps, channels, how often) of the MAC steps of one OFM block of ``depth`` channels."""
-    channels: tuple[tuple[int, int], ...] = ((depth, 1),)
-    if reduces_depth(op):
-        channels = _cuts(op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel))
-    return [(part.taps, size, count) for size, count in channels for part in sub_kernels(op)]
+class Estimator:
+    """Cycles of one kernel for any block; what does not depend on the block is worked out once.
 
+    Its constants share the port of the feature maps, or are read at ``home_rate`` cycles a word from a memory of their own.
+    """
 
-def _ifm_beats(op: KernelOperation, height: int, width: int, depth: int) -> int:
-    """Beats that one OFM block fetches of its operands, borders not counted off."""
-    kernel = op.kernel
-    rows, columns = (height - 1) * kernel.stride_y + kernel.dilated_height, (width - 1) * kernel.stride_x + kernel.dilated_width
-    if op.upscale is not Upscale.NONE:
-        rows, columns = ceil_div(rows, 2), ceil_div(columns, 2)
-    channels = op.ifm.shape.depth if reduces_depth(op) else depth
-    bytes_read = min(rows, op.ifm.shape.height) * min(columns, op.ifm.shape.width) * round_up(channels, BRICK) * op.ifm.dtype.bytes
-    return ceil_div(bytes_read * (2 if op.ifm2 is not None else 1), BEAT_BYTES)
+    def __init__(self, op: KernelOperation, accelerator: Accelerator, home_rate: float | None) -> None:
+        self._op = op
+        self._accelerator = accelerator
+        self._home_rate = home_rate
+        self._constants = sum(r.length for r in op.weights + op.scales)
+        self._output = output_rate(op, accelerator).as_integer_ratio()
+        self._kernels = tuple(part.taps for part in sub_kernels(op))
+        self._reduces = reduces_depth(op)
+        self._channels = ((op.ifm.shape.depth, 1),)
+        if self._reduces:
+            self._channels = _cuts(op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel))
+        self._steps = len(self._kernels) * sum(count for _, count in self._channels)
+        self._kept = keeps_ifm(op, self._steps)
+
+    def _fetch(self, height: int, width: int, depth: int) -> int:
+        """Beats that one OFM block fetches of its operands, borders not counted off."""
+        op, kernel = self._op, self._op.kernel
+        rows, columns = (height - 1) * kernel.stride_y + kernel.dilated_height, (width - 1) * kernel.stride_x + kernel.dilated_width
+        if op.upscale is not Upscale.NONE:
+            rows, columns = ceil_div(rows, 2), ceil_div(columns, 2)
+        channels = op.ifm.shape.depth if self._reduces else depth
+        bytes_read = min(rows, op.ifm.shape.height) * min(columns, op.ifm.shape.width) * round_up(channels, BRICK) * op.ifm.dtype.bytes
+        return ceil_div(bytes_read * (2 if op.ifm2 is not None else 1), BEAT_BYTES)
+
+    def _mac(self, block: Shape3D) -> int:
+        """MAC cycles of all steps of one OFM block."""
+        channels = self._channels if self._reduces else ((block.depth, 1),)
+        return sum(
+            count * mac_cycles(self._op, self._accelerator, block, taps, size) for size, count in channels for taps in self._kernels
+        )
+
+    def cycles(self, block: Shape3D) -> float:
+        """The sum over the kernel's blocks of the slowest unit; the first fetch, the last output and the last store stand alone.
+
+        Closed form over the at most eight kinds of blocks (whole or rest in each dimension), so borders are counted as if
+        they were read.
+        """
+        ofm, numerator, denominator = self._op.ofm, *self._output
+        total, ends = 0.0, 0
+        for (h, rows), (w, columns), (d, depths) in product(
+            _cuts(ofm.shape.height, block.height), _cuts(ofm.shape.width, block.width), _cuts(ofm.shape.depth, block.depth)
+        ):
+            mac, output = self._mac(Shape3D(h, w, d)), ceil_div(h * w * d * numerator, denominator)
+            fetch, store = self._fetch(h, w, d), ceil_div(h * w * round_up(d, BRICK) * ofm.dtype.bytes, BEAT_BYTES)
+            weights = ceil_div(self._constants * d, ofm.shape.depth * BEAT_BYTES)
+            shared, own = (weights, 0.0) if self._home_rate is None else (0, weights * self._home_rate)
+            slowest = max(mac, output, own)
+            again = max(slowest, store + shared + (0 if self._kept else fetch))
+            total += rows * columns * (max(slowest, store + shared + fetch) + (depths - 1) * again)
+            ends = fetch // self._steps + output + store
+        return total + ends
 
 
 def estimate(op: KernelOperation, block: Shape3D, accelerator: Accelerator, home_rate: float | None = None) -> float:
-    """Cycles of a kernel with this block: the sum over its blocks of the slowest unit.
-
-    Its constants share the port of the feature maps, or are read at ``home_rate`` cycles a word from a memory of their own.
-    The first fetch, the last output and the last store stand alone. Closed form over the at most eight kinds of blocks
-    (whole or rest in each dimension), so borders are counted as if they were read.
-    """
-    ofm = op.ofm.shape
-    constants = sum(r.length for r in op.weights + op.scales)
-    total, ends = 0.0, 0
-    for (h, rows), (w, columns), (d, depths) in product(
-        _cuts(ofm.height, block.height), _cuts(ofm.width, block.width), _cuts(ofm.depth, block.depth)
-    ):
-        passes = _passes(op, d)
-        steps = sum(count for _, _, count in passes)
-        mac = sum(count * mac_cycles(op, accelerator, Shape3D(h, w, d), taps, channels) for taps, channels, count in passes)
-        output = output_cycles(op, accelerator, h * w * d)
-        fetch, store = _ifm_beats(op, h, w, d), ceil_div(h * w * round_up(d, BRICK) * op.ofm.dtype.bytes, BEAT_BYTES)
-        weights = ceil_div(constants * d, ofm.depth * BEAT_BYTES)
-        kept = keeps_ifm(op, steps)
-        shared, own = (weights, 0.0) if home_rate is None else (0, weights * home_rate)
-        again = max(mac, output, own, store + shared + (0 if kept else fetch))
-        total += rows * columns * (max(mac, output, own, store + shared + fetch) + (depths - 1) * again)
-        ends = fetch // steps + output + store
-    return total + ends
+    """Cycles of a kernel with this block, as :class:`Estimator` says."""
+    return Estimator(op, accelerator, home_rate).cycles(block)
 
 
 def _candidates(op: KernelOperation, accelerator: Accelerator) -> Iterator[Shape3D]:
@@ -99,14 +117,15 @@ def _candidates(op: KernelOperation, accelerator: Accelerator) -> Iterator[Shape
 
 
 def choose_block(op: KernelOperation, accelerator: Accelerator, home_rate: float | None = None) -> Shape3D:
-    """The block that :func:`estimate` finds fastest among those that fit; the operation's own unless the gain is clear."""
+    """The block that :class:`Estimator` finds fastest among those that fit; the operation's own unless the gain is clear."""
     query = BlockQuery.of(op)
     gain = GAIN_SHARED if home_rate is None else GAIN_DIRECT
-    best, least = op.block, estimate(op, op.block, accelerator, home_rate) * gain
+    estimator = Estimator(op, accelerator, home_rate)
+    best, least = op.block, estimator.cycles(op.block) * gain
     for block in _candidates(op, accelerator):
         if shram_partition(query, block, accelerator) is None:
             continue
-        cycles = estimate(op, block, accelerator, home_rate)
+        cycles = estimator.cycles(block)
         if cycles < least:
             best, least = block, cycles
     return best
