@@ -91,7 +91,7 @@ def copy_chunks(op: DmaOperation, word: int, *, aligned: bool) -> list[tuple[int
     source, target = (op.source.start // word, op.destination // word) if aligned else (0, 0)
     total = ceil_div(op.length, word)
     starts = (0, *range(DMA_CHUNK_BEATS - source % DMA_CHUNK_BEATS, total, DMA_CHUNK_BEATS), total)
-    return [(source + start, target + start, end - start) for start, end in pairwise(starts)]
+    return [(source + start, target + start, end - start) for start, end in pairwise(starts)] if total else []
 
 
 def _copy(machine: Machine, op: DmaOperation) -> Process:

@@ -70,8 +70,11 @@ class Agenda:
         if cycle > self.cycle:
             heappush(self.later_units, (cycle, number, resume))
         else:
-            place = bisect(self._numbers, number)
-            self._numbers.insert(place, number)
+            # The unit that runs came out of the heap. If it was alone there is no list of numbers: see walk.
+            place = 1
+            if self._numbers:
+                place = bisect(self._numbers, number)
+                self._numbers.insert(place, number)
             self.due.insert(place, resume)
         return True
 
@@ -92,10 +95,25 @@ class Agenda:
                 resume()
             due.clear()
             numbers.clear()
-            if not units:
+            # Most cycles have one unit that was put into the heap: that is, the loop above, unrolled.
+            while units:
+                self.cycle, number, resume = heappop(units)
+                due.append(resume)
+                if units and units[0][0] == self.cycle:
+                    numbers.append(number)
+                    break
+                self.running = number
+                resume()
+                self.running = NEVER
+                if len(due) > 1:
+                    left = iter(due)
+                    next(left)
+                    for resume in left:
+                        resume()
+                due.clear()
+            else:
                 return
-            self.cycle = cycle = units[0][0]
-            while units and units[0][0] == cycle:
+            while units and units[0][0] == self.cycle:
                 _, number, resume = heappop(units)
                 numbers.append(number)
                 due.append(resume)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
-from sim.commands import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, FETCH_WORDS, WORD_BYTES, copy_chunks
+from sim.commands import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, FETCH_WORDS, WORD_BYTES
 from sim.machine import Times
 from sim.ports import Channel
 from sim.recurrence.clock import Resume, Unit
@@ -46,10 +46,7 @@ def command_processor(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # one b
         if isinstance(op, KernelOperation):
             if machine.kernels_done.reach(kernels + 1 - accelerator.max_outstanding_kernels, me):
                 yield
-            port = machine.system.port_of(op.ofm.region)
-            previous = KernelRun(
-                index, op, machine.cache.kernel(op, machine.work.get(index, ())), port, previous, Count(agenda), agenda.cycle
-            )
+            previous = KernelRun(index, op, machine.flat[index], previous, Count(agenda), agenda.cycle)
             machine.kernel_queue.put(previous)
             kernels += 1
         elif isinstance(op, DmaOperation):
@@ -70,47 +67,26 @@ def command_processor(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # one b
     yield
 
 
-class _Arrivals:
-    """Chunks that have arrived; the DMA waits for one of them at a time."""
-
-    __slots__ = ("_awaited", "_count", "_resume")
-
-    def __init__(self, resume: Resume) -> None:
-        self._resume = resume
-        self._count = self._awaited = 0
-
-    def __call__(self) -> None:
-        self._count += 1
-        if self._count == self._awaited:
-            self._resume()
-
-    def must_wait(self, chunks: int) -> bool:
-        """Whether so many chunks are still to arrive; if so, the last of them resumes the DMA."""
-        self._awaited = chunks
-        return self._count < chunks
-
-
 def _copy(machine: Machine, op: DmaOperation, me: Resume) -> Unit:
-    """Read the source chunk by chunk and write each chunk on; ends with the last response."""
-    cache, ports = machine.cache, machine.ports
-    chunks = copy_chunks(op, machine.accelerator.port_bytes_per_cycle, aligned=machine.timing.aligned_bursts)
-    from_port = machine.system.port_of(op.source.region)
-    to_port = None if op.to_shram else machine.system.port_of(op.destination_region)
-    asked, arrivals = 0, _Arrivals(me)
-    if not chunks and machine.agenda.soon(me):
+    """Read the source chunk by chunk and write each chunk on; ends with the last response.
+
+    Chunks arrive in order, and each is written at once: it is always the next one that the DMA waits for.
+    """
+    reads, writes = machine.cache.copy(op)
+    source = machine.ports[machine.system.port_of(op.source.region)][0]
+    target = None if op.to_shram else machine.ports[machine.system.port_of(op.destination_region)][1]
+    if not reads and machine.agenda.soon(me):
         yield
-    for i, (_, target, beats) in enumerate(chunks):
-        while asked < min(len(chunks), i + DMA_CHUNKS_AHEAD):
-            source, _, words = chunks[asked]
-            ports[from_port][0].transfer(Channel.MEM2MEM, cache.transfer(from_port, Channel.MEM2MEM, (words,), source), arrivals)
-            asked += 1
-        if arrivals.must_wait(i + 1):
-            yield
-        if to_port is not None:
+    for turns in reads[:DMA_CHUNKS_AHEAD]:
+        source.transfer(Channel.MEM2MEM, turns, me)
+    for i, turns in enumerate(writes):
+        if 0 < i <= len(reads) - DMA_CHUNKS_AHEAD:
+            source.transfer(Channel.MEM2MEM, reads[i + DMA_CHUNKS_AHEAD - 1], me)
+        yield
+        if target is not None:
             # Nobody waits for the responses but the last.
-            done = me if i == len(chunks) - 1 else None
-            ports[to_port][1].transfer(Channel.MEM2MEM, cache.transfer(to_port, Channel.MEM2MEM, (beats,), target), done)
-    if chunks and to_port is not None:
+            target.transfer(Channel.MEM2MEM, turns, me if i == len(writes) - 1 else None)
+    if writes and target is not None:
         yield
 
 

@@ -5,7 +5,6 @@ Kernels that differ by addresses alone share them, as far as the transactions do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from operator import attrgetter
@@ -14,9 +13,11 @@ from npu_model.accelerator import Accelerator
 from npu_model.block_jobs import PHASES, BlockJob, Read, block_jobs
 from npu_model.memory import MemorySystem
 from npu_model.mlw_work import DecoderWork
-from npu_model.program import ByteRange, FeatureMap, KernelOperation, Layout
+from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Layout
+from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
 from npu_model.traffic import Runs
+from sim.commands import copy_chunks
 from sim.ports import Channel, transactions
 from sim.recurrence.lane import Lane, Turn
 from sim.recurrence.ports import Turns
@@ -57,6 +58,29 @@ class FlatBlock:
     writes: Turns
 
 
+Words = tuple[int, int, int, int]
+"""Data words of port 0, read and written, and of port 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatKernel:
+    """A kernel operation: its blocks, the port that they are stored through, and the data words that it moves."""
+
+    blocks: tuple[FlatBlock, ...]
+    port: int
+    words: Words
+
+
+def _words(block: FlatBlock, port: int) -> list[int]:
+    """Data words that a block moves, by port and direction."""
+    words = [0, 0, 0, 0]
+    for step in block.steps:
+        for request in step.fetches + step.weights:
+            words[2 * request.port] += sum(turn.words for turn in request.turns)
+    words[2 * port + 1] += sum(turn.words for turn in block.writes)
+    return words
+
+
 def _place(feature_map: FeatureMap | None, word: int) -> object:
     """What of a feature map the runs that move it depend on: of its addresses those inside a word alone, and in bricks none."""
     if feature_map is None:
@@ -85,13 +109,14 @@ class ReplayCache:
         self.timing = timing
         self.lanes = tuple((Lane(memory, timing, reads=True), Lane(memory, timing, reads=False)) for memory in system.ports)
         self._bursts = tuple(memory.burst_bytes // accelerator.port_bytes_per_cycle for memory in system.ports)
-        self._kernels: dict[object, tuple[FlatBlock, ...]] = {}
+        self._kernels: dict[object, FlatKernel] = {}
         self._transfers: dict[tuple[int, int, Runs], Turns] = {}
+        self._copies: dict[object, tuple[tuple[Turns, ...], tuple[Turns, ...]]] = {}
         self._turns: dict[tuple[int, ...], Turn] = {}
         self._blocks = 0
 
-    def kernel(self, op: KernelOperation, work: tuple[DecoderWork, ...]) -> tuple[FlatBlock, ...]:
-        """The blocks of a kernel operation; ``work`` is that of the weight decoder as far as it is known."""
+    def kernel(self, op: KernelOperation, work: tuple[DecoderWork, ...]) -> FlatKernel:
+        """A kernel operation as the units run it; ``work`` is that of the weight decoder as far as it is known."""
         word = self.accelerator.port_bytes_per_cycle
         places = tuple(_place(feature_map, word) for feature_map in (op.ifm, op.ifm2, op.ofm))
         key = _unaddressed(op), places, _phases(op.weights, word), _phases(op.scales, word), work
@@ -99,7 +124,7 @@ class ReplayCache:
         if found is None:
             jobs = block_jobs(op, self.accelerator, self.timing, work)
             self._make_room(len(jobs))
-            found = self._kernels[key] = tuple(self._flat(jobs, self.system.port_of(op.ofm.region)))
+            found = self._kernels[key] = self._flat(jobs, self.system.port_of(op.ofm.region))
         return found
 
     def transfer(self, port: int, channel: Channel, runs: Runs, phase: int = 0) -> Turns:
@@ -116,6 +141,22 @@ class ReplayCache:
             found = self._transfers[key] = tuple(self._turn(beats[i : i + grant]) for i in range(0, len(beats), grant))
         return found
 
+    def copy(self, op: DmaOperation) -> tuple[tuple[Turns, ...], tuple[Turns, ...]]:
+        """The turns that read and those that write the chunks of a DMA transfer."""
+        source = self.system.port_of(op.source.region)
+        target = source if op.to_shram else self.system.port_of(op.destination_region)
+        word = self.accelerator.port_bytes_per_cycle
+        chunks = copy_chunks(op, word, aligned=self.timing.aligned_bursts)
+        # The first two tell all phases: the others follow at equal distances.
+        key = source, target, ceil_div(op.length, word), tuple((a % PHASES, b % PHASES, beats) for a, b, beats in chunks[:2])
+        found = self._copies.get(key)
+        if found is None:
+            found = self._copies[key] = (
+                tuple(self.transfer(source, Channel.MEM2MEM, (beats,), phase) for phase, _, beats in chunks),
+                tuple(self.transfer(target, Channel.MEM2MEM, (beats,), phase) for _, phase, beats in chunks),
+            )
+        return found
+
     def _turn(self, beats: tuple[int, ...]) -> Turn:
         found = self._turns.get(beats)
         if found is None:
@@ -126,22 +167,26 @@ class ReplayCache:
         self._blocks += blocks
         if self._blocks > _MAX_BLOCKS:
             self._blocks = blocks
-            for kept in (self._kernels, self._transfers, self._turns):
+            for kept in (self._kernels, self._copies, self._transfers, self._turns):
                 kept.clear()
 
     def _request(self, channel: Channel, read: Read) -> Request:
         port = self.system.port_of(read.region)
         return Request(port, channel, self.transfer(port, channel, read.runs, read.phase))
 
-    def _flat(self, jobs: tuple[BlockJob, ...], port: int) -> Iterator[FlatBlock]:
-        """The blocks of a kernel; those whose jobs share their parts are one."""
-        known: dict[tuple[int, int, int, int], FlatBlock] = {}
+    def _flat(self, jobs: tuple[BlockJob, ...], port: int) -> FlatKernel:
+        """The jobs of a kernel made flat; those that share their parts become one block."""
+        known: dict[tuple[int, int, int, int], tuple[FlatBlock, list[int]]] = {}
+        blocks, words = [], [0, 0, 0, 0]
         for job in jobs:
             parts = id(job.steps), id(job.scales), id(job.writes), job.output_cycles
-            found = known.get(parts)
-            if found is None:
-                found = known[parts] = self._block(job, port)
-            yield found
+            if parts not in known:
+                block = self._block(job, port)
+                known[parts] = block, _words(block, port)
+            block, moved = known[parts]
+            blocks.append(block)
+            words = [a + b for a, b in zip(words, moved, strict=True)]
+        return FlatKernel(tuple(blocks), port, (words[0], words[1], words[2], words[3]))
 
     def _block(self, job: BlockJob, port: int) -> FlatBlock:
         steps, last = [], len(job.steps) - 1

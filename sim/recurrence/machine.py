@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from npu_model.program import DmaOperation, KernelOperation, Program
-from npu_model.timing import BlockdepRule
-from npu_model.weight_work import StreamWork
 from sim.machine import Times
 from sim.recurrence.clock import Agenda, Resume
-from sim.recurrence.jobs import FlatBlock, FlatStep, ReplayCache
+from sim.recurrence.jobs import FlatBlock, FlatKernel, FlatStep, ReplayCache
 from sim.recurrence.ports import make_ports
 
 T = TypeVar("T")
@@ -112,22 +110,14 @@ class Slots:
 
 @dataclass(slots=True, eq=False)
 class KernelRun:
-    """A kernel operation on its way through the units; ``port`` is the one behind its OFM."""
+    """A kernel operation on its way through the units."""
 
     index: int
     op: KernelOperation
-    blocks: tuple[FlatBlock, ...]
-    port: int
+    flat: FlatKernel
     previous: KernelRun | None
     written: Count
     issued: int
-
-    def needed_of_previous(self, block: int, rule: BlockdepRule) -> int:
-        """Blocks of the previous kernel that must be stored before this one's ``block`` may start (BLOCKDEP)."""
-        if self.previous is None or rule is BlockdepRule.IGNORED:
-            return 0
-        blockdep = self.op.blockdep if rule is BlockdepRule.HONOURED else 0
-        return len(self.previous.blocks) - max(0, blockdep - block)
 
     @property
     def repartitions(self) -> bool:
@@ -145,11 +135,11 @@ BlockWork = tuple[KernelRun, int, FlatBlock]
 class Machine:
     """Everything that more than one unit looks at; ``end`` is the cycle in which all was finished."""
 
-    def __init__(self, program: Program, cache: ReplayCache, work: StreamWork) -> None:
+    def __init__(self, program: Program, cache: ReplayCache, flat: Mapping[int, FlatKernel]) -> None:
         self.agenda = agenda = Agenda()
         self.program = program
         self.cache = cache
-        self.work = work
+        self.flat = flat
         self.accelerator, self.system, self.timing = cache.accelerator, cache.system, cache.timing
         self.ports = make_ports(agenda, cache.system.ports, cache.lanes, cache.timing)
         self.times: dict[int, Times] = {}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from npu_model.timing import BlockdepRule
 from sim.machine import Times
 from sim.ports import Channel
 from sim.recurrence.clock import Resume, Unit
 from sim.recurrence.jobs import Request
-from sim.recurrence.machine import Machine
+from sim.recurrence.machine import KernelRun, Machine
 from sim.recurrence.ports import Ports
 
 
@@ -32,6 +33,13 @@ def _ask(ports: Ports, requests: tuple[Request, ...], me: Resume) -> None:
         ports[request.port][0].transfer(request.channel, request.turns, done)
 
 
+def _dependencies(run: KernelRun, rule: BlockdepRule) -> tuple[int, int]:
+    """Blocks of the previous kernel that must be stored before this one's may start, and how many fewer for its first one (BLOCKDEP)."""
+    if run.previous is None or rule is BlockdepRule.IGNORED:
+        return 0, 0
+    return len(run.previous.flat.blocks), run.op.blockdep if rule is BlockdepRule.HONOURED else 0
+
+
 def input_load(machine: Machine) -> Unit:  # noqa: C901  # the unit's waits one after the other, as in the engine
     """Fetch the IFM blocks into the input buffer."""
     me = yield
@@ -41,13 +49,14 @@ def input_load(machine: Machine) -> Unit:  # noqa: C901  # the unit's waits one 
             yield
         run = machine.kernel_queue.items.popleft()
         if timing.weights_ahead:
-            machine.weight_queue.put_all(run.blocks)
+            machine.weight_queue.put_all(run.flat.blocks)
         previous = run.previous
-        for number, block in enumerate(run.blocks):
+        all_but, ahead = _dependencies(run, timing.blockdep)
+        for number, block in enumerate(run.flat.blocks):
             if previous is not None:
-                if number == 0 and run.repartitions and timing.shram_drains and previous.written.reach(len(previous.blocks), me):
+                if number == 0 and run.repartitions and timing.shram_drains and previous.written.reach(len(previous.flat.blocks), me):
                     yield
-                if previous.written.reach(run.needed_of_previous(number, timing.blockdep), me):
+                if previous.written.reach(all_but - max(0, ahead - number), me):
                     yield
             if not timing.weights_ahead:
                 machine.weight_queue.put(block)
@@ -123,10 +132,10 @@ def write_back(machine: Machine) -> Unit:
         if scaled.wait(me):
             yield
         run, number, block = scaled.items.popleft()
-        ports[run.port][1].transfer(Channel.OFM, block.writes, me)
+        ports[run.flat.port][1].transfer(Channel.OFM, block.writes, me)
         yield
         machine.output_slots.release()
-        if number == len(run.blocks) - 1:
+        if number == len(run.flat.blocks) - 1:
             machine.times[run.index] = Times(run.issued, machine.agenda.cycle)
             machine.kernels_done.advance()
         run.written.advance()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from heapq import heappush
 
 from npu_model.memory import Memory
@@ -37,32 +36,21 @@ class Path:
         self.user: Server | None = None
 
 
-@dataclass(slots=True)
-class _Request:
-    """A transfer, how many of its turns have passed, and who is resumed with its last completion."""
-
-    turns: Turns
-    passed: int
-    done: Resume | None
-
-
 class Server:
     """One direction of one port."""
 
-    __slots__ = ("_agenda", "_gate", "_idle", "_lane", "_next", "_path", "_queues", "_resume", "_work", "beats")
+    __slots__ = ("_agenda", "_gate", "_idle", "_lane", "_next", "_path", "_queues", "_resume", "_work")
 
     def __init__(self, agenda: Agenda, lane: Lane, gate: Gate, path: Path | None) -> None:
         self._agenda = agenda
         self._lane = lane
         self._gate = gate
         self._path = path
-        self._queues: tuple[deque[_Request], ...] = tuple(deque() for _ in Channel)
+        self._queues: tuple[deque[tuple[Turns, Resume | None]], ...] = tuple(deque() for _ in Channel)
         self._work = 0
         self._idle = False
         self._next = (0, -1)
         self._resume: Resume = agenda.walk
-        self.beats = 0
-        """Data words issued."""
         agenda.start(self._serve())
 
     def transfer(self, channel: int, turns: Turns, done: Resume | None) -> None:
@@ -71,18 +59,20 @@ class Server:
             if done is not None:
                 self._agenda.due.append(done)
             return
-        self._queues[channel].append(_Request(turns, 0, done))
+        self._queues[channel].append((turns, done))
         self._work |= 1 << channel
         if self._idle:
             self._idle = False
-            if not self._agenda.belatedly(*self._next, self._resume):
-                self._agenda.due.append(self._resume)
+            agenda, (cycle, number) = self._agenda, self._next
+            if agenda.cycle > cycle or not agenda.belatedly(cycle, number, self._resume):
+                agenda.due.append(self._resume)
 
     def _serve(self) -> Unit:  # noqa: C901, PLR0912, PLR0915  # the replay's inner loop: a call for each part would cost more than the part
         self._resume = me = yield
         agenda, due, units, number = self._agenda, self._agenda.due, self._agenda.later_units, self._agenda.number
         lane, gate, path, queues = self._lane, self._gate, self._path, self._queues
         is_open, denominator = gate.is_open, lane.denominator
+        passed_turns = [0] * len(Channel)
         state, since = lane.idle, 0
         after = 0
         while True:
@@ -94,8 +84,8 @@ class Server:
                 continue
             channel = _PICKS[after][work]
             after = channel + 1
-            request = queues[channel][0]
-            turns, passed = request.turns, request.passed
+            queue, passed = queues[channel], passed_turns[channel]
+            turns, done = queue[0]
             # Turns before the next unit runs on, of a channel that is alone, pass at once.
             is_next = due[-1] is me
             horizon = (units[0][0] if units else NEVER) if is_next and work == 1 << channel else 0
@@ -110,7 +100,6 @@ class Server:
                 step = state.steps.get(turn) or lane.step(state, turn)
                 if not is_open and not gate.passes(turn, step, cycle):
                     step = gate.step(lane, state, turn, cycle)
-                self.beats += turn.words
                 passed += 1
                 state, since = step.after, cycle + step.last + 1
                 if passed == len(turns) or since >= horizon:
@@ -119,12 +108,13 @@ class Server:
             if path is not None:
                 path.busy = state.path + since * denominator
             if passed < len(turns):
-                request.passed = passed
+                passed_turns[channel] = passed
             else:
-                if request.done is not None:
-                    heappush(units, (cycle + step.finish, number(), request.done))
-                queues[channel].popleft()
-                if not queues[channel]:
+                if done is not None:
+                    heappush(units, (cycle + step.finish, number(), done))
+                passed_turns[channel] = 0
+                queue.popleft()
+                if not queue:
                     self._work &= ~(1 << channel)
                     if not self._work:
                         self._next = since, number()

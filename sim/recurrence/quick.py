@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from npu_model.accelerator import accelerator
 from npu_model.compiled import CompiledNetwork
-from npu_model.memory import AXI0, AXI1, MemorySystem
-from npu_model.program import Program
+from npu_model.memory import MemorySystem
+from npu_model.program import KernelOperation, Program
+from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_work import StreamWork, stream_work
+from sim.commands import WORD_BYTES
 from sim.machine import Times
 from sim.recurrence.commands import command_fetch, command_processor, dma
 from sim.recurrence.jobs import replay_cache
@@ -41,14 +43,30 @@ def quick_replay(
     device = accelerator(program.accelerator)
     check_work(program)
     known = ({} if not timing.decodes_streams else stream_work(program, device)) if work is None else work
-    machine = Machine(program, replay_cache(device, system, timing), known)
+    cache = replay_cache(device, system, timing)
+    operations = enumerate(program.operations)
+    flat = {index: cache.kernel(op, known.get(index, ())) for index, op in operations if isinstance(op, KernelOperation)}
+    machine = Machine(program, cache, flat)
     agenda = machine.agenda
     # The engine starts its units in this order.
     for unit in (command_fetch, dma, input_load, weight_decoder, mac_array, output_unit, write_back, command_processor):
         agenda.start(unit(machine))
     agenda.walk()
-    beats = [server.beats for port in (machine.ports[AXI0], machine.ports[AXI1]) for server in port]
-    return QuickReplay(machine.end, Beats(*beats), machine.times)
+    return QuickReplay(machine.end, _beats(machine), machine.times)
+
+
+def _beats(machine: Machine) -> Beats:
+    """Data beats of both ports: of the kernels, of the transfers and of the command fetch."""
+    system, word = machine.system, machine.accelerator.port_bytes_per_cycle
+    moved = [flat.words for flat in machine.flat.values()]
+    words = [sum(column) for column in zip(*moved, strict=True)] if moved else [0, 0, 0, 0]
+    words[2 * system.command_port] += ceil_div(sum(machine.program.words) * WORD_BYTES, word)
+    for op in machine.program.transfers:
+        length = ceil_div(op.length, word)
+        words[2 * system.port_of(op.source.region)] += length
+        if not op.to_shram:
+            words[2 * system.port_of(op.destination_region) + 1] += length
+    return Beats(*words)
 
 
 def quick_cycles(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> int:
