@@ -100,6 +100,8 @@ class _Run:
             together = copying * job.crowded // (job.crowded - job.home)
             self.copier = start + together
             self.finish += together * (job.crowded - job.direct) // job.crowded
+        # Only the copy issued last is still on its way: the command processor has waited for those before it.
+        self.ready[self.issues[-1].constants.part] = self.copier
 
     def _issue(self, step: int) -> bool:
         """Issue the next copy before job ``step`` if it holds nobody up, or must be; whether it is done with."""
@@ -121,9 +123,9 @@ class _Run:
         self.room.put(gap, constants.size, constants.last)
         self.issues.append(Issue(constants, step, gap.start, gap.address))
         self.arrival, self.copier = start, start + constants.transfer
+        self.ready[constants.part] = self.copier
         if step:
             self._delay(step - 1, start)
-        self.ready[constants.part] = self.copier
         return self._drop()
 
     def _drop(self) -> bool:
@@ -149,7 +151,8 @@ class _Run:
 def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room) -> Timeline:
     """Copy the ``wanted`` constants as early as there is room for them and the copier is free, in the order of first use.
 
-    A copy that finds no room, or that would be waited for longer than it saves, is left out.
+    A copy that finds no room is left out, and one that can be issued no earlier than right before its first use if it would
+    then be waited for longer than it saves.
     """
     ordered = sorted(wanted, key=lambda constants: (constants.first, constants.part))
     return _Run(jobs, ordered, room.copies()).run()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations, product
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moving_extents import extent, extents
 from naive_rows import bytes_held
 from row_graphs import divided_graphs
 
@@ -15,18 +15,6 @@ from cascader.overlap import Extent, allocate, gap, live_bytes
 from cascader.pull import Group, PullScheduler, schedule_groups
 from cascader.row_graph import RowGraph
 from cascader.storage import storages
-
-
-def extent(start: int, *spans: tuple[int, int], name: str = "") -> Extent:
-    return Extent(name, start, np.array([low for low, _ in spans], np.int64), np.array([high for _, high in spans], np.int64))
-
-
-def extents(count: int, size: int, steps: int) -> st.SearchStrategy[list[Extent]]:
-    spans = st.tuples(st.integers(0, size), st.integers(0, size)).map(sorted)
-    one = st.builds(
-        lambda start, found: extent(start, *found), st.integers(0, steps - 1), st.lists(spans.map(tuple), min_size=1, max_size=steps)
-    )
-    return st.lists(one, min_size=1, max_size=count)
 
 
 def is_valid(found: Sequence[Extent], addresses: Sequence[int]) -> bool:

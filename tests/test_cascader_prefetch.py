@@ -1,108 +1,262 @@
-"""Prefetch: order, room and time of copies, against a copier followed from copy to copy."""
+"""Prefetch: time, place and use of copies, against a command processor, a copier and an NPU followed from one command to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
 
-import numpy as np
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from moving_extents import extent, extents
 
-from cascader.prefetch import Issue, Staged, prefetch
+from cascader.overlap import Extent
+from cascader.prefetch import Constants, JobTimes, Timeline, choose_copies, prefetch
+from cascader.room import Room
 
-AMPLE = 1 << 30
+JOBS = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """Jobs, the constants that they use, and the tensors at their addresses in an arena of ``size`` bytes."""
+
+    jobs: tuple[JobTimes, ...]
+    constants: tuple[Constants, ...]
+    tensors: tuple[Extent, ...]
+    addresses: tuple[int, ...]
+    size: int
+
+    @property
+    def room(self) -> Room:
+        return Room(self.tensors, self.addresses, len(self.jobs), self.size, alignment=1)
+
+    def by_part(self) -> dict[int, Constants]:
+        return {constants.part: constants for constants in self.constants}
 
 
 @st.composite
-def problems(draw: st.DrawFn, shortest: int = 0, longest_copy: int = 20) -> tuple[list[Staged], list[int]]:
-    """Up to five copies for up to ten jobs, in any order, each part's from its first to its last job."""
-    durations = draw(st.lists(st.integers(shortest, 20), min_size=1, max_size=10))
-    staged = []
-    for part in range(draw(st.integers(1, 5))):
-        first, last = sorted((draw(st.integers(0, len(durations) - 1)), draw(st.integers(0, len(durations) - 1))))
-        staged.append(Staged(part, first, last, draw(st.integers(1, 8)), draw(st.integers(1, longest_copy)), draw(st.integers(0, first))))
-    return draw(st.permutations(staged)), durations
+def job_times(draw: st.DrawFn, part: int, *, crowded: bool) -> JobTimes:
+    staged = draw(st.integers(1, 20))
+    direct = staged + draw(st.integers(0, 30))
+    home = draw(st.integers(0, direct)) if crowded else 0
+    slowest = max(direct, home + 1) + draw(st.integers(0, 20)) if crowded else direct
+    return JobTimes(part, staged, direct, draw(st.integers(0, staged)), draw(st.integers(0, 10)), slowest, home)
 
 
-def rooms(jobs: int) -> st.SearchStrategy[list[int]]:
-    return st.lists(st.integers(-3, 20), min_size=jobs, max_size=jobs)
+@st.composite
+def cases(draw: st.DrawFn, *, crowded: bool = False, parts: int = 5) -> Case:
+    """Up to eight jobs of up to five parts in any order; most parts have constants."""
+    order = draw(st.lists(st.integers(0, parts - 1), min_size=1, max_size=JOBS))
+    jobs = tuple(draw(job_times(part, crowded=crowded)) for part in order)
+    constants = []
+    for part in sorted(set(order)):
+        steps = [step for step, at in enumerate(order) if at == part]
+        earliest = draw(st.sampled_from([0, 0, steps[0], steps[0] // 2]))
+        if draw(st.integers(0, 4)):
+            size, transfer = draw(st.integers(1, 12)), draw(st.integers(1, 40))
+            constants.append(Constants(part, size, transfer, steps[0], steps[-1], earliest))
+    tensors = draw(extents(count=3, size=12, steps=len(order), least=0, within=len(order)))
+    addresses = [draw(st.integers(0, 16)) for _ in tensors]
+    return Case(jobs, tuple(draw(st.permutations(constants))), tuple(tensors), tuple(addresses), draw(st.integers(1, 30)))
 
 
-@settings(max_examples=300)
-@given(problems(), st.data())
-def test_copies_are_issued_in_the_order_of_first_use_and_no_later(problem: tuple[list[Staged], list[int]], data: st.DataObject) -> None:
-    staged, durations = problem
-    issues = prefetch(staged, durations, np.array(data.draw(rooms(len(durations)))))
-    assert [issue.staged for issue in issues] == sorted(staged, key=lambda item: (item.first, item.part))
-    steps = [issue.step for issue in issues]
+def with_ample_room(case: Case) -> Case:
+    return replace(case, tensors=(), addresses=(), size=1000)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """When each job and each copy begins and ends, in cycles."""
+
+    jobs: tuple[tuple[int, int], ...]
+    copies: dict[int, tuple[int, int]]
+
+
+def follow(case: Case, timeline: Timeline) -> Followed:
+    """One command after the other: a copy blocks the command processor while another is on its way or its place is in use;
+    a job is handed over when the one before begins, and runs when that has ended and its constants are there."""
+    jobs: list[tuple[int, int]] = []
+    copies: dict[int, tuple[int, int]] = {}
+    processor = copier = 0
+    for step, job in enumerate(case.jobs):
+        for issue in timeline.issues:
+            if issue.step == step:
+                in_use_until = jobs[-1][1] if jobs and issue.start == step else 0
+                begin = max(processor, copier, in_use_until)
+                processor, copier = begin, begin + issue.constants.transfer
+                copies[issue.constants.part] = (begin, copier)
+        begin = max(processor, jobs[-1][1] if jobs else 0, copies.get(job.part, (0, 0))[1])
+        tail = case.jobs[step - 1].tail if step else 0
+        jobs.append((begin, begin + (job.staged if job.part in copies else job.direct - min(job.lead, tail))))
+        processor = begin
+    return Followed(tuple(jobs), copies)
+
+
+@settings(max_examples=120)
+@given(cases())
+def test_the_cycles_are_those_of_the_commands_followed_one_by_one(case: Case) -> None:
+    timeline = prefetch(case.jobs, case.constants, case.room)
+    assert timeline.cycles == follow(case, timeline).jobs[-1][1]
+
+
+@settings(max_examples=120)
+@given(cases(crowded=True))
+def test_copies_are_issued_in_the_order_of_first_use_no_earlier_than_allowed_and_no_later_than_used(case: Case) -> None:
+    timeline = prefetch(case.jobs, case.constants, case.room)
+    used = [issue.constants for issue in timeline.issues]
+    wanted = sorted(case.constants, key=lambda constants: constants.first)
+    assert used == [constants for constants in wanted if constants.part in timeline.staged]
+    steps = [issue.step for issue in timeline.issues]
     assert steps == sorted(steps)
-    assert all(issue.staged.earliest <= issue.step <= issue.staged.first for issue in issues)
-    assert all(0 <= issue.start <= issue.step for issue in issues)
+    assert all(issue.constants.earliest <= issue.step <= issue.constants.first for issue in timeline.issues)
 
 
-@settings(max_examples=300)
-@given(problems(), st.data())
-def test_copies_take_only_room_that_is_free(problem: tuple[list[Staged], list[int]], data: st.DataObject) -> None:
-    staged, durations = problem
-    room = data.draw(rooms(len(durations)))
-    given_room = np.array(room)
-    issues = prefetch(staged, durations, given_room)
-    for job, free in enumerate(room):
-        assert sum(issue.staged.size for issue in issues if issue.start <= job < issue.staged.first) <= max(0, free)
-    assert given_room.tolist() == room
+@settings(max_examples=120)
+@given(cases(crowded=True))
+def test_no_byte_of_a_copy_is_live_in_a_tensor_or_in_another_copy(case: Case) -> None:
+    """A copy has its bytes from job ``start`` on, or from the one before its issue, in which it may begin."""
+    timeline = prefetch(case.jobs, case.constants, case.room)
+    for step in range(len(case.jobs)):
+        taken: set[int] = set()
+        for tensor, address in zip(case.tensors, case.addresses, strict=True):
+            if tensor.start <= step < tensor.end:
+                taken |= {address + byte for byte in range(tensor.low[step - tensor.start], tensor.high[step - tensor.start])}
+        for issue in timeline.issues:
+            begins = issue.step if issue.start == issue.step else max(issue.step - 1, 0)
+            if begins <= step <= issue.constants.last:
+                mine = set(range(issue.address, issue.address + issue.constants.size))
+                assert not mine & taken
+                assert max(mine) < case.size
+                taken |= mine
 
 
-def begins(durations: Sequence[int]) -> list[int]:
-    """Cycle at which each job begins if none waits for a copy."""
-    return [sum(durations[:job]) for job in range(len(durations))]
+@settings(max_examples=120)
+@given(cases())
+def test_a_copy_that_is_not_needed_yet_holds_up_neither_the_command_processor_nor_a_job(case: Case) -> None:
+    """It begins while the job before its issue still runs, so that the next one is handed over in time."""
+    timeline = prefetch(case.jobs, case.constants, case.room)
+    followed = follow(case, timeline)
+    for issue in timeline.issues:
+        if issue.step < issue.constants.first and issue.step:
+            assert followed.copies[issue.constants.part][0] < followed.jobs[issue.step - 1][1]
+            assert issue.start < issue.step
 
 
-def all_in_time(issues: Sequence[Issue], durations: Sequence[int]) -> bool:
-    """Whether one copy after the other, each from its issue on, is complete when its first job begins."""
-    clock = 0
-    for issue in issues:
-        issued = begins(durations)[issue.step - 1] if issue.step else 0
-        clock = max(clock, issued) + issue.staged.transfer
-        if clock > begins(durations)[issue.staged.first]:
-            return False
-    return True
+@settings(max_examples=100)
+@given(cases(crowded=True))
+def test_without_copies_the_cycles_are_those_of_the_jobs_that_read_at_home(case: Case) -> None:
+    """Of each what the job before leaves time for is saved."""
+    tails = [0, *(job.tail for job in case.jobs)]
+    assert prefetch(case.jobs, [], case.room).cycles == sum(
+        job.direct - min(job.lead, tail) for job, tail in zip(case.jobs, tails, strict=False)
+    )
 
 
-def anywhere(staged: Sequence[Staged]) -> list[Staged]:
-    return [replace(item, earliest=0) for item in staged]
+@settings(max_examples=100)
+@given(cases(crowded=True))
+def test_an_arena_that_is_full_of_tensors_has_no_copies(case: Case) -> None:
+    full = Room([extent(0, *[(0, case.size)] * len(case.jobs))], [0], len(case.jobs), case.size, alignment=1)
+    assert prefetch(case.jobs, case.constants, full) == prefetch(case.jobs, [], case.room)
 
 
-@settings(max_examples=500)
-@given(problems())
-def test_with_ample_room_all_copies_are_in_time_if_the_bandwidth_allows_it(problem: tuple[list[Staged], list[int]]) -> None:
-    staged, durations = anywhere(problem[0]), problem[1]
-    at_once = [Issue(item, 0, 0) for item in sorted(staged, key=lambda item: (item.first, item.part))]
-    issues = prefetch(staged, durations, np.full(len(durations), AMPLE))
-    assert all_in_time(issues, durations) == all_in_time(at_once, durations)
+@settings(max_examples=100)
+@given(cases(crowded=True))
+def test_the_order_in_which_copies_are_asked_for_does_not_matter(case: Case) -> None:
+    assert prefetch(case.jobs, tuple(reversed(case.constants)), case.room) == prefetch(case.jobs, case.constants, case.room)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])  # half of the problems have a copy for job 0
-@given(problems(shortest=15, longest_copy=8))
-def test_with_ample_room_a_copy_that_is_issued_one_job_later_makes_one_late(problem: tuple[list[Staged], list[int]]) -> None:
-    staged, durations = anywhere(problem[0]), problem[1]
-    issues = prefetch(staged, durations, np.full(len(durations), AMPLE))
-    assume(all_in_time(issues, durations))
-    for index, issue in enumerate(issues):
-        if issue.step < issue.staged.first:
-            later = [replace(issue, step=issue.step + 1) if i == index else other for i, other in enumerate(issues)]
-            assert not all_in_time(later, durations)
+@settings(max_examples=120)
+@given(cases())
+def test_with_ample_room_every_copy_begins_as_soon_as_the_copier_is_free_and_a_job_hides_it(case: Case) -> None:
+    """It is issued before the first job, from its earliest on, that is handed over while the one before it outlasts the copier."""
+    case = with_ample_room(case)
+    timeline = prefetch(case.jobs, case.constants, case.room)
+    followed, copier = follow(case, timeline), 0
+    for issue in timeline.issues:
+        for step in range(issue.constants.earliest, issue.step):
+            handed_over, ends = (followed.jobs[step - 1][0], followed.jobs[step - 1][1]) if step else (0, 0)
+            assert max(copier, handed_over) >= ends
+        copier = followed.copies[issue.constants.part][1]
 
 
-def test_copies_wait_for_room_and_then_go_at_once() -> None:
-    """100 cycles to copy before job 4; jobs of 50 cycles; no room before job 3."""
-    item = Staged(part=7, first=4, last=4, size=8, transfer=100)
-    early = prefetch([item], [50] * 5, np.full(5, 8))
-    assert [(issue.step, issue.start) for issue in early] == [(3, 1)]
-    late = prefetch([item], [50] * 5, np.array([8, 8, 7, 8, 0]))
-    assert [(issue.step, issue.start) for issue in late] == [(3, 3)]
+@settings(max_examples=120)
+@given(cases(parts=1))
+def test_one_copy_that_saves_more_than_it_takes_is_never_slower_with_more_room(case: Case) -> None:
+    jobs = tuple(replace(job, direct=job.direct + 40, crowded=job.direct + 40, lead=0) for job in case.jobs)
+    constants = [replace(constants, earliest=0) for constants in case.constants]
+    cycles = [prefetch(jobs, constants, Room(case.tensors, case.addresses, len(jobs), size, 1)).cycles for size in range(1, 60, 3)]
+    assert cycles == sorted(cycles, reverse=True)
+    assert cycles[-1] == prefetch(jobs, constants, with_ample_room(case).room).cycles
 
 
-def test_a_copy_keeps_to_its_segment() -> None:
-    item = Staged(part=7, first=4, last=4, size=8, transfer=1000, earliest=3)
-    assert prefetch([item], [50] * 5, np.full(5, 8))[0].step == 3
+def shared(jobs: Sequence[JobTimes], transfer: int, tick: float = 0.01) -> float:
+    """When both some jobs, which read at home, and a copy of ``transfer`` cycles have ended, that begin together.
+
+    They are followed tick by tick: beside the copy a job goes at direct / crowded of its pace, and takes home / crowded of
+    the copy's turns.
+    """
+    time, copy = 0.0, float(transfer)
+    for job in jobs:
+        work = float(job.direct)
+        while work > 0:
+            together = copy > 0 and job.home > 0
+            work -= tick * (job.direct / job.crowded if together else 1)
+            copy -= tick * (1 - job.home / job.crowded if together else 1)
+            time += tick
+    return time + max(copy, 0)
+
+
+@settings(max_examples=100)
+@given(st.lists(job_times(0, crowded=True), min_size=1, max_size=3), st.integers(1, 60))
+def test_jobs_and_a_copy_that_share_a_memory_take_each_other_the_turns_that_they_use(jobs: list[JobTimes], transfer: int) -> None:
+    """The copy is issued with the first job and waited for by the last, which saves more by it than it could wait.
+
+    Cycles are rounded down once for each job, of the copy and of the job.
+    """
+    jobs = [replace(job, lead=0) for job in jobs]
+    last = JobTimes(1, 1, 1000, 0, 0, 1000, 0)
+    timeline = prefetch([*jobs, last], [Constants(1, 1, transfer, len(jobs), len(jobs), 1)], Room([], [], len(jobs) + 1, 10, alignment=1))
+    assert [issue.step for issue in timeline.issues] == [1]
+    exact = shared(jobs, transfer) + last.staged
+    assert exact - 2 * len(jobs) <= timeline.cycles <= exact + 1
+
+
+def subsets(parts: Sequence[int]) -> list[frozenset[int]]:
+    return [frozenset(some) for count in range(len(parts) + 1) for some in combinations(parts, count)]
+
+
+@settings(max_examples=150)
+@given(cases(crowded=True), st.data())
+def test_the_choice_of_copies_is_no_worse_than_its_starts_nor_than_one_copy_more_or_less(case: Case, data: st.DataObject) -> None:
+    constants = case.by_part()
+    every = subsets(sorted(constants))
+    starts = data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3))
+    best = choose_copies(case.jobs, constants, starts, case.room)
+
+    def cycles(parts: frozenset[int]) -> int:
+        return prefetch(case.jobs, [constants[part] for part in parts], case.room).cycles
+
+    assert best.cycles <= min(cycles(parts) for parts in starts)
+    assert best.cycles <= min((cycles(best.staged ^ {part}) for part in constants), default=best.cycles)
+    assert best == prefetch(case.jobs, [constants[part] for part in best.staged], case.room)
+
+
+def test_the_choice_of_copies_is_mostly_the_best_of_all_sets() -> None:
+    """Measured: 293 of 300, the others up to a tenth slower."""
+    outcome: list[Fraction] = []
+
+    @settings(max_examples=300)
+    @given(cases(crowded=True))
+    def compare(case: Case) -> None:
+        constants = case.by_part()
+        every = frozenset(constants)
+        found = choose_copies(case.jobs, constants, [frozenset(), every], case.room).cycles
+        best = min(prefetch(case.jobs, [constants[part] for part in parts], case.room).cycles for parts in subsets(sorted(every)))
+        assert best <= found
+        outcome.append(Fraction(found, best))
+
+    compare()
+    assert sum(ratio == 1 for ratio in outcome) >= len(outcome) * 0.97
+    assert max(outcome) <= Fraction(111, 100)
