@@ -24,6 +24,7 @@ from cascader.stripe_config import StripeConfig
 from cascader.stripe_plans import StripeOptions, StripePlan, StripeRates, all_plans, group_plans, plan, rfc_buffer_size, tensor_stripes
 from cascader.stripe_proposals import frontier, propose
 from cascader.stripe_trace import BufferMode, StripedGroup, trace
+from examples.stripe_plans import rfc_table
 from npu_model.errors import InputError
 
 RECOMPUTE, ROLLING, DOUBLE = BufferMode.RECOMPUTE, BufferMode.ROLLING, BufferMode.DOUBLE
@@ -329,3 +330,13 @@ def test_options_that_leave_nothing_are_named() -> None:
         StripeOptions(recompute=False, rolling=False)
     with pytest.raises(InputError, match="factors 0 and stripes 64: each must be 1 or more"):
         StripeOptions(factors=0)
+
+
+def test_the_example_prints_the_rfcs_figures() -> None:
+    lines = [line.split("  ") for line in rfc_table().splitlines()[2:]]
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    found = {(stripe, mode): (count, between) for stripe, count, mode, between, *_ in cells}
+    assert found["(1, 6, 6, 8)", "recompute"] == ("16", "1,152")
+    assert found["(1, 6, 24, 8)", "rolling"] == ("4", "4,608")
+    assert found["(1, 1, 24, 8)", "rolling"] == ("24", "768")
+    assert found["(1, 24, 24, 8)", "rolling"] == ("1", "18,432")

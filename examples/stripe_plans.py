@@ -1,0 +1,78 @@
+"""Plans of stripes for two convolutions of TVM RFC 0037 and for a chain of three: bytes against work.
+
+python -m examples.stripe_plans
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.graph import TensorKind
+from cascader.propagator import Axis, Propagator, window
+from cascader.stripe_config import StripeConfig
+from cascader.stripe_plans import StripeOptions, all_plans, plan
+from cascader.stripe_proposals import StripeProposal, frontier
+from cascader.stripe_trace import BufferMode, StripedGroup
+
+Shape = tuple[int, int, int, int]
+
+
+def convolution(channels: int, taps: int, pad: int) -> Propagator:
+    """A square window of stride 1 over an NHWC array of so many channels."""
+    return Propagator.of_axes((Axis(0), window(1, taps=taps, pad=pad), window(2, taps=taps, pad=pad), Axis(None, 0, channels)), 4)
+
+
+def chain(shapes: Sequence[Shape], taps: Sequence[int], *, pad: bool) -> AffineGraph:
+    """Convolutions one after the other, of int8 arrays of these shapes; work is counted in multiply-accumulates."""
+    kinds = [TensorKind.INPUT, *[TensorKind.INTERMEDIATE] * (len(taps) - 1), TensorKind.OUTPUT]
+    tensors = tuple(AffineTensor(f"t{i}", kind, shape) for i, (kind, shape) in enumerate(zip(kinds, shapes, strict=True)))
+    parts = []
+    for index, size in enumerate(taps):
+        channels = shapes[index][3]
+        operand = AffineInput(f"t{index}", convolution(channels, size, size // 2 if pad else 0))
+        parts.append(AffinePart(f"conv{index + 1}", (operand,), f"t{index + 1}", shapes[index + 1], work=size * size * channels))
+    return AffineGraph(tuple(parts), tensors)
+
+
+def rfc_table() -> str:
+    """The RFC's two convolutions: what stripes of the output leave of the 18,432 bytes between them."""
+    graph = chain([(1, 26, 26, 3), (1, 24, 24, 32), (1, 24, 24, 8)], [3, 1], pad=False)
+    rows = []
+    for shape in ((1, 24, 24, 8), (1, 6, 24, 8), (1, 1, 24, 8), (1, 6, 6, 8)):
+        config = StripeConfig.even((1, 24, 24, 8), shape)
+        for mode in (BufferMode.RECOMPUTE, BufferMode.ROLLING):
+            made = plan(graph, StripedGroup(0, 1, config, {"t1": mode}))
+            rows.append((shape, config.count, mode.value, made.buffers[0].size, made.memory, int(made.work)))
+    return str(tabulate(rows, ("output stripe", "stripes", "mode", "bytes between", "bytes in all", "MACs"), intfmt=","))
+
+
+def chain_table() -> str:
+    """Three 3 x 3 convolutions, 32 x 32, of 1, 8, 8 and 1 channels: the frontier of each set of options."""
+    graph = chain([(1, 32, 32, 1), (1, 32, 32, 8), (1, 32, 32, 8), (1, 32, 32, 1)], [3, 3, 3], pad=True)
+    rows = []
+    for title, options in (
+        ("layer by layer", StripeOptions(group_length=1)),
+        ("rolling", StripeOptions(recompute=False)),
+        ("recompute", StripeOptions(rolling=False)),
+        ("both, one axis at a time", StripeOptions(several_axes=False)),
+        ("both", StripeOptions()),
+    ):
+        rows += [(title, point.memory, point.cycles, _modes(point)) for point in frontier(all_plans(graph, options))]
+    return str(tabulate(rows, ("options", "bytes", "MACs", "stripe of each group's output, modes inside"), intfmt=","))
+
+
+def _modes(point: StripeProposal) -> str:
+    """What the groups of a proposal do."""
+    groups = []
+    for made in point.plans:
+        modes = ", ".join(mode.value for mode in made.group.modes.values())
+        shape = "x".join(map(str, made.group.stripes.shape[1:]))
+        groups.append(f"{shape} ({modes})" if modes else shape)
+    return "; ".join(groups)
+
+
+if __name__ == "__main__":
+    print(rfc_table(), chain_table(), sep="\n\n")
