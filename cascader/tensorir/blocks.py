@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from cascader.boxes import Box
@@ -42,17 +43,18 @@ class Counter:
     buffer: Any
     slot: int
 
-    def added(self) -> Any:
-        """The statement that counts one."""
+    def added(self, work: int) -> Any:
+        """The statement that counts ``work``."""
         tirx = load().tirx
-        return tirx.BufferStore(self.buffer, self.buffer[self.slot] + tirx.const(1, "int64"), [tirx.const(self.slot, "int32")])
+        return tirx.BufferStore(self.buffer, self.buffer[self.slot] + tirx.const(work, "int64"), [tirx.const(self.slot, "int32")])
 
 
 @dataclass(frozen=True, slots=True)
 class PartBlock:
     """What a block is made of: the Part, its tensors by name, and the ``domain`` of the tensor that its loops run over.
 
-    The domain may reach beyond the tensor. With ``channels`` one block makes the whole last axis of an element.
+    The domain may reach beyond the tensor. With ``channels`` one block makes the whole last axis of an element. A ``counter``
+    counts each update of the Part's one accumulation, if these are the Part's work, else the work of each element that is made.
     """
 
     graph: StageGraph
@@ -61,6 +63,12 @@ class PartBlock:
     domain: Box
     channels: bool
     counter: Counter | None = None
+
+    @property
+    def counts_updates(self) -> bool:
+        """Whether the work is the updates of one accumulation."""
+        loops = [prod(axis.extent for axis in stage.reduce_axes) for stage in self.match.stages if stage.is_reduction]
+        return loops == [self.match.work]
 
     def statement(self) -> Any:
         """The loops over the domain with the block inside, which bears the name of the Part's output."""
@@ -104,16 +112,16 @@ class _Body:
         value = self.lower(value)
         if any(node in [var for var, _ in loops] for added in self.statements[before:] for node in walk(added, load().var)):
             raise InputError(f"Stage {stage.name!r} accumulates over an accumulation that depends on its own loops: make them two Parts.")
-        update = self.lanewise(tirx.BufferStore(total, value, [lane]), counted=True)
+        update = self.lanewise(tirx.BufferStore(total, value, [lane]), work=int(self.part.counts_updates))
         for var, extent in reversed(loops):
             update = _loop(var, extent, update)
         self.statements += [self.lanewise(tirx.BufferStore(total, self.lower(stage.init), [lane])), update]
         return total[lane]
 
-    def lanewise(self, statement: Any, *, counted: bool = False) -> Any:
+    def lanewise(self, statement: Any, *, work: int = 0) -> Any:
         """The statement for every element of the last axis, counted if it is work."""
-        if counted and self.part.counter is not None:
-            statement = load().tirx.SeqStmt([statement, self.part.counter.added()])
+        if work and self.part.counter is not None:
+            statement = load().tirx.SeqStmt([statement, self.part.counter.added(work)])
         if self.lanes == 1:
             return statement
         fresh = load().var("lane", "int32")
@@ -138,7 +146,7 @@ def _nest(part: PartBlock) -> Any:
     value = body.accumulate(output, at) if output.is_reduction else body.lower(output.at(at))
     place = part.places[output.name]
     store = tirx.BufferStore(place.buffer, value, place.shifted(at))
-    body.statements.append(body.lanewise(store, counted=not any(stage.is_reduction for stage in part.match.stages)))
+    body.statements.append(body.lanewise(store, work=0 if part.counts_updates else part.match.work))
     statement = tirx.SeqStmt(body.statements) if len(body.statements) > 1 else body.statements[0]
     inside = _inside(at, part.domain, output.shape, skip_last=channels)
     block = _block(

@@ -49,7 +49,7 @@ class _Walker:
 
     position: int = 0
     own: list[list[Any]] = field(default_factory=list)
-    """Buffers that are allocated inside each of the loops around the present statement."""
+    """Buffers that are allocated inside each of the loops around the present statement, in loops inside it, too."""
 
     def visit(self, statement: Any) -> dict[Any, LiveRange]:
         tirx = load().tirx
@@ -79,6 +79,8 @@ class _Walker:
         self.own.append([])
         found = self.visit(loop.body)
         inside = self.own.pop()
+        if self.own:
+            self.own[-1] += inside
         through = LiveRange(first, self.position)
         return {buffer: live if any(buffer.same_as(own) for own in inside) else through for buffer, live in found.items()}
 
