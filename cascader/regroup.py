@@ -15,17 +15,24 @@ def _replaced(groups: Groups, at: int, count: int, others: Sequence[Group]) -> G
     return (*groups[:at], *others, *groups[at + count :])
 
 
+def _choices(graph: RowGraph, last: int, rows: Sequence[int]) -> list[int]:
+    """The numbers of rows that a group's last part can be asked for; those of an atomic one are asked of the parts behind it."""
+    part = graph.parts[last]
+    return sorted(set(rows)) if part.atomic else sorted({min(choice, part.rows) for choice in (*rows, part.rows)})
+
+
 def _group(graph: RowGraph, first: int, last: int, rows: int) -> Group:
     """The group with at most the rows that its last part has; a single part is not striped."""
-    most = graph.parts[last].rows
-    return Group(first, last, most if first == last else min(rows, most))
+    part = graph.parts[last]
+    if first == last:
+        return Group(first, last, part.rows)
+    return Group(first, last, rows if part.atomic else min(rows, part.rows))
 
 
 def _restriped(graph: RowGraph, groups: Groups, rows: Sequence[int]) -> Iterator[Groups]:
     """One group with the next lower or higher number of rows."""
     for at, group in enumerate(groups):
-        most = graph.parts[group.last].rows
-        choices = sorted({min(choice, most) for choice in (*rows, most)})
+        choices = _choices(graph, group.last, rows)
         if group.first < group.last and group.stripe_rows in choices:
             here = choices.index(group.stripe_rows)
             for choice in choices[max(0, here - 1) : here + 2]:
