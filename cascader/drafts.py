@@ -7,7 +7,7 @@ copies are changed one at a time as long as that saves cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
@@ -28,6 +28,8 @@ _SHARES = tuple(Fraction(percent, 100) for percent in (100, 96, 92, 88, 84, 78, 
 _SMALLEST_TRIES = 24
 """Limits near the smallest that are tried for the smallest arena."""
 _NO_LIMIT = 1 << 60
+_HOPEFUL = Fraction(4, 5)
+"""What the search for addresses can at best make of a greedy one's peak; there are always other groups to go on with."""
 _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 
@@ -43,12 +45,14 @@ class JobCostModel(CostModel, Protocol):
 class DraftOptions:
     """How hard is searched: moves of the address search, drafts per budget that are improved, regroupings tried for each.
 
+    ``stripe_rows`` are the rows that a group's last part may be asked for then, closer together than those of the plans.
     ``prefetch`` off issues a copy only right before the first job that uses it.
     """
 
-    moves: int = 1000
+    moves: int = 600
     polished: int = 2
     regroupings: int = 200
+    stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24)
     prefetch: bool = True
 
 
@@ -118,7 +122,7 @@ class Drafter:
     def _packing(self, groups: Groups, budget: int) -> Packing | None:
         """The groups' tensors at addresses within ``budget``; None if none are found. A greedy search has to do if it can."""
         packing = self._packings.get(groups) or self._packed(groups)
-        if packing.peak > budget >= packing.live and not packing.final:
+        if packing.peak > budget >= packing.live and not packing.final and packing.peak * _HOPEFUL <= budget:
             peak, addresses = allocate([store.extent for store in packing.stores], moves=self._options.moves)
             packing = replace(packing, peak=peak, addresses=addresses, final=True)
         self._packings[groups] = packing
@@ -158,21 +162,18 @@ class Drafter:
         return _Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), times, constants, room)
 
     def _regrouped(self, best: _Trial, budget: int) -> _Trial:
-        """The best that is found by changing the groups, as long as a change helps."""
-        tries = self._options.regroupings
-
-        def better() -> Iterator[_Trial]:
-            nonlocal tries
-            for groups in neighbours(self._scheduler.graph, best.draft.groups, self._plans.stripe_rows):
-                if not tries:
-                    return
-                tries -= 1
-                found = self._trial(groups, [best.draft.timeline.staged], budget)
-                if found is not None and found.draft.cycles < best.draft.cycles:
-                    yield found
-
-        while (found := next(better(), None)) is not None:
-            best = found
+        """The best that is found by changing the groups, one change after the other, round and round as long as any helps."""
+        graph, rows = self._scheduler.graph, self._options.stripe_rows
+        changes = list(neighbours(graph, best.draft.groups, rows))
+        at = idle = 0
+        for _ in range(self._options.regroupings):
+            if idle >= len(changes):
+                break
+            found = self._trial(changes[at % len(changes)], [best.draft.timeline.staged], budget)
+            at, idle = at + 1, idle + 1
+            if found is not None and found.draft.cycles < best.draft.cycles:
+                best, idle = found, 0
+                changes = list(neighbours(graph, best.draft.groups, rows))
         return best
 
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:

@@ -50,7 +50,7 @@ class PlanOptions:
     parts only, ``in_place`` off keeps results and operands apart.
     """
 
-    stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16)
+    stripe_rows: tuple[int, ...] = (1, 2, 4, 8, 16)
     group_length: int = 24
     staging: tuple[int, ...] = (0, 2048, 4096, 8192, 16384, 40960, 1 << 30)
     cascade: bool = True
@@ -84,23 +84,25 @@ class _GroupRows:
         self._collect()
 
     def _collect(self) -> None:
-        graph, steps = self.planner.graph, len(self.jobs)
-        for step, job in enumerate(self.jobs):
-            part = graph.parts[job.part]
+        graph = self.planner.graph
+        parts, starts, ends = np.array([(job.part, job.start, job.end) for job in self.jobs], dtype=np.int64).T
+        for index in range(self.group.first, self.group.last + 1):
+            part = graph.parts[index]
+            steps = np.flatnonzero(parts == index)
             for tensor, propagator in part.inputs:
-                self._need(tensor, steps, step, propagator.demand(job.start, job.end)[0])
+                self._need(tensor, steps, propagator.first_rows(starts[steps]))
             for tensor in part.outputs:
-                self._need(tensor, steps, step, 0 if part.atomic else job.start)
+                self._need(tensor, steps, np.zeros_like(steps) if part.atomic else starts[steps])
                 if tensor not in self.written:
-                    self.written[tensor] = np.zeros(steps, dtype=np.int64)
+                    self.written[tensor] = np.zeros(len(parts), dtype=np.int64)
                 rows = graph.tensors[tensor].rows
-                self.written[tensor][step] = rows if part.atomic else min(rows, job.end)
+                self.written[tensor][steps] = rows if part.atomic else np.minimum(rows, ends[steps])
 
-    def _need(self, tensor: int, steps: int, step: int, row: int) -> None:
-        """Note that a job touches the tensor from ``row`` on."""
+    def _need(self, tensor: int, steps: Steps, rows: Steps) -> None:
+        """Note that the jobs at ``steps`` touch the tensor from ``rows`` on."""
         if tensor not in self.read:
-            self.read[tensor] = np.full(steps, _UNREAD, dtype=np.int64)
-        self.read[tensor][step] = min(row, self.read[tensor][step])
+            self.read[tensor] = np.full(len(self.jobs), _UNREAD, dtype=np.int64)
+        self.read[tensor][steps] = np.minimum(rows, self.read[tensor][steps])
 
     def span(self, tensor: int) -> tuple[Steps, Steps]:
         """First and last (exclusive) live row at every step."""
@@ -218,14 +220,8 @@ class Planner:
         """The group with each choice of staged constants that is worth something."""
         jobs = self.scheduler.jobs(group)
         tensor_bytes = self.tensor_bytes(group, jobs)
-        costs = [
-            (
-                job.part,
-                self.cost.compute_cycles(job.part, job.start, job.end),
-                self.cost.direct_cycles(job.part, job.start, job.end),
-            )
-            for job in jobs
-        ]
+        known: dict[tuple[int, int], tuple[int, int, int]] = {}
+        costs = [known.get((job.part, job.end - job.start)) or self._cost(known, job) for job in jobs]
         compute: dict[int, int] = defaultdict(int)
         direct: dict[int, int] = defaultdict(int)
         for part, staged_cycles, direct_cycles in costs:
@@ -243,6 +239,16 @@ class Planner:
             )
             for staged in choices
         )
+
+    def _cost(self, known: dict[tuple[int, int], tuple[int, int, int]], job: StripeJob) -> tuple[int, int, int]:
+        """A job's part, cycles with constants staged and read from home; jobs of as many rows cost the same."""
+        cost = (
+            job.part,
+            self.cost.compute_cycles(job.part, job.start, job.end),
+            self.cost.direct_cycles(job.part, job.start, job.end),
+        )
+        known[job.part, job.end - job.start] = cost
+        return cost
 
     def _cycles(self, compute: dict[int, int], direct: dict[int, int], staged: tuple[int, ...]) -> int:
         """Cycles if copies are hidden as well as the home memory's bandwidth allows."""

@@ -33,7 +33,6 @@ def propose(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fract
     ``ending[i]`` holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
     hidden by the group before: 0 trusts prefetching wholly, 1 not at all. O(number of plans).
     """
-
     part, whole = cold.as_integer_ratio()
 
     def cost(plan: Plan) -> int:

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from cascader.graph import TensorKind
 from npu_model.shapes import ceil_div
+
+Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,16 @@ class RowPropagator:
             return 0, self.rows
         low, high = first * self.stride - self.pad, (last - 1) * self.stride - self.pad + self.taps
         return max(0, low // self.upscale), min(self.rows, ceil_div(high, self.upscale))
+
+    def first_rows(self, firsts: Rows) -> Rows:
+        """The first input row behind output rows from ``firsts`` on, for many stripes at once.
+
+        >>> RowPropagator(rows=16, taps=3, pad=1).first_rows(np.array([0, 4])).tolist()
+        [0, 3]
+        """
+        if self.whole:
+            return np.zeros_like(firsts)
+        return np.maximum(0, (firsts * self.stride - self.pad) // self.upscale)
 
 
 @dataclass(frozen=True, slots=True)

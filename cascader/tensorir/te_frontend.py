@@ -90,16 +90,12 @@ def _operands(stages: StageGraph, match: Match) -> tuple[str, ...]:
 
 
 def _check_match(name: str, match: Match, stages: StageGraph) -> None:
-    inner = {stage.name for stage in match.stages[:-1]}
     if match.output.name != name:
         raise InputError(f"Part {match.kind!r} ends with stage {match.output.name!r} where {name!r} is wanted: end the match with it.")
     for stage in match.stages[:-1]:
         outside = [reader.name for reader in stages.readers(stage.name) if reader not in match.stages]
         if outside or stage.name in stages.outputs:
             raise InputError(f"Stage {stage.name!r} is inside Part {match.kind!r} and needed outside: leave it out of the match.")
-    unread = [stage for stage in inner if not any(reader in match.stages for reader in stages.readers(stage))]
-    if unread:
-        raise InputError(f"Stage {unread[0]!r} is in Part {match.kind!r}, which does not read it: leave it out of the match.")
 
 
 def _part(stages: StageGraph, match: Match) -> AffinePart:
