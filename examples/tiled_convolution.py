@@ -332,7 +332,7 @@ def row(title: str, result: Replay) -> list[object]:
 HEADERS = ("way", "cycles", "SRAM bytes", "loaded bytes", "stored bytes", "transfers", "kernels", "MAC %")
 
 
-def run(side: int, count: int, rows: int, name: str, ways: Sequence[Way] = WAYS) -> tuple[list[list[object]], list[Spans]]:
+def run(side: int, count: int, rows: int, name: str, ways: Sequence[Way]) -> tuple[list[list[object]], list[Spans]]:
     """The table and the timelines of each way; progress goes to standard error."""
     check_sizes(side, count, rows)
     chip, system = Chip.of(name), memory_system()
@@ -355,11 +355,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--side", type=int, default=2048, help="rows and columns of the result (default 2048)")
     parser.add_argument("--tiles", type=int, default=2, help="tiles along each side (default 2: four tiles)")
     parser.add_argument("--rows", type=int, default=8, help="rows of a band (default 8)")
+    ways = range(1, len(WAYS) + 1)
+    names = "; ".join(f"{number} {way.title}" for number, way in zip(ways, WAYS, strict=True))
+    parser.add_argument("--ways", type=int, nargs="+", choices=ways, default=list(ways), help=f"which ({names}; default all)")
     parser.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, help=f"default {DEFAULT_ACCELERATOR}")
     parser.add_argument("--plot", type=Path, help="draw the timelines as SVG")
     options = parser.parse_args(arguments)
     try:
-        table, timelines = run(options.side, options.tiles, options.rows, options.accelerator_config)
+        chosen = [WAYS[number - 1] for number in options.ways]
+        table, timelines = run(options.side, options.tiles, options.rows, options.accelerator_config, chosen)
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -34,6 +34,7 @@ from npu_model.program import DmaWait, KernelOperation, KernelWait, Program
 from sim import Replay, footprint, replay
 from sim.functional.execute import execute
 from sim.functional.memory import Memory
+from sim.recurrence import quick_replay
 
 SIDE, COUNT, ROWS = 48, 2, 4
 SERIAL, TILES, BANDS, RING = range(len(WAYS))
@@ -123,6 +124,11 @@ def test_overlapping_saves_cycles_and_beats_are_the_bytes() -> None:
         assert replayed(way).beats.axi1_write == stored // 8
 
 
+def test_the_fast_recurrence_says_the_same_cycles() -> None:
+    for way in range(len(WAYS)):
+        assert quick_replay(built(way), memory_system()).cycles == replayed(way).cycles
+
+
 def timeline(way: int) -> Spans:
     spans = Spans(WAYS[way].title)
     replay(built(way), memory_system(), (spans,))
@@ -181,5 +187,7 @@ def test_from_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     printed = capsys.readouterr().out
     assert [line.split("  ")[0] for line in printed.splitlines()[2:]] == [way.title for way in WAYS]
     assert plot.read_text(encoding="utf-8").startswith("<svg")
+    assert main(["--side", "16", "--rows", "4", "--ways", "4"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == printed.splitlines()[-1:]
     assert main(["--side", "16", "--rows", "5"]) == 2
     assert "--side 16 is no multiple of --rows 5: choose a divisor" in capsys.readouterr().err
