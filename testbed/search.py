@@ -12,7 +12,7 @@ from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import Network
 from cascader.ethosu.schedule import Provenance, Schedule
 from npu_model.memory import MemorySystem
-from sim import replay_network
+from sim import footprint, quick_cycles
 from testbed.scheduling import Progress, silent
 
 GAIN = 0.002
@@ -164,8 +164,8 @@ def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int =
 
 def _replay(schedule: Schedule, system: MemorySystem) -> tuple[int, int]:
     """Peak in bytes and cycles."""
-    result = replay_network(lower(schedule), system)
-    return result.footprint.peak, result.cycles
+    program = lower(schedule)
+    return footprint(program.programs, program.inputs, program.outputs).peak, quick_cycles(program, system)
 
 
 def replayed(candidates: Sequence[Candidate], system: MemorySystem, executor: Executor, show: Progress = silent) -> tuple[Point, ...]:
