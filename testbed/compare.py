@@ -140,7 +140,7 @@ def compare(
     """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a sweep of arena sizes.
 
     The sweep goes from our smallest arena to Vela Performance's peak; ours is also asked for the best at each of its sizes and at Vela's
-    own peaks. InputError if the model or a name is wrong, or Vela fails on both cores.
+    own peaks, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails on both cores.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     system_config, memory_mode = memory.vela_names
@@ -154,7 +154,8 @@ def compare(
         sizes = sweep_sizes(min(candidate.memory for candidate in found.candidates), performance.memory)
         swept, more = vela_points(vela, [run for at in sizes for run in both_cores("Performance", at)], executor, progress)
         budgets = tuple(sorted({*sizes, *(point.memory for point in plain)}))
-        frontier = replayed_frontier(task, found, executor, budgets, progress)
+        targets = (size.cycles, performance.cycles)
+        frontier = replayed_frontier(task, found, executor, budgets, targets, progress)
     return Comparison(
         frontier=frontier,
         points=(*plain, *swept),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 from testbed.scheduling import NO_OPTIONS, Progress, Tools, silent
-from testbed.search import EVERYTHING, Found, Task, promising, replayed, search, search_further
+from testbed.search import EVERYTHING, Found, Point, Task, new_candidates, promising, replayed, search, search_further
 from testbed.workers import processes_for, workers
 
 
@@ -110,11 +111,49 @@ def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
     return LowerBounds(any_schedule=max(held), this_search=least_live_bytes)
 
 
-def replayed_frontier(task: Task, found: Found, executor: Executor, budgets: tuple[int, ...] = (), show: Progress = silent) -> Frontier:
-    """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull."""
+REFINEMENTS = 2
+"""How often the arenas on either side of a number of cycles that is asked for are searched more closely."""
+
+_BETWEEN = 3
+"""Arenas that are tried between two others."""
+
+
+def closer(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+    """Arenas in bytes that lie between the smallest point within some ``cycles`` and the next smaller one, evenly spaced.
+
+    ``points`` are by ascending memory and descending cycles.
+    """
+    found: set[int] = set()
+    for target in cycles:
+        at = next((i for i, point in enumerate(points) if point.cycles <= target), None)
+        if at:
+            low, high = points[at - 1].memory, points[at].memory
+            found.update((low + (high - low) * part // (_BETWEEN + 1)) // 16 * 16 for part in range(1, _BETWEEN + 1))
+    return tuple(sorted(found - {point.memory for point in points}))
+
+
+def replayed_frontier(
+    task: Task,
+    found: Found,
+    executor: Executor,
+    budgets: tuple[int, ...] = (),
+    targets: tuple[int, ...] = (),
+    show: Progress = silent,
+) -> Frontier:
+    """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
+
+    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely.
+    """
     candidates = search_further(found, budgets, executor, show) if budgets else found.candidates
     chosen = promising(candidates)
     points = pareto(replayed(chosen, task.system, executor, show))
+    tried = set(budgets)
+    for _ in range(REFINEMENTS if targets else 0):
+        sizes = tuple(size for size in closer(points, targets) if size not in tried)
+        tried.update(sizes)
+        more = new_candidates(found, candidates, sizes, executor, show)
+        candidates, chosen = (*candidates, *more), (*chosen, *more)
+        points = pareto((*points, *replayed(more, task.system, executor, show)))
     provenance = task.provenance
     return Frontier(
         model=provenance.model,

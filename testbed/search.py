@@ -119,11 +119,18 @@ def search(task: Task, wish: Wish, executor: Executor, show: Progress = silent) 
     return Found(_collect(answers, show), tuple(cascaders))
 
 
-def search_further(found: Found, budgets: Sequence[int], executor: Executor, show: Progress = silent) -> tuple[Candidate, ...]:
-    """The candidates of ``found``, and after them those for more ``budgets`` (bytes) that are not among them."""
+def new_candidates(
+    found: Found, known: Sequence[Candidate], budgets: Sequence[int], executor: Executor, show: Progress = silent
+) -> tuple[Candidate, ...]:
+    """The candidates for ``budgets`` (bytes) that are not among the ``known`` ones."""
     wish = Wish(frontier=False, budgets=tuple(budgets))
     answers = [(cascader.network, answer) for cascader in found.cascaders for answer in _tasks(executor, cascader, wish)]
-    return _distinct((*found.candidates, *_collect(answers, show)))
+    return _distinct((*known, *_collect(answers, show)))[len(known) :]
+
+
+def search_further(found: Found, budgets: Sequence[int], executor: Executor, show: Progress = silent) -> tuple[Candidate, ...]:
+    """The candidates of ``found``, and after them those for more ``budgets`` (bytes) that are not among them."""
+    return (*found.candidates, *new_candidates(found, found.candidates, budgets, executor, show))
 
 
 def _collect(answers: Sequence[Answer], show: Progress) -> tuple[Candidate, ...]:

@@ -52,7 +52,7 @@ class Estimator:
         self._output = output_rate(op, accelerator).as_integer_ratio()
         self._kernels = tuple(part.taps for part in sub_kernels(op))
         self._reduces = reduces_depth(op)
-        self._channels = ((op.ifm.shape.depth, 1),)
+        self._channels: tuple[tuple[int, int], ...] = ((op.ifm.shape.depth, 1),)
         if self._reduces:
             self._channels = _cuts(op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel))
         self._steps = len(self._kernels) * sum(count for _, count in self._channels)
