@@ -26,6 +26,10 @@ all of their schedules are; of a large network replays take most of the time. On
 """
 
 
+BATCHES = 4
+"""Batches into which the memory limits of a layout are dealt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """What is searched: a network for a device with its memories, and how."""
@@ -68,24 +72,29 @@ def _plan(task: Task, network: Network) -> Cascader:
     return Cascader(network, task.accelerator, task.system, task.options, task.provenance)
 
 
-def _at_limit(cascader: Cascader, limit: int) -> tuple[Candidate, ...]:
-    return cascader.schedules_at(limit)
+def _at_limits(cascader: Cascader, limits: tuple[int, ...]) -> tuple[Candidate, ...]:
+    return tuple(candidate for limit in limits for candidate in cascader.schedules_at(limit))
 
 
-def _within(cascader: Cascader, budget: int) -> tuple[Candidate, ...]:
-    found = cascader.fit(budget)
-    return () if found is None else (found,)
+def _within(cascader: Cascader, budgets: tuple[int, ...]) -> tuple[Candidate, ...]:
+    found = (cascader.fit(budget) for budget in budgets)
+    return tuple(candidate for candidate in found if candidate is not None)
 
 
 def _smallest(cascader: Cascader) -> tuple[Candidate, ...]:
     return (cascader.smallest(),)
 
 
+def _batches(sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Sizes dealt out: those of a batch share what is worked out for any of them, so that the batches must not depend on the executor."""
+    return [batch for first in range(BATCHES) if (batch := tuple(sizes[first::BATCHES]))]
+
+
 def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tuple[Candidate, ...]]]:
     tasks = [executor.submit(_smallest, cascader)] if wish.smallest else []
-    tasks += [executor.submit(_within, cascader, budget) for budget in wish.budgets]
+    tasks += [executor.submit(_within, cascader, batch) for batch in _batches(wish.budgets)]
     if wish.frontier:
-        tasks += [executor.submit(_at_limit, cascader, limit) for limit in cascader.limits()]
+        tasks += [executor.submit(_at_limits, cascader, batch) for batch in _batches(cascader.limits())]
     return tasks
 
 
@@ -136,7 +145,7 @@ def search_further(found: Found, budgets: Sequence[int], executor: Executor, sho
 def _collect(answers: Sequence[Answer], show: Progress) -> tuple[Candidate, ...]:
     found: list[Candidate] = []
     for done, (network, answer) in enumerate(answers):
-        show(f"Scheduling: {done} of {len(answers)} memory limits")
+        show(f"Scheduling: {done} of {len(answers)} batches of memory limits")
         # Candidates from another process each bring a copy of the network; one is enough.
         found += [replace(c, schedule=replace(c.schedule, network=network)) for c in answer.result()]
     return _distinct(found)
