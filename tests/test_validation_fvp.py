@@ -18,7 +18,7 @@ from validation.ablation import ABLATIONS, CANDIDATES, ablate
 from validation.ablation import render as ablation_table
 from validation.accuracy import accuracy_page
 from validation.bars import MEAN_LIMIT, WORST_LIMIT, verdicts
-from validation.fvp import Scorecard, render, score_operator, score_point, scorecard, sweep_system, to_json
+from validation.fvp import Scorecard, quick_score_point, render, score_operator, scorecard, sweep_system, to_json
 from validation.references.records import points, single_operators, sweeps
 from validation.scores import TOTAL_GRID, TOTAL_OVERHEAD, BeatScore, PointScore, SweepScore, mean_error, summarise, worst_error
 from validation.single import single_program
@@ -179,6 +179,10 @@ def test_cycles_on_the_grid_are_the_next_point_that_total_can_take(cycles: int, 
     assert TOTAL_OVERHEAD <= score.on_grid - cycles < TOTAL_OVERHEAD + TOTAL_GRID
 
 
+def test_quick_scores_are_those_of_the_engine() -> None:
+    assert [quick_score_point(score.point) for score in card().points] == list(card().points)
+
+
 def test_a_sweeps_settings_reach_the_memory_system() -> None:
     sweep = replace(sweeps()[0], sram_cap=2000, ext_latency=16, ext_cap=0)
     sram, ext = sweep_system(sweep).ports
@@ -209,7 +213,7 @@ _CHANGES = (*ABLATIONS[1:], *CANDIDATES)
 def test_every_mechanism_of_the_ablation_changes_some_measured_inference(timing: TimingParameters) -> None:
     full = {score.point: score for score in card().points}
     assert len(timing.changed()) == 1
-    assert any(score_point(point, timing) != full[point] for point in _PROBES)
+    assert any(quick_score_point(point, timing) != full[point] for point in _PROBES)
 
 
 def test_the_first_row_of_the_ablation_is_the_scorecard() -> None:

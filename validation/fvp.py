@@ -12,7 +12,7 @@ from typing import Any
 from npu_model.memory import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.timing_adapter import profile
-from sim import Replay, replay
+from sim import QuickReplay, Replay, quick_replay, replay
 from sim.events import Unit
 from validation.bars import verdicts
 from validation.fvp_tables import score_tables
@@ -55,7 +55,7 @@ class Scorecard:
         return not any(bar.fails for bar in self.bars)
 
 
-def _beats(run: Replay, point: Point) -> tuple[BeatScore, ...]:
+def _beats(run: Replay | QuickReplay, point: Point) -> tuple[BeatScore, ...]:
     if point.beats is None:
         return ()
     return (
@@ -65,15 +65,26 @@ def _beats(run: Replay, point: Point) -> tuple[BeatScore, ...]:
     )
 
 
-def _replay(measured: Point | Sweep, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Replay:
+def _replay(measured: Point | Sweep, system: MemorySystem) -> Replay:
     names = measured.network, measured.accelerator
-    return replay(measured_program(*names), system, timing=timing, work=measured_work(*names))
+    return replay(measured_program(*names), system, work=measured_work(*names))
 
 
-def score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
+def _adapters(point: Point) -> MemorySystem:
+    """The memory system of a measurement."""
+    return profile(ADAPTERS_ON if point.adapters else ADAPTERS_OFF).memory_system()
+
+
+def quick_score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
+    """As :func:`score_point` with other timing parameters, from the fast recurrence."""
+    names = point.network, point.accelerator
+    run = quick_replay(measured_program(*names), _adapters(point), timing, measured_work(*names))
+    return PointScore(point, run.cycles, _beats(run, point))
+
+
+def score_point(point: Point) -> PointScore:
     """Replay one measured inference with the adapters as they were."""
-    system = profile(ADAPTERS_ON if point.adapters else ADAPTERS_OFF).memory_system()
-    run = _replay(point, system, timing)
+    run = _replay(point, _adapters(point))
     return PointScore(point, run.cycles, _beats(run, point))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from npu_model.timing import TimingParameters
-from sim import Beats, replay
+from sim import Beats, quick_replay
 from validation.calibrate.measurements import BEATS, Measurement
 from validation.scores import mean_error, relative, worst_error
 
@@ -44,7 +44,7 @@ class Evaluator:
         key = measurement, timing
         if key not in self._replays:
             pairs = zip_longest(measurement.programs, measurement.work)
-            runs = [replay(program, measurement.system, timing=timing, work=work) for program, work in pairs]
+            runs = [quick_replay(program, measurement.system, timing, work) for program, work in pairs]
             self._replays[key] = sum(run.cycles for run in runs), sum((run.beats for run in runs), Beats())
             self._progress(len(self._replays))
         return self._replays[key]

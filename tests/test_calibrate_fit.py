@@ -1,0 +1,172 @@
+"""The fit of timing parameters: what it finds, what it may see, what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from calibrations import TOOLS, as_if, needs_scipy, short_measurements
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from validation.calibrate import (
+    Measurement,
+    calibrate_check,
+    calibrate_fit,
+    from_toml,
+    to_toml,
+)
+from validation.calibrate.crossvalidation import by_accelerator, by_network, leave_out
+from validation.calibrate.evaluation import Errors, Evaluator
+from validation.calibrate.fit import fit
+from validation.calibrate.parameters import PARAMETERS, fitted_parameters
+from validation.calibrate.solver import bounded_step
+
+
+@given(st.integers(1, 3).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, 2**32))))
+@settings(max_examples=40, deadline=None)
+def test_the_bounded_step_is_no_worse_than_any_point_of_a_grid_between_the_bounds(case: tuple[int, int]) -> None:
+    needs_scipy()
+    count, seed = case
+    draws = random.Random(seed)
+    slopes = [[draws.uniform(-1, 1) for _ in range(count)] for _ in range(6)]
+    residuals = [draws.uniform(-1, 1) for _ in range(6)]
+    lower, upper = [-1.0] * count, [draws.choice((0.0, 2.0, -1.0)) for _ in range(count)]
+
+    def cost(step: tuple[float, ...]) -> float:
+        return sum((r + sum(s * x for s, x in zip(row, step, strict=True))) ** 2 for row, r in zip(slopes, residuals, strict=True))
+
+    step = tuple(bounded_step(slopes, residuals, lower, upper))
+    assert all(x == 0 if low == high else low - 1e-9 <= x <= high + 1e-9 for x, low, high in zip(step, lower, upper, strict=True))
+    axes = [[low + (high - low) * i / 6 for i in range(7)] if low < high else [0.0] for low, high in zip(lower, upper, strict=True)]
+    assert cost(step) <= min(cost(point) for point in itertools.product(*axes)) + 1e-9
+
+
+def test_a_fit_finds_the_parameters_of_an_npu_that_is_the_model_with_others() -> None:
+    needs_scipy()
+    truth = TimingParameters(decoder_cycles_per_channel=6, output_start_cycles=5)
+    found = fit(as_if(short_measurements(), truth), fitted_parameters(("decoder_cycles_per_channel", "output_start_cycles")), Evaluator())
+    assert found.timing == truth
+    assert found.errors == Errors(8, 0.0, 0.0)
+
+
+def test_a_fit_stays_at_a_bound_when_the_truth_lies_beyond_it() -> None:
+    needs_scipy()
+    found = fit(
+        as_if(short_measurements(), TimingParameters(decoder_cycles_per_channel=12)),
+        fitted_parameters(("decoder_cycles_per_channel",)),
+        Evaluator(),
+    )
+    assert found.timing.decoder_cycles_per_channel == 8
+
+
+class Rigged(Evaluator):
+    """An NPU whose errors fall with the first few cycles of output start-up and leap up from the fifth on."""
+
+    def errors(self, measurements: Sequence[Measurement], timing: TimingParameters) -> list[float]:
+        cycles = timing.output_start_cycles
+        return [1 - cycles / 10 if cycles < 5 else 5.0 for _ in measurements]
+
+
+def test_a_fit_never_takes_a_step_that_makes_things_worse() -> None:
+    needs_scipy()
+    found = fit(short_measurements()[:2], fitted_parameters(("output_start_cycles",)), Rigged())
+    # The slope at 0 points to 10 cycles; half of it is worse still, a quarter is better.
+    assert found.timing.output_start_cycles in (2, 3, 4)
+    assert abs(found.errors.mean) < 1
+
+
+def test_a_fold_is_fitted_to_the_others_alone() -> None:
+    needs_scipy()
+    small, large = (
+        next(m for m in short_measurements() if m.accelerator == name and m.memory == "off") for name in ("ethos-u55-32", "ethos-u55-256")
+    )
+    others = tuple(replace(m, name=f"{m.name} again") for m in (small, large))
+    slow = as_if((small, others[0]), TimingParameters(decoder_cycles_per_channel=8))
+    fast = as_if((large, others[1]), DEFAULT_TIMING)
+    folds = leave_out(slow + fast, fitted_parameters(("decoder_cycles_per_channel",)), Evaluator(), by_accelerator, DEFAULT_TIMING)
+    assert [(fold.left_out, fold.values) for fold in folds] == [
+        ("ethos-u55-32", (("decoder_cycles_per_channel", "4"),)),
+        ("ethos-u55-256", (("decoder_cycles_per_channel", "8"),)),
+    ]
+
+
+def test_a_fold_scores_only_what_its_fit_has_not_seen() -> None:
+    needs_scipy()
+    # One accelerator was "measured" on another NPU: the folds that see it disagree with the one that does not.
+    slow = TimingParameters(decoder_cycles_per_channel=6)
+    measurements = tuple(as_if((m,), slow if m.accelerator == "ethos-u55-32" else DEFAULT_TIMING)[0] for m in short_measurements())
+    fitted = calibrate_fit(measurements, name="n", date="2026-11-21", tools=TOOLS, parameters=("decoder_cycles_per_channel",))
+    folds = {fold.left_out: fold for fold in fitted.folds}
+    assert set(folds) == {"ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256"}
+    evaluator = Evaluator()
+    left_out = [m for m in measurements if by_accelerator(m) == "ethos-u55-32"]
+    assert folds["ethos-u55-32"].mean == pytest.approx(Errors.of(evaluator.errors(left_out, DEFAULT_TIMING)).mean, abs=1e-6)
+    assert folds["ethos-u55-32"].mean > folds["ethos-u55-64"].mean
+    assert {by_network(m) for m in measurements} == {"rnnoise_INT8"}
+    assert fitted.held_out("network").count == 0
+
+
+def test_a_measurement_declared_a_test_is_not_fitted_to() -> None:
+    needs_scipy()
+    honest = as_if(short_measurements(), TimingParameters(decoder_cycles_per_channel=5))
+    # Counters from nowhere, which would pull any fit that looked at them.
+    misleading = tuple(replace(m, name=f"{m.name} test", active=m.active * 2, calibrates=False) for m in honest)
+    fitted = calibrate_fit(honest + misleading, name="n", date="d", tools=TOOLS, parameters=("decoder_cycles_per_channel",))
+    assert fitted.timing == TimingParameters(decoder_cycles_per_channel=5)
+    assert len(fitted.points) == len(honest)
+    with pytest.raises(InputError, match="is declared a test: leave it out of the fit"):
+        fit(misleading, fitted_parameters(("grant",)), Evaluator())
+    check = calibrate_check(fitted, honest + misleading)
+    assert (check.seen.mean, check.unseen.count, check.passed) == (0.0, 8, True)
+    assert check.unseen.worst == pytest.approx(-0.5, abs=0.01)
+
+
+def test_a_fit_repeats_to_the_byte_and_its_interval_holds_the_fitted_value() -> None:
+    needs_scipy()
+    measurements = short_measurements()
+    first, second = (
+        to_toml(calibrate_fit(measurements, name="n", date="2026-11-21", tools=TOOLS, parameters=("decoder_cycles_per_channel",)))
+        for _ in range(2)
+    )
+    assert first == second
+    (value,) = from_toml(first).fitted
+    assert value.interval_low <= float(value.value) <= value.interval_high
+    assert float(value.lower) <= value.interval_low
+    assert value.interval_high <= float(value.upper)
+
+
+def test_without_scipy_a_fit_says_what_to_install_before_anything_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    replays: list[int] = []
+    with pytest.raises(
+        InputError, match=r"^SciPy is not installed, which fits the timing parameters: pip install 'npu-testbed\[calibrate\]'\.$"
+    ):
+        calibrate_fit(short_measurements(), name="n", date="d", tools=TOOLS, progress=replays.append)
+    assert not replays
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("speed",), "Timing parameter 'speed' cannot be fitted: choose among"),
+        (("grant", "grant"), "is named 2 times: name each once"),
+        ((), "0 timing parameters are to be fitted: 1 to 3"),
+        (tuple(p.name for p in PARAMETERS[:4]), "4 timing parameters are to be fitted: 1 to 3"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_sentence(names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fitted_parameters(names)
+
+
+def test_a_fit_needs_more_measurements_than_parameters() -> None:
+    needs_scipy()
+    with pytest.raises(InputError, match="2 measurements are too few to fit 2 parameters: give 3 or more"):
+        fit(short_measurements()[:2], fitted_parameters(("grant", "lookahead")), Evaluator())
