@@ -1,0 +1,28 @@
+"""Schedules and their proofs in TensorIR, which several test files use; skips them all where TVM is not installed."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from cascader.tensorir.compat import is_installed
+
+if not is_installed():
+    pytest.skip("Apache TVM (extra tensorir) is not installed", allow_module_level=True)
+
+from cascader.ethosu.schedule import Schedule
+from cascader.tensorir.schedule_run import CompiledSchedule, compile_schedule
+from testbed.scheduling import schedule
+
+
+@cache
+def smallest(name: str) -> Schedule:
+    """The schedule of a zoo network that needs least memory."""
+    return schedule(f"zoo:{name}", optimise="Size", processes=1)
+
+
+@cache
+def compiled(name: str) -> CompiledSchedule:
+    """The smallest schedule of a zoo network as machine code."""
+    return compile_schedule(smallest(name))
