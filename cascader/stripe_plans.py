@@ -7,6 +7,7 @@ alone (``cascader.plans``), at a finer grain and with a device's costs; this is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -17,7 +18,7 @@ from cascader.boxes import elements
 from cascader.graph import TensorKind
 from cascader.pareto import pareto
 from cascader.stripe_config import Rational, StripeConfig
-from cascader.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, interior, trace
+from cascader.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, interior, keepable, trace
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div, round_up
 
@@ -30,8 +31,8 @@ class StripeOptions:
     its alignment allows. ``stripes``: most of them in a plan. ``several_axes``: cut them together, else one at a time.
     ``orders``: any cut axis may be the outermost loop, else the first one is. ``recompute``, ``rolling``: the modes of
     tensors inside a group; in groups with at most ``mixed`` of them each tensor has its own, else all the same.
-    ``external``: tensors at home in another memory, ``double``: whether these may be double-buffered. ``cull``: keep only
-    plans that no other of the same group beats.
+    ``external``: tensors at home in another memory, ``double``: whether these may be double-buffered. ``keep``: groups may
+    keep tensors whole that others need too. ``cull``: leave only plans that no other of the same group beats.
     """
 
     group_length: int = 8
@@ -44,6 +45,7 @@ class StripeOptions:
     mixed: int = 3
     external: frozenset[str] = frozenset()
     double: bool = True
+    keep: bool = False
     cull: bool = True
 
     def __post_init__(self) -> None:
@@ -118,7 +120,7 @@ def plan(graph: AffineGraph, group: StripedGroup, rates: StripeRates = StripeRat
 
 def _whole_bytes(graph: AffineGraph, group: StripedGroup) -> int:
     """Bytes of the whole tensors that are live while the group runs."""
-    inside = set(interior(graph, group.first, group.last))
+    inside = set(interior(graph, group.first, group.last, group.kept))
     total = 0
     for tensor in graph.tensors:
         if tensor.kind is TensorKind.CONSTANT or tensor.name in group.external or tensor.name in inside:
@@ -188,9 +190,10 @@ def stripe_configs(graph: AffineGraph, first: int, last: int, options: StripeOpt
     return tuple(found)
 
 
-def _modes(graph: AffineGraph, first: int, last: int, config: StripeConfig, options: StripeOptions) -> Iterator[Mapping[str, BufferMode]]:
+def _modes(
+    graph: AffineGraph, first: int, last: int, inside: tuple[str, ...], config: StripeConfig, options: StripeOptions
+) -> Iterator[Mapping[str, BufferMode]]:
     """The buffer modes that are tried: of the tensors inside, and of the external ones that the group reads or writes."""
-    inside = interior(graph, first, last)
     parts = graph.parts[first : last + 1]
     output = parts[-1].output
     read = dict.fromkeys(operand.tensor for part in parts for operand in part.inputs)
@@ -216,16 +219,19 @@ def group_plans(
     rates: StripeRates = StripeRates(),
 ) -> tuple[StripePlan, ...]:
     """The plans of one part group; none if its parts cannot be a group."""
+    kept = frozenset(keepable(graph, first, last)) - options.external if options.keep else frozenset()
     try:
-        inside = interior(graph, first, last)
+        inside = interior(graph, first, last, kept)
     except InputError:
         return ()
     external = options.external.difference(inside)
-    made = [
-        plan(graph, StripedGroup(first, last, config, modes, external), rates)
-        for config in stripe_configs(graph, first, last, options)
-        for modes in _modes(graph, first, last, config, options)
-    ]
+    made = []
+    for config in stripe_configs(graph, first, last, options):
+        for modes in _modes(graph, first, last, inside, config, options):
+            group = StripedGroup(first, last, config, modes, external, kept)
+            # A kept tensor of which some stripes ask too little makes no plan; without one nothing can be wrong here.
+            with suppress(InputError) if kept else nullcontext():
+                made.append(plan(graph, group, rates))
     return pareto(made) if options.cull else tuple(made)
 
 

@@ -41,7 +41,8 @@ class StripedGroup:
 
     ``modes`` are those of the tensors that have a stripe buffer: all that are made and read inside the group, and those of
     ``external``, which are at home in another memory and copied in or out by stripes. Other tensors are whole. A tensor
-    inside the group is never external: it has no home.
+    inside the group is never external: it has no home. ``kept`` are tensors that are made and read inside the group and
+    needed elsewhere too, as the skip tensor of a residual sum: they are whole, and each element is made once.
     """
 
     first: int
@@ -49,6 +50,7 @@ class StripedGroup:
     stripes: StripeConfig
     modes: Mapping[str, BufferMode]
     external: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +91,47 @@ class StripeTrace:
     work: tuple[Fraction, ...]
 
 
-def interior(graph: AffineGraph, first: int, last: int) -> tuple[str, ...]:
+def interior(graph: AffineGraph, first: int, last: int, kept: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The tensors that parts ``first`` to ``last`` make and nobody else needs.
 
-    Raises InputError if the parts make another tensor, beside the last one's, that is needed outside or incomplete.
+    Raises InputError if the parts make another tensor, beside the last one's and those that are ``kept``, that is needed
+    outside or incomplete, or if they read one that they have yet to make.
     """
     found = []
     output = graph.parts[last].output
     for name in dict.fromkeys(part.output for part in graph.parts[first : last + 1]):
-        if name == output:
+        if name == output or name in kept:
             continue
         producers, consumers = graph.producers(name), graph.consumers(name)
         inside = first <= min(producers) and bool(consumers) and max(consumers) <= last and max(producers) < min(consumers)
         if not inside or graph.tensor(name).kind is not TensorKind.INTERMEDIATE:
-            raise InputError(f"Tensor {name!r} is made by parts {first} to {last} and needed elsewhere: let the group end with it.")
+            raise InputError(
+                f"Tensor {name!r} is made by parts {first} to {last} and needed elsewhere: let the group end with it, or keep it whole."
+            )
         found.append(name)
     if any(first <= index <= last for index in graph.consumers(output)):
         raise InputError(f"Tensor {output!r} is the output of parts {first} to {last}, which read it: part them.")
     return tuple(found)
 
 
+def keepable(graph: AffineGraph, first: int, last: int) -> tuple[str, ...]:
+    """The tensors that parts ``first`` to ``last`` make for themselves and for others, so that they may be kept whole."""
+    found = []
+    for name in dict.fromkeys(part.output for part in graph.parts[first:last]):
+        own = [index for index in graph.consumers(name) if first <= index <= last]
+        others = graph.tensor(name).kind is not TensorKind.INTERMEDIATE or len(own) < len(graph.consumers(name))
+        if own and others and first <= min(graph.producers(name)) and max(graph.producers(name)) < min(own):
+            found.append(name)
+    return tuple(found)
+
+
 def trace(graph: AffineGraph, group: StripedGroup) -> StripeTrace:
-    """Execute a group stripe by stripe, from its output backwards. InputError as :func:`interior` says."""
-    inside = frozenset(interior(graph, group.first, group.last))
-    homeless = sorted(inside & group.external)
+    """Execute a group stripe by stripe, from its output backwards.
+
+    InputError as :func:`interior` says, and if the stripes do not make all of a tensor that is kept.
+    """
+    inside = frozenset(interior(graph, group.first, group.last, group.kept))
+    homeless = sorted((inside | group.kept) & group.external)
     if homeless:
         raise InputError(
             f"Tensor {homeless[0]!r} is inside parts {group.first} to {group.last} and external: it is never copied, leave it out."
@@ -144,8 +163,14 @@ class _Tracer:
         part = self.graph.parts[index]
         if part.output not in self.filled:
             wanted = self.needed.get(part.output, [_nothing(part.output, self.graph)] * len(self.stripes))
-            self.filled[part.output] = _fills(wanted, self.group.modes[part.output])
+            self.filled[part.output] = _fills(
+                wanted, BufferMode.ROLLING if part.output in self.group.kept else self.group.modes[part.output]
+            )
         self.made[index] = [part.making(box) for box in self.filled[part.output]]
+        if part.output in self.group.kept and _covered(self.made[index]) < elements(part.whole):
+            raise InputError(
+                f"Part {part.name!r} is not asked for all of tensor {part.output!r}, which is kept: let the group end with it."
+            )
         for operand in part.inputs:
             constant = self.graph.tensor(operand.tensor).kind is TensorKind.CONSTANT
             if constant and operand.tensor not in self.group.external:
@@ -207,6 +232,23 @@ def _nothing(name: str, graph: AffineGraph) -> Box:
 def _fills(wanted: Sequence[Box], mode: BufferMode) -> list[Box]:
     """What is newly made, or copied, of a tensor at each stripe."""
     return _new_boxes(wanted) if mode is BufferMode.ROLLING else _changed_boxes(wanted)
+
+
+def _covered(boxes: Sequence[Box]) -> int:
+    """Elements of the union of boxes.
+
+    >>> _covered([((0, 3),), ((2, 5),), ((0, 1),)])
+    5
+    """
+    borders = [sorted({border for box in boxes for border in box[axis]}) for axis in range(len(boxes[0]))]
+    have = np.zeros([max(1, len(own) - 1) for own in borders], dtype=bool)
+    for box in boxes:
+        have[tuple(slice(own.index(low), own.index(high)) for own, (low, high) in zip(borders, box, strict=True))] = True
+    total = have.astype(np.int64)
+    for own in borders:
+        # Cells become elements, axis by axis; an axis without any has one empty cell.
+        total = np.tensordot(np.diff(own) if len(own) > 1 else np.zeros(1, dtype=np.int64), total, axes=(0, 0))
+    return int(total)
 
 
 def _changed_boxes(wanted: Sequence[Box]) -> list[Box]:

@@ -120,8 +120,8 @@ class Run:
             place = tuple(o + i * s for o, i, s in zip(part.offset, element, part.step, strict=True))
             if storage:
                 storage.write(place)
-            if part.output == self.output:
-                self.home.setdefault(self.output, set()).add(place)
+            if part.output == self.output or part.output in self.group.kept:
+                self.home.setdefault(part.output, set()).add(place)
         return len(made) * int(part.work)
 
     def exists(self, tensor: str, element: Element) -> bool:

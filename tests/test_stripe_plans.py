@@ -252,9 +252,14 @@ def covers(count: int) -> list[list[tuple[int, int]]]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(affine_graphs(max_parts=4, max_size=4), st.sampled_from([(True, True), (True, False), (False, True)]), st.booleans(), st.booleans())
-def test_brute_force_finds_nothing_better(graph: AffineGraph, modes: tuple[bool, bool], several: bool, orders: bool) -> None:  # noqa: FBT001  # drawn
-    options = StripeOptions(5, 3, 64, several_axes=several, orders=orders, recompute=modes[0], rolling=modes[1], cull=False)
+@given(
+    affine_graphs(max_parts=4, max_size=4),
+    st.sampled_from([(True, True), (True, False), (False, True)]),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+)
+def test_brute_force_finds_nothing_better(graph: AffineGraph, modes: tuple[bool, bool], switches: tuple[bool, bool, bool]) -> None:
+    several, orders, keep = switches
+    options = StripeOptions(5, 3, 64, several_axes=several, orders=orders, recompute=modes[0], rolling=modes[1], keep=keep, cull=False)
     found = frontier(all_plans(graph, replace(options, cull=True)))
     points: set[tuple[int, int]] = set()
     for cover in covers(len(graph.parts)):
@@ -273,9 +278,11 @@ def test_brute_force_finds_nothing_better(graph: AffineGraph, modes: tuple[bool,
 @settings(max_examples=8, deadline=None)
 @given(affine_graphs(max_parts=3, max_size=4))
 def test_every_switch_that_is_turned_on_helps_or_changes_nothing(graph: AffineGraph) -> None:
-    everything = frontier(all_plans(graph, StripeOptions(factors=3)))
+    most = StripeOptions(factors=3, keep=True)
+    everything = frontier(all_plans(graph, most))
     for less in (
         {"several_axes": False},
+        {"keep": False},
         {"orders": False},
         {"recompute": False},
         {"rolling": False},
@@ -284,7 +291,7 @@ def test_every_switch_that_is_turned_on_helps_or_changes_nothing(graph: AffineGr
         {"factors": 1},
         {"stripes": 2},
     ):
-        for point in frontier(all_plans(graph, replace(StripeOptions(factors=3), **less))):
+        for point in frontier(all_plans(graph, replace(most, **less))):
             assert any(own.memory <= point.memory and own.cycles <= point.cycles for own in everything)
 
 
@@ -323,6 +330,60 @@ def test_what_is_needed_outside_ends_its_group() -> None:
     with pytest.raises(InputError, match="'b' is made by parts 0 to 1 and needed elsewhere: let the group end with it"):
         plan(graph, StripedGroup(0, 1, StripeConfig.even((4,), (2,)), {}))
     assert [len(point.plans) for point in frontier(all_plans(graph, StripeOptions()))] == [2]
+    with pytest.raises(InputError, match="'b' is inside parts 0 to 1 and external"):
+        plan(graph, StripedGroup(0, 1, StripeConfig.even((4,), (2,)), {}, frozenset("b"), frozenset("b")))
+    kept = plan(graph, StripedGroup(0, 1, StripeConfig.even((4,), (2,)), {}, kept=frozenset("b")))
+    assert (kept.memory, kept.buffers, kept.work) == (12, (), 8)
+
+
+def test_a_skip_tensor_that_is_kept_whole_leaves_its_group_together() -> None:
+    """A wide tensor with two readers rolls, though one of them makes a skip tensor that is needed later too."""
+    shape = (8, 8, 4)
+    names = ("in", "wide", "skip", "back", "out")
+    kinds = [TensorKind.INPUT, *[TensorKind.INTERMEDIATE] * 3, TensorKind.OUTPUT]
+    shapes = [shape, (8, 8, 16), shape, shape, shape]
+    tensors = tuple(AffineTensor(*facts) for facts in zip(names, kinds, shapes, strict=True))
+    same = Propagator.identity(3)
+
+    def part(name: str, output: str, *inputs: tuple[str, Propagator]) -> AffinePart:
+        return AffinePart(name, tuple(AffineInput(*given) for given in inputs), output, shapes[names.index(output)])
+
+    parts = (
+        part("a", "wide", ("in", convolution(4, pad=1))),
+        part("b", "skip", ("wide", convolution(16, pad=1))),
+        part("c", "back", ("wide", convolution(16, pad=1)), ("skip", same)),
+        part("d", "out", ("skip", same), ("back", same)),
+    )
+    graph = AffineGraph(parts, tensors)
+    group = StripedGroup(0, 2, StripeConfig.even(shape, (2, 8, 4)), {"wide": ROLLING}, kept=frozenset({"skip"}))
+    made = plan(graph, group)
+    assert made.work == (16 + 4 + 4) * 64
+    assert made.memory == 3 * 8 * 8 * 4 + 4 * 8 * 16
+    limited = StripeOptions(group_length=3, factors=3, several_axes=False)
+    with_it, without = (frontier(all_plans(graph, replace(limited, keep=keep)))[0].memory for keep in (True, False))
+    rolling, whole_wide = 3 * 8 * 8 * 4 + 3 * 8 * 16, 8 * 8 * 16 + 8 * 8 * 4 + 2 * 8 * 4
+    assert (with_it, without) == (rolling, whole_wide)
+
+
+def test_a_kept_tensor_must_be_made_whole() -> None:
+    tensors = tuple(
+        AffineTensor(name, kind, shape)
+        for name, kind, shape in (
+            ("in", TensorKind.INPUT, (4,)),
+            ("kept", TensorKind.OUTPUT, (4,)),
+            ("part", TensorKind.OUTPUT, (2,)),
+        )
+    )
+    graph = AffineGraph(
+        (
+            AffinePart("p", (AffineInput("in", Propagator.identity(1)),), "kept", (4,)),
+            AffinePart("q", (AffineInput("kept", Propagator.identity(1)),), "part", (2,)),
+        ),
+        tensors,
+    )
+    with pytest.raises(InputError, match="Part 'p' is not asked for all of tensor 'kept', which is kept"):
+        plan(graph, StripedGroup(0, 1, StripeConfig.even((2,), (1,)), {}, kept=frozenset({"kept"})))
+    assert not group_plans(graph, 0, 1, StripeOptions(keep=True))
 
 
 def test_options_that_leave_nothing_are_named() -> None:
