@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice, permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -204,3 +205,17 @@ def allocate(
         orders.append(inner + outer)
     best = _search(extents, orders, alignment, moves, seed)
     return round_up(best.peak, alignment), tuple(best.addresses)
+
+
+def placements(extents: Sequence[Extent], limit: int, *, alignment: int = 16, most: int = 720) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Every (peak, addresses) of at most ``limit`` bytes that first fit gives some order, without repeats.
+
+    Of the orders the first ``most`` are tried: all of them of up to six buffers.
+    """
+    fit = _FirstFit(extents, alignment)
+    found: dict[tuple[int, ...], int] = {}
+    for order in islice(permutations(range(len(extents))), most):
+        peak, addresses = fit.place(order, limit + 1)
+        if addresses and round_up(peak, alignment) <= limit:
+            found.setdefault(tuple(addresses), round_up(peak, alignment))
+    return tuple((peak, addresses) for addresses, peak in found.items())

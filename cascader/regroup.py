@@ -1,4 +1,4 @@
-"""Regrouping: the groups of a proposal with one of them cut, joined, moved or striped otherwise."""
+"""Regrouping: the groups of a proposal with one of them cut, joined, moved or striped otherwise; and all divisions of a small graph."""
 
 from __future__ import annotations
 
@@ -73,3 +73,15 @@ def neighbours(graph: RowGraph, groups: Groups, rows: Sequence[int]) -> Iterator
     yield from _joined(graph, groups)
     yield from _cut(graph, groups)
     yield from _moved(graph, groups)
+
+
+def divisions(graph: RowGraph, rows: Sequence[int], first: int = 0) -> Iterator[Groups]:
+    """All groups that cover the parts from ``first`` on, in a fixed order; their number doubles with every part, and more."""
+    if first == len(graph.parts):
+        yield ()
+    for last in range(first, len(graph.parts)):
+        if graph.parts[last].segment != graph.parts[first].segment:
+            break
+        choices = _choices(graph, last, rows) if first < last else [graph.parts[last].rows]
+        for rest in divisions(graph, rows, last + 1):
+            yield from ((Group(first, last, choice), *rest) for choice in choices)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -22,3 +24,16 @@ def extents(count: int, size: int, steps: int, *, least: int = 1, within: int | 
         return st.lists(spans, min_size=1, max_size=longest).map(lambda found: extent(start, *found))
 
     return st.lists(st.integers(0, steps - 1).flatmap(lasting), min_size=least, max_size=count)
+
+
+def is_valid(found: Sequence[Extent], addresses: Sequence[int]) -> bool:
+    """Byte by byte and step by step: no byte is live in two buffers."""
+    for step in range(max(e.end for e in found)):
+        taken: set[int] = set()
+        for one, address in zip(found, addresses, strict=True):
+            if one.start <= step < one.end:
+                mine = {address + byte for byte in range(one.low[step - one.start], one.high[step - one.start])}
+                if mine & taken:
+                    return False
+                taken |= mine
+    return True

@@ -7,27 +7,14 @@ from itertools import permutations, product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moving_extents import extent, extents
+from moving_extents import extent, extents, is_valid
 from naive_rows import bytes_held
 from row_graphs import divided_graphs
 
-from cascader.overlap import Extent, allocate, gap, live_bytes
+from cascader.overlap import Extent, allocate, gap, live_bytes, placements
 from cascader.pull import Group, PullScheduler, schedule_groups
 from cascader.row_graph import RowGraph
 from cascader.storage import storages
-
-
-def is_valid(found: Sequence[Extent], addresses: Sequence[int]) -> bool:
-    """Byte by byte and step by step: no byte is live in two buffers."""
-    for step in range(max(e.end for e in found)):
-        taken: set[int] = set()
-        for one, address in zip(found, addresses, strict=True):
-            if one.start <= step < one.end:
-                mine = {address + byte for byte in range(one.low[step - one.start], one.high[step - one.start])}
-                if mine & taken:
-                    return False
-                taken |= mine
-    return True
 
 
 def top(found: Sequence[Extent], addresses: Sequence[int]) -> int:
@@ -114,3 +101,17 @@ def test_buffers_of_schedules_are_placed_within_a_third_of_the_bytes_that_are_li
     peak, addresses = allocate(found, alignment=1, moves=40)
     assert is_valid(found, addresses)
     assert max(bytes_held(graph, jobs, in_place=True)) <= peak <= max(bytes_held(graph, jobs, in_place=True)) * 4 / 3
+
+
+@settings(max_examples=60)
+@given(extents(count=4, size=40, steps=4), st.integers(0, 160))
+def test_placements_are_valid_distinct_within_the_limit_and_no_worse_than_the_search_at_their_best(found: list[Extent], limit: int) -> None:
+    every = placements(found, limit)
+    for peak, addresses in every:
+        assert is_valid(found, addresses)
+        assert top(found, addresses) <= peak <= limit
+        assert peak % 16 == 0
+    assert len({addresses for _, addresses in every}) == len(every)
+    peak, _ = allocate(found, moves=20)
+    assert min((least for least, _ in every), default=peak) <= peak or peak > limit
+    assert bool(every) or peak > limit

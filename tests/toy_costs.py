@@ -1,0 +1,33 @@
+"""A device made up for the generic search: start-ups and cycles per row, constants that are cheaper staged, a memory that is shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cascader.prefetch import JobTimes
+
+
+@dataclass(frozen=True)
+class ToyCosts:
+    """Parts of an even number have constants of some rows of 16 bytes; reading them at home costs four cycles a row each time."""
+
+    start_up: int = 5
+    per_row: int = 10
+    home: int = 4
+
+    def compute_cycles(self, part: int, start: int, end: int) -> int:
+        return self.start_up + (end - start) * (self.per_row + part)
+
+    def constant_bytes(self, part: int) -> int:
+        return 0 if part % 2 else 16 * (1 + part)
+
+    def direct_cycles(self, part: int, start: int, end: int) -> int:
+        return self.compute_cycles(part, start, end) + self.home * self.constant_bytes(part) // 4
+
+    def transfer_cycles(self, part: int) -> int:
+        return 3 + self.home * self.constant_bytes(part) // 4
+
+    def times(self, part: int, start: int, end: int) -> JobTimes:
+        staged, direct = self.compute_cycles(part, start, end), self.direct_cycles(part, start, end)
+        home = self.home * self.constant_bytes(part) // 4
+        return JobTimes(part, staged, direct, lead=min(3, home), tail=2, crowded=direct + home, home=home)
