@@ -77,15 +77,15 @@ def _copy(machine: Machine, op: DmaOperation, me: Resume) -> Unit:
     target = None if op.to_shram else machine.ports[machine.system.port_of(op.destination_region)][1]
     if not reads and machine.agenda.soon(me):
         yield
-    for turns in reads[:DMA_CHUNKS_AHEAD]:
-        source.transfer(Channel.MEM2MEM, turns, me)
-    for i, turns in enumerate(writes):
+    for chunk in reads[:DMA_CHUNKS_AHEAD]:
+        source.transfer(Channel.MEM2MEM, chunk, me)
+    for i, chunk in enumerate(writes):
         if 0 < i <= len(reads) - DMA_CHUNKS_AHEAD:
             source.transfer(Channel.MEM2MEM, reads[i + DMA_CHUNKS_AHEAD - 1], me)
         yield
         if target is not None:
             # Nobody waits for the responses but the last.
-            target.transfer(Channel.MEM2MEM, turns, me if i == len(writes) - 1 else None)
+            target.transfer(Channel.MEM2MEM, chunk, me if i == len(writes) - 1 else None)
     if writes and target is not None:
         yield
 

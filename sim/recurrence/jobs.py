@@ -19,8 +19,7 @@ from npu_model.timing import TimingParameters
 from npu_model.traffic import Runs
 from sim.commands import copy_chunks
 from sim.ports import Channel, transactions
-from sim.recurrence.lane import Lane, Turn
-from sim.recurrence.ports import Turns
+from sim.recurrence.lane import Lane, Transfer, Turn
 
 _MAX_BLOCKS = 200_000
 """Blocks that are kept before all are forgotten: some hundred megabytes."""
@@ -31,11 +30,11 @@ _unaddressed = attrgetter(*(field.name for field in fields(KernelOperation) if f
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A read: its port, channel and turns."""
+    """A read: its port, channel and transfer."""
 
     port: int
     channel: Channel
-    turns: Turns
+    transfer: Transfer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class FlatBlock:
 
     steps: tuple[FlatStep, ...]
     output_cycles: int
-    writes: Turns
+    writes: Transfer | None
 
 
 Words = tuple[int, int, int, int]
@@ -76,8 +75,8 @@ def _words(block: FlatBlock, port: int) -> list[int]:
     words = [0, 0, 0, 0]
     for step in block.steps:
         for request in step.fetches + step.weights:
-            words[2 * request.port] += sum(turn.words for turn in request.turns)
-    words[2 * port + 1] += sum(turn.words for turn in block.writes)
+            words[2 * request.port] += request.transfer.whole.words if request.transfer else 0
+    words[2 * port + 1] += block.writes.whole.words if block.writes else 0
     return words
 
 
@@ -110,8 +109,8 @@ class ReplayCache:
         self.lanes = tuple((Lane(memory, timing, reads=True), Lane(memory, timing, reads=False)) for memory in system.ports)
         self._bursts = tuple(memory.burst_bytes // accelerator.port_bytes_per_cycle for memory in system.ports)
         self._kernels: dict[object, FlatKernel] = {}
-        self._transfers: dict[tuple[int, int, Runs], Turns] = {}
-        self._copies: dict[object, tuple[tuple[Turns, ...], tuple[Turns, ...]]] = {}
+        self._transfers: dict[tuple[int, int, Runs], Transfer] = {}
+        self._copies: dict[object, tuple[tuple[Transfer | None, ...], tuple[Transfer | None, ...]]] = {}
         self._turns: dict[tuple[int, ...], Turn] = {}
         self._blocks = 0
 
@@ -127,10 +126,10 @@ class ReplayCache:
             found = self._kernels[key] = self._flat(jobs, self.system.port_of(op.ofm.region))
         return found
 
-    def transfer(self, port: int, channel: Channel, runs: Runs, phase: int = 0) -> Turns:
-        """The turns of a transfer over a port; ``phase`` is the word address of the first run as far as alignment goes."""
-        if not runs:
-            return ()
+    def transfer(self, port: int, channel: Channel, runs: Runs, phase: int = 0) -> Transfer | None:
+        """A transfer over a port, None if it is empty; ``phase`` is the word address of the first run as far as alignment goes."""
+        if not any(runs):
+            return None
         burst = self._bursts[port]
         if channel is Channel.IFM:
             burst = max(1, burst // self.timing.ifm_burst_divisor)
@@ -138,11 +137,13 @@ class ReplayCache:
         found = self._transfers.get(key)
         if found is None:
             beats, grant = tuple(transactions(runs, burst, phase)), self.timing.grant
-            found = self._transfers[key] = tuple(self._turn(beats[i : i + grant]) for i in range(0, len(beats), grant))
+            turns = tuple(self._turn(beats[i : i + grant]) for i in range(0, len(beats), grant))
+            whole = turns[0] if len(turns) == 1 else Turn(beats, (len(turns) - 1) * grant)
+            found = self._transfers[key] = Transfer(turns, whole)
         return found
 
-    def copy(self, op: DmaOperation) -> tuple[tuple[Turns, ...], tuple[Turns, ...]]:
-        """The turns that read and those that write the chunks of a DMA transfer."""
+    def copy(self, op: DmaOperation) -> tuple[tuple[Transfer | None, ...], tuple[Transfer | None, ...]]:
+        """The transfers that read and those that write the chunks of a DMA operation."""
         source = self.system.port_of(op.source.region)
         target = source if op.to_shram else self.system.port_of(op.destination_region)
         word = self.accelerator.port_bytes_per_cycle

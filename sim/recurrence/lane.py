@@ -20,25 +20,39 @@ _MAX_REMEMBERED = 100_000
 
 
 class Turn:
-    """The data words of the transactions of one turn: each, all, and all but the last. Equal turns are one object."""
+    """The data words of the transactions of one turn, or of several that nothing comes between: each, all, and all but the last.
 
-    __slots__ = ("all_but_last", "beats", "words")
+    The last of several turns begins behind ``before_last`` transactions. Equal turns are one object.
+    """
 
-    def __init__(self, beats: tuple[int, ...]) -> None:
+    __slots__ = ("all_but_last", "beats", "before_last", "words")
+
+    def __init__(self, beats: tuple[int, ...], before_last: int = 0) -> None:
         self.beats = beats
+        self.before_last = before_last
         self.words = sum(beats)
         self.all_but_last = self.words - beats[-1]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What a turn does, in cycles from its start: first issue, last issue, last completion; and the lane one cycle after the last issue.
+class Transfer:
+    """The transactions of one transfer, turn by turn and all together; equal transfers are one object."""
 
+    turns: tuple[Turn, ...]
+    whole: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a turn does, in cycles from its start: first and last issue, last completion; and the lane one cycle after the last issue.
+
+    ``last_turn`` is when the last turn starts if there are several.
     ``admitted`` are the words that passed the gate, by its periods from that of the start on; empty if there is no gate in the way.
     """
 
     first: int
     last: int
+    last_turn: int
     finish: int
     after: State
     admitted: tuple[tuple[int, int], ...] = ()
@@ -94,9 +108,7 @@ class Lane:
             self.idle = self._state((0,) * self._limit, 0)
 
     def waited(self, state: State, cycles: int) -> State:
-        """The lane after ``cycles`` without a transaction."""
-        if cycles >= state.rest:
-            return self.idle
+        """The lane after fewer than ``state.rest`` cycles without a transaction."""
         self._remember()
         finishes = tuple([max(0, finish - cycles) for finish in state.finishes])
         found = state.waited[cycles] = self._state(finishes, max(0, state.path - cycles * self.denominator))
@@ -123,7 +135,7 @@ class Lane:
         step = self._issue(state, turn, admit)
         counted = dict(before)
         admitted = tuple((period, count - counted.get(period, 0)) for period, count in words.items() if count != counted.get(period, 0))
-        found = state.gated[gated] = Step(step.first, step.last, step.finish, step.after, admitted)
+        found = state.gated[gated] = Step(step.first, step.last, step.last_turn, step.finish, step.after, admitted)
         return found
 
     def _issue(self, state: State, turn: Turn, admit: Admit | None) -> Step:
@@ -143,4 +155,4 @@ class Lane:
             finishes.append(free + self._behind)
         after = issues[-1] + 1
         left = tuple([max(0, finish - after) for finish in finishes[len(turn.beats) :]]) if self._limit else ()
-        return Step(issues[1], issues[-1], finishes[-1], self._state(left, path - after * denominator))
+        return Step(issues[1], issues[-1], issues[turn.before_last] + 1, finishes[-1], self._state(left, path - after * denominator))

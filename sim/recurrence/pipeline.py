@@ -30,7 +30,7 @@ def _ask(ports: Ports, requests: tuple[Request, ...], me: Resume) -> None:
     """Queue reads; the unit is resumed when all are there."""
     done: Resume = me if len(requests) == 1 else _Countdown(len(requests), me)
     for request in requests:
-        ports[request.port][0].transfer(request.channel, request.turns, done)
+        ports[request.port][0].transfer(request.channel, request.transfer, done)
 
 
 def _dependencies(run: KernelRun, rule: BlockdepRule) -> tuple[int, int]:

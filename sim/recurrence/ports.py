@@ -10,10 +10,7 @@ from npu_model.timing import TimingParameters
 from sim.ports import Channel
 from sim.recurrence.clock import NEVER, Agenda, Resume, Unit
 from sim.recurrence.gate import Gate
-from sim.recurrence.lane import Lane, Turn
-
-Turns = tuple[Turn, ...]
-"""The transactions of one transfer, turn by turn."""
+from sim.recurrence.lane import Lane, Transfer
 
 
 def _picks() -> list[list[int]]:
@@ -46,20 +43,20 @@ class Server:
         self._lane = lane
         self._gate = gate
         self._path = path
-        self._queues: tuple[deque[tuple[Turns, Resume | None]], ...] = tuple(deque() for _ in Channel)
+        self._queues: tuple[deque[tuple[Transfer, Resume | None]], ...] = tuple(deque() for _ in Channel)
         self._work = 0
         self._idle = False
         self._next = (0, -1)
         self._resume: Resume = agenda.walk
         agenda.start(self._serve())
 
-    def transfer(self, channel: int, turns: Turns, done: Resume | None) -> None:
-        """Queue the turns of a transfer; ``done`` is resumed with the last data word read or response received."""
-        if not turns:
+    def transfer(self, channel: int, transfer: Transfer | None, done: Resume | None) -> None:
+        """Queue a transfer (None if it is empty); ``done`` is resumed with the last data word read or response received."""
+        if transfer is None:
             if done is not None:
                 self._agenda.due.append(done)
             return
-        self._queues[channel].append((turns, done))
+        self._queues[channel].append((transfer, done))
         self._work |= 1 << channel
         if self._idle:
             self._idle = False
@@ -85,7 +82,8 @@ class Server:
             channel = _PICKS[after][work]
             after = channel + 1
             queue, passed = queues[channel], passed_turns[channel]
-            turns, done = queue[0]
+            transfer, done = queue[0]
+            turns, count = transfer.turns, len(transfer.turns)
             # Turns before the next unit runs on, of a channel that is alone, pass at once.
             is_next = due[-1] is me
             horizon = (units[0][0] if units else NEVER) if is_next and work == 1 << channel else 0
@@ -93,21 +91,26 @@ class Server:
             if path is not None and path.user is not self:
                 state = lane.repathed(state, max(0, path.busy - since * denominator))
                 path.user = self
-            while True:
-                if cycle > since:
-                    state = state.waited.get(cycle - since) or lane.waited(state, cycle - since)
+            if cycle > since:
+                gap = cycle - since
+                state = lane.idle if gap >= state.rest else state.waited.get(gap) or lane.waited(state, gap)
+            if horizon and not passed and count > 1:
+                turn = transfer.whole
+                step = state.steps.get(turn) or lane.step(state, turn)
+                if cycle + step.last_turn < horizon and (is_open or gate.passes(turn, step, cycle)):
+                    passed, state, since = count, step.after, cycle + step.last + 1
+            while passed < count:
                 turn = turns[passed]
                 step = state.steps.get(turn) or lane.step(state, turn)
                 if not is_open and not gate.passes(turn, step, cycle):
                     step = gate.step(lane, state, turn, cycle)
-                passed += 1
-                state, since = step.after, cycle + step.last + 1
-                if passed == len(turns) or since >= horizon:
+                passed, state, since = passed + 1, step.after, cycle + step.last + 1
+                if passed == count or since >= horizon:
                     break
                 cycle = since
             if path is not None:
                 path.busy = state.path + since * denominator
-            if passed < len(turns):
+            if passed < count:
                 passed_turns[channel] = passed
             else:
                 if done is not None:
