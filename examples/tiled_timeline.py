@@ -80,7 +80,8 @@ def picture(timelines: Sequence[Spans]) -> str:
     last = timelines[-1]
     top = TOP + len(timelines) * PANEL
     until = max(end for (_, number), (_, end) in last.spans.items() if number < ENLARGED)
-    body += _panel(last, until, top, f"{last.heading}: the first {ENLARGED} of {1 + max(number for _, number in last.spans)} jobs, enlarged")
+    jobs = 1 + max(number for _, number in last.spans)
+    body += _panel(last, until, top, f"{last.heading}: the first {ENLARGED} of {jobs} jobs, enlarged")
     height = top + PANEL
     body.append(text((LEFT + RIGHT) / 2, height - 8, "million NPU cycles", size=13, anchor="middle", color=INK))
     return document(WIDTH, height, body)
