@@ -1,4 +1,4 @@
-"""The cascader's cost of stripes beside the simulator: the error of its sums, and rates worked out by hand."""
+"""The cascader's cost of stripes beside the simulator: the errors of timelines and of sums, and rates worked out by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from cascader.ethosu.network import CONSTANTS, CpuPart
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.stripe_cost import StripeCost, cycles_per_word
 from cascader.overlap import allocate
+from cascader.prefetch import prefetch
 from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.room import Room
 from cascader.row_graph import RowGraph
 from cascader.schedule import Copy
 from cascader.storage import storages
@@ -54,24 +56,45 @@ def simulated(name: str, jobs: tuple[StripeJob, ...], copies: tuple[Copy, ...] =
     return replay.operations
 
 
-def error(name: str, length: int, rows: int) -> float:
-    """Relative error of the sum of all stripes' costs, constants read from home."""
+@cache
+def errors(name: str, length: int, rows: int) -> tuple[float, float]:
+    """Relative errors of the sum of all stripes' costs and of their timeline, constants read from home."""
     graph, cost = rows_and_cost(name)
     jobs = schedule_groups(PullScheduler(graph), groups_of(name, length, rows))
-    expected = sum(cost.direct_cycles(job.part, job.start, job.end) for job in jobs)
-    return expected / simulated(name, jobs)[-1].finished - 1
+    simulator = simulated(name, jobs)[-1].finished
+    total = sum(cost.direct_cycles(job.part, job.start, job.end) for job in jobs)
+    times = [cost.times(job.part, job.start, job.end) for job in jobs]
+    return total / simulator - 1, prefetch(times, [], Room([], [], len(jobs), 16)).cycles / simulator - 1
 
 
-@pytest.mark.parametrize("network_name", ["super_resolution", "ds_cnn"])
-@pytest.mark.parametrize(("length", "rows"), [(1, 1 << 20), (4, 4), (6, 8)], ids=["layer by layer", "four parts", "six parts"])
-def test_the_sum_of_stripes_is_at_most_an_eighth_above_the_simulator_and_not_below(network_name: str, length: int, rows: int) -> None:
-    """Measured: 0.4, 1.8 and 1.3 % (super_resolution), 6.5, 8.2 and 10.2 % (ds_cnn)."""
-    assert 0 <= error(network_name, length, rows) <= 0.125
+CASES = [
+    pytest.param(name, length, rows, id=f"{name}, {text}")
+    for name in ("super_resolution", "ds_cnn", "resnet8")
+    for length, rows, text in ((1, 1 << 20, "layer by layer"), (4, 4, "four parts"), (6, 8, "six parts"))
+    if (name, length) != ("super_resolution", 6)
+]
 
 
-def test_where_weights_bind_the_sum_is_up_to_a_tenth_too_high_as_it_does_not_see_them_fetched_ahead() -> None:
-    """ResNet-8's weights wait for flash; the simulator fetches them while the kernel before still runs. Measured: 7.7 %."""
-    assert 0.05 <= error("resnet8", 1, 1 << 20) <= 0.1
+@pytest.mark.parametrize(("name", "length", "rows"), CASES)
+def test_the_timeline_is_at_most_a_fourteenth_above_the_simulator_and_not_below(name: str, length: int, rows: int) -> None:
+    """Measured: 0.8 and 0.9 % (super_resolution), 6.6, 6.2 and 5.3 % (ds_cnn), 0.7, 0.2 and 0.5 % (resnet8).
+
+    The small kernels of ds_cnn begin before the one before has stored its last blocks, which a timeline does not see. A
+    share of that taken off every kernel would put resnet8 below the simulator.
+    """
+    assert 0 <= errors(name, length, rows)[1] <= 0.07
+
+
+@pytest.mark.parametrize(("name", "length", "rows"), CASES)
+def test_the_sum_of_stripes_is_too_high_by_up_to_a_quarter_as_it_does_not_see_weights_fetched_ahead(
+    name: str, length: int, rows: int
+) -> None:
+    """The simulator fetches weights while the kernel before still runs, and so does the timeline, by tail and lead.
+
+    Measured: 1.2 and 3.9 % (super_resolution), 12.3, 22.7 and 23.3 % (ds_cnn), 11.9, 20.0 and 11.0 % (resnet8).
+    """
+    total, timeline = errors(name, length, rows)
+    assert timeline < total <= 0.25
 
 
 def test_a_copy_with_the_memory_to_itself_takes_the_simulator_the_cycles_that_the_cost_says_within_one_period() -> None:

@@ -1,8 +1,8 @@
 """The cost model of the cascader for the Ethos-U: cycles of a stripe of a part, from the work of its blocks.
 
-A stripe runs its blocks one after the other, each as long as its slowest unit; it begins with its first fetch and ends
-with its last output and store, as the shared buffer is repartitioned between parts. The sum over a whole schedule is
-within a few per cent of the simulator's cycles, and a thousand times faster to have.
+A stripe begins with its first fetch and ends with its last store, as the shared buffer is repartitioned between parts; its
+units overlap as :mod:`cascader.ethosu.kernel_flow` says. What stripes overlap is said apart (lead and tail), for a timeline to
+count: that is within 7 % of the simulator's cycles, the mere sum up to a quarter too high.
 """
 
 from __future__ import annotations
