@@ -30,7 +30,7 @@ def _add_all(peers: Any) -> None:
         description=(
             "Check every peer and print one scorecard: measured streams against the FVP's counters, and networks on the ethos-u55-128 "
             "against Vela's SRAM and estimate and LiteRT's bytes (not checked if LiteRT is not installed). About two minutes for the whole "
-            "zoo. Status 1 if a bar is missed."
+            "zoo. Status 1 if a bar is missed that is not known to be."
         ),
         epilog=example("npu-testbed validate all", "npu-testbed validate all zoo:ds_cnn zoo:resnet8 --json"),
     )
