@@ -35,7 +35,8 @@ def add(peers: Any) -> None:
         description=(
             "Replay command streams that were measured on the Corstone-300 and Corstone-310 FVPs and compare cycles and data beats. "
             "Matching the FVP is matching Arm's simulator, not silicon. Status 1 if a bar is missed that is not known to be. "
-            "With --live, run a network on an installed Corstone-300 FVP instead and compare its counters and, from its PMU trace, every operation; that has no bar to miss."
+            "With --live, run a network on an installed Corstone-300 FVP instead and compare its counters and, from its PMU trace, every "
+            "operation; that has no bar to miss."
         ),
         epilog=example(
             "npu-testbed validate fvp --json",
