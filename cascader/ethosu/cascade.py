@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cascader.drafts import Draft, Drafter, DraftOptions
 from cascader.ethosu.cascaded import make_schedule
+from cascader.ethosu.columns import column_counts, column_stripes
 from cascader.ethosu.layouts import dense_layouts
 from cascader.ethosu.network import CONSTANTS, Network, ethosu_part
 from cascader.ethosu.reblock import reblocked
@@ -36,7 +37,8 @@ class CascadeOptions:
     ``layouts`` are the channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a
     search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
     block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths. ``slices`` off keeps
-    layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large.
+    layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``columns`` off keeps parts that
+    are one row high whole, instead of cutting them along the width too.
     """
 
     layouts: tuple[int, ...] = (0, 64)
@@ -45,6 +47,7 @@ class CascadeOptions:
     reblock: bool = True
     slices: bool = True
     fine_slices: bool = True
+    columns: bool = True
     plans: PlanOptions = field(default_factory=PlanOptions)
     drafts: DraftOptions = field(default_factory=DraftOptions)
 
@@ -78,8 +81,12 @@ class Cascader:
     ) -> None:
         self.network = network
         self.accelerator = accelerator
-        self.options = options
         self.provenance = provenance
+        columns = column_counts(network)
+        if columns:
+            plans, drafts = replace(options.plans, stripe_rows=columns), replace(options.drafts, stripe_rows=columns)
+            options = replace(options, plans=plans, drafts=drafts)
+        self.options = options
         self.graph: RowGraph = row_graph(network)
         self.scheduler = PullScheduler(self.graph)
         self.cost = StripeCost(network, self.graph, find_accelerator(accelerator), system, choose_blocks=options.choose_blocks)
@@ -136,16 +143,17 @@ def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
 
 
 def variants(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = _DEFAULT) -> tuple[Network, ...]:
-    """The network as it is searched: once per layout and size of slices, those left out that do not differ from others."""
+    """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others."""
     device = find_accelerator(accelerator)
     home = system.ports[system.port_of(CONSTANTS)]
     base = reblocked(network, device, cycles_per_word(home)) if options.reblock else network
     seen: list[Network] = []
     for depth in options.layouts:
-        for size in _piece_sizes(network, options):
-            variant = dense_layouts(sliced(base, device, size) if size else base, depth)
-            if variant not in seen:
-                seen.append(variant)
+        for form in (base, column_stripes(base, depth)) if options.columns else (base,):
+            for size in _piece_sizes(network, options):
+                variant = dense_layouts(sliced(form, device, size) if size else form, depth)
+                if variant not in seen:
+                    seen.append(variant)
     return tuple(seen)
 
 

@@ -7,6 +7,7 @@ from cascader.ethosu.overwriting import overwriting_parts
 from cascader.ethosu.rehearsal import rehearse
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.staging import staged_bytes
+from cascader.ethosu.windows import rows_of
 from cascader.graph import TensorKind
 from cascader.schedule import Buffer
 from npu_model.accelerator import accelerator
@@ -133,9 +134,9 @@ def _check_jobs(schedule: Schedule) -> None:
         if job.block is not None and not _fits(job.block, limit):
             raise InputError(f"Job {job.part!r} has block {job.block}: 1x1x1 to {limit} is possible; choose one of these.")
         if job.rows is not None:
-            height = payload.operation.ofm.shape.height if isinstance(payload, EthosuPart) else 0
-            if not 0 <= job.rows[0] < job.rows[1] <= height:
-                raise InputError(f"Job {job.part!r} makes rows {job.rows[0]} to {job.rows[1]}: 0 to {height} can be chosen from.")
+            total = rows_of(payload.operation.ofm, payload.axis) if isinstance(payload, EthosuPart) else 0
+            if not 0 <= job.rows[0] < job.rows[1] <= total:
+                raise InputError(f"Job {job.part!r} makes rows {job.rows[0]} to {job.rows[1]}: 0 to {total} can be chosen from.")
     made = {job.part for job in schedule.jobs}
     for part in payloads:
         if part not in made:

@@ -74,7 +74,7 @@ class _Lowering:
             copied = self.parts[copy.part]
             stream.stage(weight_ranges(copied.operation), copy.address, copied.layer)
             self.staged[copy.part] = copy.address
-        start, end = job.rows or (0, part.operation.ofm.shape.height)
+        start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
         operation = _with_block(stripe(part, start, end, self.places), job, self.accelerator)
         if job.part in self.staged:
             operation = with_staged_weights(operation, self.staged[job.part])

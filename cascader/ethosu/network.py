@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cascader.ethosu.axis import Axis
 from cascader.graph import CascaderGraph, Part
 from npu_model.program import ByteRange, DataType, KernelOperation, Quantisation
 
@@ -51,7 +52,8 @@ class EthosuPart:
 
     Feature maps of ``operation`` are relative: the bases of their tiles count from the start of the tensors ``ifm``,
     ``ifm2`` and ``ofm`` (region 1), or of the network's constants (region 0), as do weights and scales. Its BLOCKDEP is 0:
-    only the lowering knows what runs before. ``layer`` is the network's layer, which may have several kernels.
+    only the lowering knows what runs before. ``layer`` is the network's layer, which may have several kernels. Stripes are cut along
+    ``axis``.
     """
 
     operation: KernelOperation
@@ -60,6 +62,7 @@ class EthosuPart:
     ifm2: str | None = None
     lut: LutLoad | None = None
     layer: str = ""
+    axis: Axis = Axis.ROWS
 
 
 @dataclass(frozen=True, slots=True)

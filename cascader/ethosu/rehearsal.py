@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from cascader.ethosu.axis import Axis
 from cascader.ethosu.byte_owners import Access, ByteOwners
 from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import ARENA, CpuPart, EthosuPart, Port
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.staging import staged_bytes
-from cascader.ethosu.windows import Rows, Span, rows_read, spans
+from cascader.ethosu.windows import Rows, Span, row_step, rows_of, rows_read, spans
 from cascader.graph import TensorKind
 from cascader.schedule import Buffer, Copy, Job
 from npu_model.errors import InputError
@@ -60,21 +61,22 @@ class _Rehearsal:
             raise InputError(f"{who} needs all of tensor {port.tensor!r} but its buffer holds {buffer.rows} rows: give it a whole buffer.")
         return self._inside(buffer, Access(port.tensor, 0, Span(buffer.address + port.offset, (1,), (0,), port.size, 0)), who)
 
-    def _map(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str) -> Iterator[Access]:
-        """The accesses of some rows of a feature map, one or two per tile."""
+    def _map(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str, axis: Axis) -> Iterator[Access]:
+        """The accesses of some rows (along the axis) of a feature map, one or two per tile."""
         buffer = self.buffers[tensor]
         if rows[0] >= rows[1]:
             raise InputError(
                 f"{who} uses rows {rows[0]} to {rows[1]} of tensor {tensor!r}: at least one is needed; make more rows at once."
             )
         if buffer.rows is None:
-            for span in spans(feature_map, rows, buffer.address):
+            for span in spans(feature_map, rows, buffer.address, axis):
                 yield self._inside(buffer, Access(tensor, 0, span), who)
             return
         single = feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
-        if feature_map.strides.y != buffer.row_bytes or not 0 <= feature_map.tiles.bases[0] < buffer.row_bytes or not single:
+        step = row_step(feature_map, axis)
+        if step != buffer.row_bytes or not 0 <= feature_map.tiles.bases[0] < buffer.row_bytes or not single:
             raise InputError(
-                f"{who} steps {feature_map.strides.y} bytes from row to row of tensor {tensor!r}, whose rolling buffer has rows of "
+                f"{who} steps {step} bytes from row to row of tensor {tensor!r}, whose rolling buffer has rows of "
                 f"{buffer.row_bytes}: give the tensor a whole buffer."
             )
         if rows[1] - rows[0] > buffer.rows:
@@ -86,7 +88,7 @@ class _Rehearsal:
         while first < rows[1]:
             turn = first // buffer.rows
             last = min(rows[1], (turn + 1) * buffer.rows)
-            for span in spans(feature_map, (first, last), buffer.address - turn * buffer.rows * buffer.row_bytes):
+            for span in spans(feature_map, (first, last), buffer.address - turn * buffer.rows * buffer.row_bytes, axis):
                 yield self._inside(buffer, Access(tensor, turn, span), who)
             first = last
 
@@ -178,16 +180,17 @@ class _Rehearsal:
             if tensor is None or operand is None or operand.region != ARENA:
                 continue
             try:
-                rows = rows_read(operation, operand, job.rows)
+                rows = rows_read(operation, operand, job.rows, payload.axis)
             except InputError as error:
                 raise InputError(f"{who}: {error}.") from None
-            found = list(self._map(tensor, operand, rows, who))
+            found = list(self._map(tensor, operand, rows, who, payload.axis))
             reads += found
             source = self.buffers[tensor]
             same_place = (source.address, source.rows) == (target.address, target.rows)
             if not (same_place and tensor in overwritable_operands(self.parts[job.part])):
                 kept += found
-        written = self._map(payload.ofm, operation.ofm, job.rows or (0, operation.ofm.shape.height), who)
+        made = job.rows or (0, rows_of(operation.ofm, payload.axis))
+        written = self._map(payload.ofm, operation.ofm, made, who, payload.axis)
         return reads, kept, list(written)
 
     def _in_arena(self, tensor: str) -> bool:

@@ -1,9 +1,13 @@
-"""From a Network of Ethos-U parts to the RowGraph that the generic cascader works on."""
+"""From a Network of Ethos-U parts to the RowGraph that the generic cascader works on.
+
+A row of the RowGraph is a step along the axis of the parts that use the tensor: a row of its feature maps, or a column.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cascader.ethosu.axis import Axis, Window
 from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.overwriting import overwriting_parts
@@ -25,48 +29,48 @@ def _is_single_tile(feature_map: FeatureMap) -> bool:
     return feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
 
 
-def _row_geometry(tensor: Tensor, feature_maps: list[FeatureMap]) -> tuple[int, int]:
+def _row_geometry(tensor: Tensor, accesses: list[tuple[FeatureMap, Axis]]) -> tuple[int, int]:
     """Rows and bytes per row, (1, size) unless every access steps through the same rows from the tensor's first one."""
     whole = (1, tensor.size)
-    if not feature_maps:
+    if not accesses:
         return whole
-    stride = feature_maps[0].strides.y
-    if stride < 1 or tensor.size % stride:
+    first, along = accesses[0]
+    step = along.step(first)
+    if step < 1 or tensor.size % step:
         return whole
-    rows = tensor.size // stride
-    for feature_map in feature_maps:
-        first_row = feature_map.tiles.bases[0] < stride
+    rows = tensor.size // step
+    for feature_map, axis in accesses:
         # A single row's stride is arbitrary, and such a tensor is one row anyhow.
-        if feature_map.strides.y != stride or not first_row or not _is_single_tile(feature_map) or feature_map.shape.height > rows:
+        alike = axis.step(feature_map) == step and axis.is_outermost(feature_map) and feature_map.tiles.bases[0] < step
+        if not alike or not _is_single_tile(feature_map) or axis.extent(feature_map.shape) > rows:
             return whole
-    return rows, stride
+    return rows, step
 
 
-def _propagator(operation: KernelOperation, operand: FeatureMap, tensor: RowTensor) -> RowPropagator:
+def _propagator(part: EthosuPart, operand: FeatureMap, tensor: RowTensor) -> RowPropagator:
+    operation, rows = part.operation, part.axis.extent(operand.shape)
     if tensor.rows == 1:
         return RowPropagator(rows=1, whole=True)
     if operation.kind is OperationKind.ELEMENTWISE:
-        broadcast = operand.shape.height < operation.ofm.shape.height
-        return RowPropagator(rows=operand.shape.height, whole=broadcast)
-    kernel = operation.kernel
+        return RowPropagator(rows=rows, whole=rows < part.axis.extent(operation.ofm.shape))
+    window = part.axis.window(operation)
     return RowPropagator(
-        rows=operand.shape.height,
-        stride=kernel.stride_y,
-        taps=kernel.dilated_height,
-        pad=operation.padding.top,
+        rows=rows,
+        stride=window.stride,
+        taps=window.taps,
+        pad=window.pad,
         upscale=1 if operation.upscale is Upscale.NONE else 2,
     )
 
 
-def _align(operation: KernelOperation) -> int | None:
+def _align(operation: KernelOperation, axis: Axis) -> int | None:
     """Rows that stripes begin at multiples of; None if the operation cannot be cut.
 
     The upscaler begins with the first copy of an IFM row, so a stripe must begin there too.
     """
     if operation.upscale is Upscale.NONE:
         return 1
-    simple = operation.kernel.stride_y == 1 and operation.kernel.dilated_height == 1 and operation.padding.top == 0
-    return 2 if simple and operation.upscale is Upscale.NEAREST else None
+    return 2 if axis.window(operation) == Window(stride=1, taps=1, pad=0) and operation.upscale is Upscale.NEAREST else None
 
 
 def _dies_here(graph: CascaderGraph, name: str, part: Part, output: RowTensor, operand: RowTensor) -> bool:
@@ -103,17 +107,16 @@ def _kernel_part(
     graph: CascaderGraph, part: Part, payload: EthosuPart, index: dict[str, int], tensors: tuple[RowTensor, ...], *, single: bool
 ) -> RowPart:
     operation = payload.operation
-    output = tensors[index[payload.ofm]]
-    align = _align(operation)
-    atomic = single or output.rows == 1 or align is None or operation.ofm.shape.height == 1
+    output, rows = tensors[index[payload.ofm]], payload.axis.extent(operation.ofm.shape)
+    align = _align(operation, payload.axis)
+    atomic = single or output.rows == 1 or align is None or rows == 1
     operands = [(name, feature_map) for name, feature_map in _accesses(payload) if feature_map is not operation.ofm]
     inputs = tuple(
-        (index[name], RowPropagator(tensors[index[name]].rows, whole=True) if atomic else _propagator(operation, fm, tensors[index[name]]))
+        (index[name], RowPropagator(tensors[index[name]].rows, whole=True) if atomic else _propagator(payload, fm, tensors[index[name]]))
         for name, fm in operands
     )
     in_place = next((index[n] for n in overwritable_operands(part) if _dies_here(graph, n, part, output, tensors[index[n]])), None)
-    rows = 1 if atomic else operation.ofm.shape.height
-    return RowPart(part.name, inputs, (index[payload.ofm],), rows, align or 1, atomic, in_place)
+    return RowPart(part.name, inputs, (index[payload.ofm],), 1 if atomic else rows, align or 1, atomic, in_place)
 
 
 def _opaque_part(part: Part, index: dict[str, int], kinds: dict[str, TensorKind]) -> RowPart:
@@ -125,7 +128,7 @@ def row_graph(network: Network) -> RowGraph:
     """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row."""
     graph = network.graph
     kinds = {tensor.name: tensor.kind for tensor in graph.tensors}
-    maps: dict[str, list[FeatureMap]] = {tensor.name: [] for tensor in graph.tensors}
+    maps: dict[str, list[tuple[FeatureMap, Axis]]] = {tensor.name: [] for tensor in graph.tensors}
     opaque: set[str] = set()
     for part in graph.parts:
         payload = ethosu_part(part)
@@ -133,7 +136,7 @@ def row_graph(network: Network) -> RowGraph:
             opaque.update(part.inputs + part.outputs)
             continue
         for name, feature_map in _accesses(payload):
-            maps[name].append(feature_map)
+            maps[name].append((feature_map, payload.axis))
     arena = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT]
     tensors = tuple(RowTensor(t.name, t.kind, *((1, t.size) if t.name in opaque else _row_geometry(t, maps[t.name]))) for t in arena)
     index = {tensor.name: i for i, tensor in enumerate(tensors)}

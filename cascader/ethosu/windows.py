@@ -1,6 +1,7 @@
 """What a job touches, from the definition of its operation alone: rows of feature maps, and the bytes behind them.
 
-Written apart from the lowering, so that a check of schedules does not repeat its mistakes.
+Rows are counted along an axis: for columns they are the columns of the map. Written apart from the lowering, so that a
+check of schedules does not repeat its mistakes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cascader.ethosu.axis import Axis
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.shapes import ceil_div
@@ -19,24 +21,41 @@ Rows = tuple[int, int]
 """First and last (exclusive) row."""
 
 
-def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None) -> Rows:
+def rows_of(feature_map: FeatureMap, axis: Axis) -> int:
+    """How many rows the map has."""
+    return {Axis.ROWS: feature_map.shape.height, Axis.COLUMNS: feature_map.shape.width}[axis]
+
+
+def row_step(feature_map: FeatureMap, axis: Axis) -> int:
+    """Bytes from a row to the next; from column to column as bricks (NHCWB16) or pixels lie side by side."""
+    column = BRICK * feature_map.dtype.bytes if feature_map.layout is Layout.NHCWB16 else feature_map.strides.x
+    return {Axis.ROWS: feature_map.strides.y, Axis.COLUMNS: column}[axis]
+
+
+def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None, axis: Axis = Axis.ROWS) -> Rows:
     """Rows of ``operand`` (IFM or IFM2) behind ``rows`` of the OFM, all of them for None; InputError if they cannot be told.
 
     Behind the upscaler (times two) only kernels of one row, at even rows, can be cut.
     """
-    if rows is None or (operand.shape.height < operation.ofm.shape.height and operation.kind is OperationKind.ELEMENTWISE):
-        return 0, operand.shape.height
+    total = rows_of(operand, axis)
+    if rows is None or (total < rows_of(operation.ofm, axis) and operation.kind is OperationKind.ELEMENTWISE):
+        return 0, total
     if operation.kind is OperationKind.ELEMENTWISE:
         return rows
     first, last = rows[0], rows[1] - 1
-    kernel, top = operation.kernel, operation.padding.top
+    kernel, padding = operation.kernel, operation.padding
+    taps, stride, dilation, before = (
+        (kernel.height, kernel.stride_y, kernel.dilation_y, padding.top)
+        if axis is Axis.ROWS
+        else (kernel.width, kernel.stride_x, kernel.dilation_x, padding.left)
+    )
     if operation.upscale is Upscale.NONE:
-        touched = [y * kernel.stride_y - top + tap * kernel.dilation_y for y in (first, last) for tap in (0, kernel.height - 1)]
-    elif operation.upscale is Upscale.NEAREST and kernel.stride_y == kernel.height == 1 and top == 0 and first % 2 == 0:
+        touched = [out * stride - before + tap * dilation for out in (first, last) for tap in (0, taps - 1)]
+    elif operation.upscale is Upscale.NEAREST and stride == taps == 1 and before == 0 and first % 2 == 0:
         touched = [first // 2, last // 2]
     else:
         raise InputError(f"rows {rows[0]} to {rows[1]} of an upscaled map cannot be made alone: begin at an even row or make all rows")
-    return max(min(touched), 0), min(max(touched) + 1, operand.shape.height)
+    return max(min(touched), 0), min(max(touched) + 1, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +89,11 @@ class Span:
         return view
 
 
-def spans(feature_map: FeatureMap, rows: Rows, shift: int) -> Iterator[Span]:
+def spans(feature_map: FeatureMap, rows: Rows, shift: int, axis: Axis = Axis.ROWS) -> Iterator[Span]:
     """Bytes of ``rows`` of a feature map that is moved by ``shift``, tile by tile; of NHCWB16 whole bricks, as the NPU moves them."""
+    if axis is Axis.COLUMNS:
+        yield from _columns(feature_map, rows, shift)
+        return
     size, strides = feature_map.dtype.bytes, feature_map.strides
     for base, y0, _, height, columns in feature_map.tile_boxes():
         first, last = max(rows[0], y0), min(rows[1], y0 + height)
@@ -83,3 +105,19 @@ def spans(feature_map: FeatureMap, rows: Rows, shift: int) -> Iterator[Span]:
         else:
             bricks = ceil_div(feature_map.shape.depth, BRICK)
             yield Span(start, (last - first, bricks), (strides.y, strides.c), columns * BRICK * size, first)
+
+
+def _columns(feature_map: FeatureMap, columns: Rows, shift: int) -> Iterator[Span]:
+    """Bytes of some columns, tile by tile."""
+    size, strides = feature_map.dtype.bytes, feature_map.strides
+    step = row_step(feature_map, Axis.COLUMNS)
+    for base, _, x0, height, width in feature_map.tile_boxes():
+        first, last = max(columns[0], x0), min(columns[1], x0 + width)
+        if first >= last:
+            continue
+        start = base + shift + (first - x0) * step
+        if feature_map.layout is Layout.NHWC:
+            yield Span(start, (last - first, height), (step, strides.y), feature_map.shape.depth * size, first)
+        else:
+            bricks = ceil_div(feature_map.shape.depth, BRICK)
+            yield Span(start, (last - first, height, bricks), (step, strides.y, strides.c), BRICK * size, first)

@@ -1,0 +1,77 @@
+"""Axis: along which of a feature map's two axes a part is cut into stripes, and what that axis is of maps and kernels.
+
+What the cascader calls a row of a tensor is a step along this axis: a row of the image, or a column of one that is a single
+row high, as sequences of sound are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, Padding, Tiles
+from npu_model.shapes import Shape3D, ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A kernel along one axis: stride, extent with dilation, and the padding before the first element."""
+
+    stride: int
+    taps: int
+    pad: int
+
+
+class Axis(Enum):
+    """Rows (along the height) or columns (along the width)."""
+
+    ROWS = "rows"
+    COLUMNS = "columns"
+
+    def extent(self, shape: Shape3D) -> int:
+        """Elements along the axis."""
+        return shape.height if self is Axis.ROWS else shape.width
+
+    def step(self, feature_map: FeatureMap) -> int:
+        """Bytes from one element along the axis to the next; a column of bricks steps by one pixel of a brick."""
+        if self is Axis.ROWS:
+            return feature_map.strides.y
+        return feature_map.strides.x if feature_map.layout is Layout.NHWC else BRICK * feature_map.dtype.bytes
+
+    def is_outermost(self, feature_map: FeatureMap) -> bool:
+        """Whether all elements of one step along the axis lie inside the bytes of that step, so that each has a place of its own.
+
+        Rows always do. Columns do where rows are not longer than they: those of a map that is one row high, its pixels in one piece.
+        """
+        if self is Axis.ROWS:
+            return True
+        pixel = min(feature_map.shape.depth, BRICK) if feature_map.layout is Layout.NHCWB16 else feature_map.shape.depth
+        bricks = ceil_div(feature_map.shape.depth, BRICK) if feature_map.layout is Layout.NHCWB16 else 1
+        last = (feature_map.shape.height - 1) * feature_map.strides.y + (bricks - 1) * feature_map.strides.c
+        return last + pixel * feature_map.dtype.bytes <= self.step(feature_map)
+
+    def window(self, operation: KernelOperation) -> Window:
+        """The operation's kernel along the axis."""
+        kernel, padding = operation.kernel, operation.padding
+        if self is Axis.ROWS:
+            return Window(kernel.stride_y, kernel.dilated_height, padding.top)
+        return Window(kernel.stride_x, kernel.dilated_width, padding.left)
+
+    def padding(self, padding: Padding, before: int, after: int) -> Padding:
+        """``padding`` with other extents along the axis."""
+        if self is Axis.ROWS:
+            return replace(padding, top=before, bottom=after)
+        return replace(padding, left=before, right=after)
+
+    def cut(self, shape: Shape3D, extent: int) -> Shape3D:
+        """``shape`` with ``extent`` elements along the axis."""
+        return replace(shape, height=extent) if self is Axis.ROWS else replace(shape, width=extent)
+
+    def tiles(self, shape: Shape3D, first: int, split: int, second: int) -> Tiles:
+        """Tiles of ``shape`` whose elements from ``split`` on along the axis lie at base ``second``, those before at ``first``.
+
+        Rows wrap by the lower left tile (HEIGHT0, BASE2), columns by the upper right one (WIDTH0, BASE1).
+        """
+        if self is Axis.ROWS:
+            return Tiles(split, split, shape.width, (first, 0, second, 0))
+        return Tiles(shape.height, shape.height, split, (first, second, 0, 0))
