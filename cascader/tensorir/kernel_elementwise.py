@@ -37,22 +37,19 @@ class Elementwise:
     what: str
 
 
-def _check(kernel: Elementwise) -> None:
-    operation, bits = kernel.operation, kernel.operation.ifm.dtype.bits
+def check(operation: KernelOperation, what: str) -> None:
+    """InputError if nothing public says what the NPU makes of the operation, or its shapes do not go together."""
+    bits = operation.ifm.dtype.bits
     if operation.ifm.shape != operation.ofm.shape:
-        raise InputError(
-            f"{kernel.what} has an IFM of {operation.ifm.shape} and an OFM of {operation.ofm.shape}: only IFM2 may be broadcast."
-        )
+        raise InputError(f"{what} has an IFM of {operation.ifm.shape} and an OFM of {operation.ofm.shape}: only IFM2 may be broadcast.")
     if (bits == 32 and operation.elementwise in _NOT_32) or (bits != 32 and operation.elementwise in _ONLY_32):
-        raise InputError(f"{kernel.what} works on {operation.ifm.dtype}: that width is not verified for it.")
+        raise InputError(f"{what} works on {operation.ifm.dtype}: that width is not verified for it.")
     if operation.ifm2 is not None:
         for own, extent in zip(_extents(operation.ifm2), _extents(operation.ofm), strict=True):
             if own not in (1, extent):
-                raise InputError(
-                    f"{kernel.what} has an IFM2 of {operation.ifm2.shape}: every axis is 1 or the OFM's, {operation.ofm.shape}."
-                )
+                raise InputError(f"{what} has an IFM2 of {operation.ifm2.shape}: every axis is 1 or the OFM's, {operation.ofm.shape}.")
     if operation.is_binary and operation.ifm2 is None and operation.scalar is None:
-        raise InputError(f"{kernel.what} has one operand: two are needed; the schedule is incomplete.")
+        raise InputError(f"{what} has one operand: two are needed; the schedule is incomplete.")
 
 
 def _extents(feature_map: Any) -> tuple[int, int, int]:
@@ -72,8 +69,7 @@ def _second(writer: Writer, kernel: Elementwise, y: Any, x: Any, channel: tuple[
     return Value(ifm2.load(writer, y, x, channel), ifm2.bound)
 
 
-def _added(writer: Writer, kernel: Elementwise, a: Value, b: Value, sign: int) -> Value:
-    operation, what = kernel.operation, kernel.what
+def _added(writer: Writer, operation: KernelOperation, a: Value, b: Value, sign: int, what: str) -> Value:
     first, second, out = operation.opa_scale, operation.opb_scale, operation.ofm_scale
     bits = operation.ifm.dtype.bits
     if bits == 32 and (operation.scaled_operand is not ScaledOperand.BOTH or (first.scale, second.scale, out.scale) != (1, 1, 1)):
@@ -100,10 +96,10 @@ def _added(writer: Writer, kernel: Elementwise, a: Value, b: Value, sign: int) -
     return rescaled(writer, total, out.scale, out.shift, operation.rounding, what)
 
 
-def _shifted_right(writer: Writer, kernel: Elementwise, a: Value, b: Value) -> Value:
+def _shifted_right(writer: Writer, operation: KernelOperation, a: Value, b: Value) -> Value:
     value, shift = writer.bind("value", a.expression), writer.bind("shift", b.expression)
     one, zero = writer.constant(1), writer.constant(0)
-    if kernel.operation.rounding is Rounding.TRUNCATE:
+    if operation.rounding is Rounding.TRUNCATE:
         term = writer.select(value < 0, (one << shift) - one, zero)
     else:
         # Double rounding differs from natural rounding beyond a shift of 31 only, which no operand of SHR reaches.
@@ -120,8 +116,7 @@ def leading_zeros(writer: Writer, value: Any) -> Any:
     return total
 
 
-def _unary(writer: Writer, kernel: Elementwise, value: Value) -> Value:
-    operation = kernel.operation
+def _unary(writer: Writer, operation: KernelOperation, value: Value, what: str) -> Value:
     own = writer.bind("operand", value.expression)
     kept = Value(own, value.bound)
     scale = operation.ofm_scale
@@ -129,23 +124,23 @@ def _unary(writer: Writer, kernel: Elementwise, value: Value) -> Value:
         return Value(leading_zeros(writer, own), 32)
     if operation.elementwise is ElementwiseKind.ABS:
         magnitude = Value(writer.select(own < 0, own * writer.constant(-1), own), value.bound)
-        return rescaled(writer, magnitude, scale.scale, scale.shift, operation.rounding, kernel.what)
-    product = rescaled(writer, kept, scale.scale, scale.shift, operation.rounding, kernel.what)
+        return rescaled(writer, magnitude, scale.scale, scale.shift, operation.rounding, what)
+    product = rescaled(writer, kept, scale.scale, scale.shift, operation.rounding, what)
     return Value(writer.select(own < 0, product.expression, own), max(product.bound, value.bound))
 
 
-def _binary(writer: Writer, kernel: Elementwise, a: Value, b: Value) -> Value:
-    operation, tirx = kernel.operation, writer.tvm.tirx
+def _binary(writer: Writer, operation: KernelOperation, a: Value, b: Value, what: str) -> Value:
+    tirx = writer.tvm.tirx
     kind, scale = operation.elementwise, operation.ofm_scale
     if kind in (ElementwiseKind.ADD, ElementwiseKind.SUB):
-        return _added(writer, kernel, a, b, 1 if kind is ElementwiseKind.ADD else -1)
+        return _added(writer, operation, a, b, 1 if kind is ElementwiseKind.ADD else -1, what)
     if kind is ElementwiseKind.MUL:
-        product = bounded(Value(a.expression * b.expression, a.bound * b.bound), kernel.what)
+        product = bounded(Value(a.expression * b.expression, a.bound * b.bound), what)
         # On 32-bit operands the shift alone applies: softmax has a scale of 1 << 30 there and means a shift of 31.
         factor = 1 if operation.ifm.dtype.bits == 32 else scale.scale
-        return rescaled(writer, product, factor, scale.shift, operation.rounding, kernel.what)
+        return rescaled(writer, product, factor, scale.shift, operation.rounding, what)
     if kind is ElementwiseKind.SHR:
-        return _shifted_right(writer, kernel, a, b)
+        return _shifted_right(writer, operation, a, b)
     if kind is ElementwiseKind.SHL:
         wrapped = writer.cast("int32", a.expression << b.expression)
         return Value(writer.cast("int64", wrapped), _INT32)
@@ -153,20 +148,24 @@ def _binary(writer: Writer, kernel: Elementwise, a: Value, b: Value) -> Value:
     return Value(function(a.expression, b.expression), max(a.bound, b.bound))
 
 
+def combined(writer: Writer, operation: KernelOperation, a: Value, b: Value | None, what: str) -> Value:
+    """The result, before zero point and clamp, of the elements of IFM and IFM2 (None for a unary operation), zero points off."""
+    if b is None:
+        return _unary(writer, operation, a, what)
+    return _binary(writer, operation, *((b, a) if operation.broadcast.swap else (a, b)), what)
+
+
 def elementwise(writer: Writer, kernel: Elementwise, rows: tuple[Any, Any]) -> None:
     """OFM rows ``rows[0]`` to ``rows[0] + rows[1]`` of an ELEMENTWISE operation; InputError if it cannot be expressed."""
-    _check(kernel)
     operation = kernel.operation
+    check(operation, kernel.what)
 
     def group(y: Any, x: Any, channels: Channels) -> None:
         with writer.loop("c", channels.lanes) as c:
             channel = (channels.brick, c)
             a = Value(kernel.ifm.load(writer, y, x, channel), kernel.ifm.bound)
-            if operation.is_binary:
-                b = _second(writer, kernel, y, x, channel)
-                result = _binary(writer, kernel, *((b, a) if operation.broadcast.swap else (a, b)))
-            else:
-                result = _unary(writer, kernel, a)
+            b = _second(writer, kernel, y, x, channel) if operation.is_binary else None
+            result = combined(writer, operation, a, b, kernel.what)
             element = finished(writer, operation, result.expression, kernel.lut, kernel.what)
             writer.store(kernel.ofm.buffer, kernel.ofm.index(writer, y, x, channel), element)
 

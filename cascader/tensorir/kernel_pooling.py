@@ -26,7 +26,7 @@ class Pool:
     lut: Any
 
 
-def _check(operation: KernelOperation, what: str) -> None:
+def check(operation: KernelOperation, what: str) -> None:
     """Refuse what no source says the meaning of, as the functional executor does."""
     padded = operation.padding != Padding()
     if operation.pool is PoolKind.REDUCE_SUM:
@@ -47,9 +47,10 @@ def _check(operation: KernelOperation, what: str) -> None:
         raise InputError(f"{what} averages with padding dilated or between zeros: plain windows are expressed in TensorIR.")
 
 
-def _averaged(
+def averaged(
     writer: Writer, operation: KernelOperation, total: Any, places: tuple[tuple[Axis, Any], tuple[Axis, Any]], bound: int, what: str
 ) -> Any:
+    """The average of a window whose elements sum up to ``total``, ``bound`` at most; ``places`` are its axes with the OFM indices."""
     if operation.padding == Padding():
         scale = operation.ofm_scale
         return rescaled(writer, Value(total, bound), scale.scale, scale.shift, operation.rounding, what).expression
@@ -81,7 +82,7 @@ def _reduce_sum(
 
 def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, rows: tuple[Any, Any], what: str) -> None:
     """OFM rows ``rows[0]`` to ``rows[0] + rows[1]`` of a POOL operation; InputError if it cannot be expressed."""
-    _check(operation, what)
+    check(operation, what)
     if operation.pool is PoolKind.REDUCE_SUM:
         _reduce_sum(writer, operation, ifm, ofm, pool, rows, what)
         return
@@ -102,7 +103,7 @@ def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elem
             result = pool.scratch[c]
             if not maximum:
                 bound = ifm.bound * operation.kernel.elements
-                result = _averaged(writer, operation, result, ((row_axis, y), (column_axis, x)), bound, what)
+                result = averaged(writer, operation, result, ((row_axis, y), (column_axis, x)), bound, what)
             writer.store(ofm.buffer, ofm.index(writer, y, x, (channels.brick, c)), finished(writer, operation, result, pool.lut, what))
 
     each_group(writer, operation, rows, group)

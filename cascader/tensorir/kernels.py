@@ -9,24 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network import CONSTANTS, LUT_SLOT, EthosuPart
+from cascader.ethosu.network import CONSTANTS, EthosuPart
 from cascader.tensorir.constant_pool import ConstantPool
 from cascader.tensorir.elements import Elements, Storage, elements
+from cascader.tensorir.kernel_constants import filter_values, lut_values, take
 from cascader.tensorir.kernel_convolution import Filter, blocked_weights, convolve, depthwise
 from cascader.tensorir.kernel_elementwise import Elementwise, elementwise
 from cascader.tensorir.kernel_pooling import Pool, pooling
-from cascader.tensorir.numerics import channel_table, clip_type, lut_entries, table_bound
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
-from npu_model.errors import InputError
-from npu_model.program import (
-    AccumulatorFormat,
-    ActivationKind,
-    ByteRange,
-    FeatureMap,
-    OperationKind,
-)
-from npu_model.weights import decode_scales, weights_from_stream
+from npu_model.program import ByteRange, FeatureMap, OperationKind
 
 SCRATCH = 32
 """Accumulators that a kernel works with: one block of output channels, which the NPU keeps in SHRAM."""
@@ -51,14 +43,6 @@ class Kernel:
     operands: tuple[Operand, ...]
     accumulator: str
     counts: bool
-
-
-def _take(constants: bytes, span: ByteRange, what: str) -> bytes:
-    if span.region != CONSTANTS or span.end > len(constants):
-        raise InputError(
-            f"{what} reads bytes {span.start} to {span.end} of region {span.region}, which are no constants: make the schedule anew."
-        )
-    return constants[span.start : span.end]
 
 
 class KernelWriter:
@@ -116,7 +100,7 @@ class _KernelInTheMaking:
             self.operands.append(Operand(tensor, base))
             storage = self.storages[tensor]
             return elements(self.writer, name, feature_map, storage, storage.size - base, self.what)
-        content = _take(self.owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self.what)
+        content = take(self.owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self.what)
         self.operands.append(Operand(None, self.owner.pool.add(np.frombuffer(content, np.uint8))))
         return elements(self.writer, name, feature_map, Storage(len(content)), len(content), self.what)
 
@@ -133,48 +117,12 @@ class _KernelInTheMaking:
         return self.writer.integer("first"), self.writer.integer("rows")
 
     def _lut(self) -> Any:
-        """The operation's table as 64-bit elements, None if it has none; of a 16-bit one all bases, then all slopes."""
-        operation, load = self.operation, self.part.lut
-        if operation.activation.kind is not ActivationKind.LUT:
-            return None
-        if load is None:
-            raise InputError(f"{self.what} uses a look-up table that it does not load: make the schedule anew.")
-        entries = lut_entries(operation, self.what)
-        wide = clip_type(operation).bits == 16
-        word = "<u4" if wide else f"<{'i' if operation.ofm.dtype.signed else 'u'}{operation.ofm.dtype.bytes}"
-        start = self.owner.accelerator.lut_address + operation.activation.lut * LUT_SLOT - load.destination
-        content = _take(self.owner.constants, load.source, self.what)[max(start, 0) :][: entries * np.dtype(word).itemsize]
-        values = np.frombuffer(content, word)
-        if start < 0 or len(values) != entries:
-            raise InputError(f"{self.what} reads {entries} entries of a table of which {len(values)} are loaded: make the schedule anew.")
-        if wide:
-            values = np.concatenate([(values & 0xFFFF).astype("<u2").view("<i2"), (values >> 16).astype("<u2").view("<i2")])
-        return self._pooled("lut", "int64", values.astype("<i8"))
+        values = lut_values(self.part, self.owner.constants, self.owner.accelerator, self.what)
+        return None if values is None else self._pooled("lut", "int64", values)
 
     def _filter(self) -> tuple[Any, Any, str]:
         """Weights, channel table and the accumulators' type of a convolution."""
-        operation, what = self.operation, self.what
-        if operation.ifm.dtype.bits == 32 or operation.global_scale or len(operation.weights) != 1 or len(operation.scales) != 1:
-            raise InputError(
-                f"{what} reads {operation.ifm.dtype} with {len(operation.weights)} weight streams: 8 or 16 bits and one are expressed."
-            )
-        if operation.accumulator is AccumulatorFormat.FP16:
-            raise InputError(f"{what} accumulates in FP16: integer accumulators are expressed in TensorIR; compile with 8 or 16 bits.")
-        if operation.kind is OperationKind.DEPTHWISE and operation.ifm.shape.depth != operation.ofm.shape.depth:
-            raise InputError(
-                f"{what} has {operation.ifm.shape.depth} IFM and {operation.ofm.shape.depth} OFM channels: they must be as many."
-            )
-        weights = weights_from_stream(operation, _take(self.owner.constants, operation.weights[0], what), self.owner.accelerator)
-        records = decode_scales(_take(self.owner.constants, operation.scales[0], what), operation.ofm.shape.depth)
-        rows = channel_table([(record.bias, record.scale, record.shift) for record in records], operation.rounding)
-        fm = operation.ifm
-        largest = max(abs(fm.dtype.minimum - fm.zero_point), abs(fm.dtype.maximum - fm.zero_point))
-        bound = int(np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0)) * largest
-        if table_bound(rows, bound) >= 1 << 63:
-            raise InputError(
-                f"{what} may reach {table_bound(rows, bound)} before its shift: TensorIR computes in 64 bits; use smaller scales."
-            )
-        blocked = blocked_weights(operation, weights)
-        table = np.array(rows, "<i8").ravel()
-        made = self._pooled("weights", str(blocked.dtype), blocked), self._pooled("table", "int64", table)
-        return *made, "int32" if bound < 1 << 31 else "int64"
+        found = filter_values(self.operation, self.owner.constants, self.owner.accelerator, self.what)
+        blocked = blocked_weights(self.operation, found.weights)
+        weights = self._pooled("weights", str(blocked.dtype), blocked)
+        return weights, self._pooled("table", "int64", found.table), found.accumulator
