@@ -5,17 +5,22 @@ python -m examples.stripe_plans
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tabulate import tabulate
 
 from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.ethosu.propagators import affine_graph
+from cascader.frontends.vela import import_network
 from cascader.graph import TensorKind
 from cascader.propagator import Axis, Propagator, window
 from cascader.stripe_config import StripeConfig
 from cascader.stripe_plans import StripeOptions, all_plans, plan
 from cascader.stripe_proposals import StripeProposal, frontier
 from cascader.stripe_trace import BufferMode, StripedGroup
+from testbed.models import load_model
 
 Shape = tuple[int, int, int, int]
 
@@ -74,5 +79,48 @@ def _modes(point: StripeProposal) -> str:
     return "; ".join(groups)
 
 
+def beginning(graph: AffineGraph, parts: int) -> AffineGraph:
+    """The first parts of a graph; what they make for later ones is their output."""
+    first, rest = graph.parts[:parts], graph.parts[parts:]
+    later = {operand.tensor for part in rest for operand in part.inputs}
+    made = {part.output for part in first}
+    used = made | {operand.tensor for part in first for operand in part.inputs}
+    outputs = {name for name in made & later if graph.tensor(name).kind is TensorKind.INTERMEDIATE}
+    tensors = (tensor for tensor in graph.tensors if tensor.name in used)
+    return AffineGraph(first, tuple(replace(t, kind=TensorKind.OUTPUT) if t.name in outputs else t for t in tensors))
+
+
+def model_table(source: str, parts: int, options: StripeOptions) -> str:
+    """The frontier of a model's first parts, in which all tensors inside a group have the same mode."""
+    graph = affine_graph(import_network(load_model(source).data))
+    found = frontier(all_plans(beginning(graph, parts or len(graph.parts)), options))
+    rows = [
+        (
+            point.memory,
+            point.cycles,
+            f"{point.cycles / found[-1].cycles:.2f}",
+            [made.group.last + 1 - made.group.first for made in point.plans],
+        )
+        for point in found
+    ]
+    return str(tabulate(rows, ("bytes", "MACs", "of the least", "parts of each group"), intfmt=","))
+
+
+def main() -> None:
+    """Print the tables of the examples, or a model's."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", help="a .tflite or zoo:NAME (default: the examples)")
+    parser.add_argument("--parts", type=int, default=0, help="only the first parts of the model (default 0: all)")
+    parser.add_argument("--group-length", type=int, default=8, help="most parts of a group (default 8)")
+    parser.add_argument("--factors", type=int, default=5, help="stripes of 1, 1/2, ... and the least, so many (default 5)")
+    parser.add_argument("--several-axes", action="store_true", help="cut several axes at once")
+    given = parser.parse_args()
+    if given.model is None:
+        print(rfc_table(), chain_table(), sep="\n\n")
+        return
+    options = StripeOptions(group_length=given.group_length, factors=given.factors, several_axes=given.several_axes, orders=False, mixed=0)
+    print(model_table(given.model, given.parts, options))
+
+
 if __name__ == "__main__":
-    print(rfc_table(), chain_table(), sep="\n\n")
+    main()
