@@ -8,46 +8,38 @@ from sim.recurrence.lane import GatedTurn, Lane, State, Step, Turn
 _NO_CAP = 1 << 62
 """More words than any replay moves."""
 
-_KEPT_PERIODS = 64
+_KEPT_PERIODS = 8
 """Periods whose words are kept before those that are over are dropped."""
 
 
 class Gate:
-    """The gate before one port, or before one direction of it; without a pulse it is always open."""
+    """The gate before one port, or before one direction of it; without a pulse it is always open.
 
-    __slots__ = ("_cap", "_length", "_on", "_words", "is_open")
+    Addresses pass in the first ``on`` cycles of every period of ``length`` until ``cap`` words have passed; ``words`` are those of each
+    period. The server itself counts a turn that passes unhindered (:mod:`sim.recurrence.ports`).
+    """
+
+    __slots__ = ("cap", "is_open", "length", "on", "words")
 
     def __init__(self, memory: Memory) -> None:
         pulse = memory.pulse
         self.is_open = pulse is None
-        self._on, self._length, self._cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (1, 1, _NO_CAP)
-        self._words: dict[int, int] = {}
+        self.on, self.length, self.cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (1, 1, _NO_CAP)
+        self.words: dict[int, int] = {}
 
-    def passes(self, turn: Turn, step: Step, cycle: int) -> bool:
-        """Whether a turn that starts in ``cycle`` passes unhindered, as in ``step``; if so, its words are counted."""
-        length = self._length
-        period = (cycle + step.first) // length
-        words = self._words.get(period, 0)
-        if words + turn.all_but_last >= self._cap or cycle + step.last - period * length >= self._on:
-            return False
-        if not words and len(self._words) > _KEPT_PERIODS:
-            self._forget(cycle)
-        self._words[period] = words + turn.words
-        return True
-
-    def _forget(self, cycle: int) -> None:
-        """Drop the periods that are over."""
-        now = cycle // self._length
-        self._words = {period: count for period, count in self._words.items() if period >= now}
+    def forget(self, cycle: int) -> None:
+        """Drop the periods that are over, if there are many."""
+        if len(self.words) > _KEPT_PERIODS:
+            now = cycle // self.length
+            for period in [period for period in self.words if period < now]:
+                del self.words[period]
 
     def step(self, lane: Lane, state: State, turn: Turn, cycle: int) -> Step:
         """What a turn that starts in ``cycle`` does if the gate holds some of it back."""
-        length = self._length
-        now = cycle // length
-        self._forget(cycle)
-        words = self._words
-        ahead = tuple(sorted((period - now, count) for period, count in words.items()))
-        gated = turn, cycle - now * length, ahead
+        self.forget(cycle)
+        words, now = self.words, cycle // self.length
+        ahead = tuple(sorted([(period - now, count) for period, count in words.items() if period >= now]))
+        gated = turn, cycle - now * self.length, ahead
         found = state.gated.get(gated)
         if found is None:
             found = self._work_out(lane, state, gated)
@@ -61,10 +53,10 @@ class Gate:
 
         def admit(time: int, count: int) -> int:
             time += phase
-            period = time // self._length
-            while words.get(period, 0) >= self._cap or time - period * self._length >= self._on:
+            period = time // self.length
+            while words.get(period, 0) >= self.cap or time - period * self.length >= self.on:
                 period += 1
-                time = period * self._length
+                time = period * self.length
             words[period] = words.get(period, 0) + count
             return time - phase
 

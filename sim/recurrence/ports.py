@@ -68,7 +68,8 @@ class Server:
         self._resume = me = yield
         agenda, due, units, number = self._agenda, self._agenda.due, self._agenda.later_units, self._agenda.number
         lane, gate, path, queues = self._lane, self._gate, self._path, self._queues
-        is_open, denominator = gate.is_open, lane.denominator
+        is_open, length, on, cap, words = gate.is_open, gate.length, gate.on, gate.cap, gate.words
+        denominator = lane.denominator
         passed_turns = [0] * len(Channel)
         state, since = lane.idle, 0
         after = 0
@@ -76,6 +77,7 @@ class Server:
             work = self._work
             if not work:
                 # To be resumed at the next issue would change nothing, unless something is to be moved by then.
+                gate.forget(agenda.cycle)
                 self._idle = True
                 yield
                 continue
@@ -97,13 +99,23 @@ class Server:
             if horizon and not passed and count > 1:
                 turn = transfer.whole
                 step = state.steps.get(turn) or lane.step(state, turn)
-                if cycle + step.last_turn < horizon and (is_open or gate.passes(turn, step, cycle)):
+                period = (cycle + step.first) // length
+                before = words.get(period, 0)
+                hindered = before + turn.all_but_last >= cap or cycle + step.last - period * length >= on
+                if cycle + step.last_turn < horizon and (is_open or not hindered):
+                    if not is_open:
+                        words[period] = before + turn.words
                     passed, state, since = count, step.after, cycle + step.last + 1
             while passed < count:
                 turn = turns[passed]
                 step = state.steps.get(turn) or lane.step(state, turn)
-                if not is_open and not gate.passes(turn, step, cycle):
-                    step = gate.step(lane, state, turn, cycle)
+                if not is_open:
+                    period = (cycle + step.first) // length
+                    before = words.get(period, 0)
+                    if before + turn.all_but_last < cap and cycle + step.last - period * length < on:
+                        words[period] = before + turn.words
+                    else:
+                        step = gate.step(lane, state, turn, cycle)
                 passed, state, since = passed + 1, step.after, cycle + step.last + 1
                 if passed == count or since >= horizon:
                     break
