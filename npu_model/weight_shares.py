@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate, pairwise
-from math import ceil
 
 from npu_model.accelerator import Accelerator
 from npu_model.mlw_work import DecoderWork
@@ -57,7 +55,6 @@ def decoded_shares(
     A decoder takes a turn and reads a word of the port's width in a cycle at most; cores decode side by side.
     """
     first, word = ofm_box.c0 // op.block.depth * steps, 8 * accelerator.port_bytes_per_cycle
-    pace = Fraction(timing.decoder_cycles_per_channel, TURNS_PER_32_WEIGHTS)
 
     def words_and_turns(step: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of each core, up to the start of ``step``."""
@@ -68,5 +65,5 @@ def decoded_shares(
     shares = []
     for (before, first_turns), (after, last_turns) in pairwise(words_and_turns(step) for step in range(first, first + steps + 1)):
         longest = max(b - a for a, b in zip(before + first_turns, after + last_turns, strict=True))
-        shares.append(_share(before, after, ceil(longest * pace)))
+        shares.append(_share(before, after, ceil_div(longest * timing.decoder_cycles_per_channel, TURNS_PER_32_WEIGHTS)))
     return tuple(shares)
