@@ -21,7 +21,17 @@ from cascader.boxes import elements, whole
 from cascader.graph import TensorKind
 from cascader.propagator import Axis, Propagator
 from cascader.stripe_config import StripeConfig
-from cascader.stripe_plans import StripeOptions, StripePlan, StripeRates, all_plans, group_plans, plan, rfc_buffer_size, tensor_stripes
+from cascader.stripe_plans import (
+    StripeOptions,
+    StripePlan,
+    StripeRates,
+    all_plans,
+    group_plans,
+    plan,
+    rfc_buffer_size,
+    stripe_configs,
+    tensor_stripes,
+)
 from cascader.stripe_proposals import frontier, propose
 from cascader.stripe_trace import BufferMode, StripedGroup, trace
 from examples.stripe_plans import rfc_table
@@ -87,6 +97,34 @@ def chain(*propagators: Propagator, shapes: tuple[tuple[int, int, int], ...]) ->
 SAME = convolution(4, pad=1)
 PAIR = chain(SAME, SAME, shapes=((16, 16, 4),) * 3)
 """Two 3 x 3 convolutions of 16 x 16 x 4, with padding."""
+
+
+@pytest.mark.parametrize("mode", [RECOMPUTE, ROLLING])
+def test_buffers_are_never_larger_than_the_rfcs_and_smaller_where_it_counts_padding(mode: BufferMode) -> None:
+    ours, theirs = [], []
+    for config in stripe_configs(PAIR, 0, 1, StripeOptions(factors=4, stripes=256)):
+        group = StripedGroup(0, 1, config, {"t1": mode})
+        (asked,) = tensor_stripes(PAIR, group)["t1"]
+        # Output channels, axis 2, are no loop of the tensor between; where they are the outermost one the RFC is wrong.
+        if mode is RECOMPUTE or config.order[2] != 1:
+            ours.append(plan(PAIR, group).buffers[0].size)
+            theirs.append(rfc_buffer_size(asked, PAIR.tensor("t1"), mode))
+    assert len(ours) > 30
+    assert all(a <= b for a, b in zip(ours, theirs, strict=True))
+    assert any(a < b for a, b in zip(ours, theirs, strict=True))
+
+
+def test_the_rfcs_rolling_buffer_is_too_small_where_the_outermost_loop_comes_back_to_the_tensor() -> None:
+    """Each turn of the output's channels needs every row again, which a buffer of a few rows has lost."""
+    group = StripedGroup(0, 1, StripeConfig.even((16, 16, 4), (4, 16, 2), (2, 0, 1)), {"t1": ROLLING})
+    made = plan(PAIR, group)
+    (asked,), (buffer,) = tensor_stripes(PAIR, group)["t1"], made.buffers
+    assert (rfc_buffer_size(asked, PAIR.tensor("t1"), ROLLING), buffer.size) == (6 * 16 * 4, 16 * 16 * 4)
+    rfcs = replace(made, buffers=(replace(buffer, shape=(6, 16, 4), axis=0),))
+    home = {tensor.name: _exists(PAIR, tensor, 0) for tensor in PAIR.tensors}
+    with pytest.raises(AssertionError):
+        run_group(PAIR, rfcs, trace(PAIR, group), home)
+    assert run_group(PAIR, made, trace(PAIR, group), home) == made.work
 
 
 def test_recompute_makes_the_halo_again_and_rolling_does_not() -> None:
