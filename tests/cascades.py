@@ -11,7 +11,7 @@ from scheduling import DEFAULT, network, schedule
 
 from cascader.ethosu.cascaded import make_schedule
 from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import EthosuPart
+from cascader.ethosu.network import EthosuPart, Network
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.staging import staged_bytes
@@ -51,11 +51,11 @@ def cuts(name: str, borders: Sequence[int], stripe_rows: int) -> tuple[Group, ..
     return tuple(Group(first, last - 1, stripe_rows) for first, last in pairwise(edges) if first < last)
 
 
-def _copies(name: str, accelerator: str, jobs: Sequence[StripeJob], staged: Sequence[int], ahead: int) -> list[tuple[str, Extent]]:
+def _copies(network: Network, jobs: Sequence[StripeJob], staged: Sequence[int], ahead: int) -> list[tuple[str, Extent]]:
     """Parts whose weights are staged, in order of issue, with the steps at which their bytes are taken."""
     found = []
     for part in staged:
-        own = network(name, accelerator).graph.parts[part]
+        own = network.graph.parts[part]
         steps = [step for step, job in enumerate(jobs) if job.part == part]
         if isinstance(own.payload, EthosuPart) and staged_bytes(own.payload.operation):
             start = max(0, steps[0] - ahead)
@@ -64,15 +64,16 @@ def _copies(name: str, accelerator: str, jobs: Sequence[StripeJob], staged: Sequ
     return sorted(found, key=lambda item: item[1].start)
 
 
-def cascade(name: str, groups: Sequence[Group], *, staged: Sequence[int] = (), ahead: int = 2, accelerator: str = DEFAULT) -> Schedule:
+def cascade_of(
+    network: Network, graph: RowGraph, groups: Sequence[Group], *, staged: Sequence[int] = (), ahead: int = 2, accelerator: str = DEFAULT
+) -> Schedule:
     """The groups one after the other; the weights of the parts ``staged`` are copied ``ahead`` jobs before their first use."""
-    graph = graph_of(name, accelerator)
     jobs = schedule_groups(PullScheduler(graph), groups)
     stores = storages(graph, jobs)
-    copies = _copies(name, accelerator, jobs, staged, ahead)
+    copies = _copies(network, jobs, staged, ahead)
     _, addresses = allocate([store.extent for store in stores] + [extent for _, extent in copies], moves=20)
     return make_schedule(
-        network(name, accelerator),
+        network,
         accelerator,
         graph,
         jobs,
@@ -80,3 +81,9 @@ def cascade(name: str, groups: Sequence[Group], *, staged: Sequence[int] = (), a
         {tensor: store.rows for store in stores for tensor in store.tensors},
         [Copy(part, extent.start, address) for (part, extent), address in zip(copies, addresses[len(stores) :], strict=True)],
     )
+
+
+def cascade(name: str, groups: Sequence[Group], *, staged: Sequence[int] = (), ahead: int = 2, accelerator: str = DEFAULT) -> Schedule:
+    """The same for a network by its name."""
+    graph = graph_of(name, accelerator)
+    return cascade_of(network(name, accelerator), graph, groups, staged=staged, ahead=ahead, accelerator=accelerator)

@@ -13,16 +13,19 @@ from npu_model.shapes import ceil_div, round_up
 from npu_model.traffic import BEAT_BYTES
 
 
-def _is_flat(payload: EthosuPart) -> bool:
-    """Whether all of the kernel's feature maps in the arena are one row high."""
+def _is_flat(part: Part) -> bool:
+    """Whether the part is a kernel all of whose feature maps in the arena are one row high, and some more than a column wide."""
+    payload = ethosu_part(part)
+    if payload is None:
+        return False
     operation = payload.operation
-    maps = (operation.ifm, operation.ifm2, operation.ofm)
-    return all(m.shape.height == 1 for m in maps if m is not None and m.region == ARENA)
+    shapes = [m.shape for m in (operation.ifm, operation.ifm2, operation.ofm) if m is not None and m.region == ARENA]
+    return all(shape.height == 1 for shape in shapes) and any(shape.width > 1 for shape in shapes)
 
 
 def _along_columns(part: Part) -> Part:
     payload = ethosu_part(part)
-    return replace(part, payload=replace(payload, axis=Axis.COLUMNS)) if payload is not None and _is_flat(payload) else part
+    return replace(part, payload=replace(payload, axis=Axis.COLUMNS)) if payload is not None and _is_flat(part) else part
 
 
 def _by_pixels(tensor: Tensor, found: list[tuple[EthosuPart, FeatureMap]], largest_depth: int) -> NhwcForm | None:
@@ -54,9 +57,11 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
 
     In bricks the channels of a column are apart, so that no column can be moved or overwritten alone. Pixels of at most
     ``largest_depth`` channels are dense, others rounded up to whole beats. A tensor stays in bricks, and its parts uncut, if an
-    access does not allow the form. Nothing changes in a network without such parts.
+    access does not allow the form. Nothing changes in a network of which less than half of the kernels are such parts.
     """
     graph = network.graph
+    if 2 * sum(_is_flat(part) for part in graph.parts) < max(1, sum(ethosu_part(part) is not None for part in graph.parts)):
+        return network
     along = replace(network, graph=CascaderGraph(tuple(_along_columns(part) for part in graph.parts), graph.tensors))
     found = accesses(along)
     forms = {t.name: form for t in graph.tensors if (form := _by_pixels(t, found.get(t.name, []), largest_depth)) is not None}

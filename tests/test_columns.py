@@ -1,0 +1,264 @@
+"""Stripes of columns: a network one row high, cut along the width, computes what it computes whole, and upright cut along the height."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from cascades import cascade_of, outputs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduling import DEFAULT, network
+
+from cascader.ethosu.axis import Axis
+from cascader.ethosu.cascade import CascadeOptions, variants
+from cascader.ethosu.check import check_schedule
+from cascader.ethosu.columns import column_counts, column_stripes
+from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.network import EthosuPart, Network
+from cascader.ethosu.rows import row_graph
+from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.ethosu.windows import rows_of, rows_read, spans
+from cascader.frontends.vela import import_network
+from cascader.frontends.zoo.builder import NetworkBuilder
+from cascader.pull import Group
+from cascader.row_graph import RowGraph
+from npu_model.command_stream import decode_words
+from npu_model.command_stream.encode import encode_operations
+from npu_model.errors import InputError
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
+from sim.footprint import footprint
+from testbed.configs import load_timing_adapter
+from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+
+
+def sequence(*, upright: bool) -> bytes:
+    """48 steps of 20 channels through every kind of operator; time is the height if ``upright``, else the width."""
+
+    def along(extent: int) -> tuple[int, int]:
+        return (extent, 1) if upright else (1, extent)
+
+    net = NetworkBuilder("sequence")
+    sound = net.input((1, *along(48), 20), "sound")
+    x = net.conv2d(sound, 40, along(5), activation="RELU", name="stem")
+    x = net.conv2d(x, 24, along(4), strides=along(2), name="strided")
+    y = net.depthwise(x, along(3), dilation=along(2), activation="RELU6", name="depthwise")
+    y = net.conv2d(y, 24, along(1), name="pointwise")
+    x = net.add(x, y, activation="RELU", name="add")
+    x = net.max_pool(x, along(3), strides=along(1), padding="SAME", name="pool")
+    left, right = (net.conv2d(x, 16, along(3), activation="RELU6", name=name) for name in ("left", "right"))
+    x = net.conv2d(net.concat([left, right], name="both"), 20, along(3), activation="RELU", name="joined")
+    return net.finish([net.conv2d(x, 12, along(1), name="head")])
+
+
+@cache
+def flat() -> Network:
+    return import_network(sequence(upright=False), DEFAULT)
+
+
+@cache
+def by_columns(largest_depth: int = 0) -> Network:
+    return column_stripes(flat(), largest_depth)
+
+
+@cache
+def graph(largest_depth: int = 0) -> RowGraph:
+    return row_graph(by_columns(largest_depth))
+
+
+@cache
+def expected() -> list[bytes]:
+    return list(outputs(lower(schedule_layer_by_layer(flat(), DEFAULT))).values())
+
+
+def payloads(net: Network) -> list[EthosuPart]:
+    return [part.payload for part in net.graph.parts if isinstance(part.payload, EthosuPart)]
+
+
+def one_group(columns: int, largest_depth: int = 0) -> Schedule:
+    parts = len(graph(largest_depth).parts)
+    return cascade_of(by_columns(largest_depth), graph(largest_depth), [Group(0, parts - 1, columns)], staged=range(parts))
+
+
+def peak(made: Schedule) -> int:
+    lowered = lower(made)
+    return footprint(lowered.programs, lowered.inputs, lowered.outputs).peak
+
+
+def test_a_network_one_row_high_has_a_row_of_the_graph_per_column() -> None:
+    assert all(payload.axis is Axis.COLUMNS for payload in payloads(by_columns()))
+    assert {tensor.rows for tensor in graph().tensors} == {48, 24}
+    assert not any(part.atomic for part in graph().parts)
+    assert {tensor.rows for tensor in row_graph(flat()).tensors} == {1}
+
+
+def test_the_graph_of_columns_is_that_of_the_rows_of_the_upright_network() -> None:
+    upright = row_graph(import_network(sequence(upright=True), DEFAULT))
+    assert [replace(part, name="") for part in graph().parts] == [replace(part, name="") for part in upright.parts]
+    assert [tensor.rows for tensor in graph().tensors] == [tensor.rows for tensor in upright.tensors]
+
+
+@pytest.mark.parametrize(("columns", "largest_depth"), [(1, 0), (1, 64), (2, 0), (3, 64), (7, 0), (24, 64)])
+def test_cut_along_the_width_the_network_computes_the_same_bytes_in_the_planned_arena(columns: int, largest_depth: int) -> None:
+    made = one_group(columns, largest_depth)
+    assert list(outputs(lower(made)).values()) == expected()
+    assert made.arena_size - 16 < peak(made) <= made.arena_size
+    assert made.arena_size < schedule_layer_by_layer(flat(), DEFAULT).arena_size + sum(payload_bytes(made))
+
+
+def payload_bytes(made: Schedule) -> list[int]:
+    return [span.length for payload in payloads(made.network) for span in (*payload.operation.weights, *payload.operation.scales)]
+
+
+def test_the_sequence_and_its_upright_twin_compute_the_same_bytes() -> None:
+    upright = import_network(sequence(upright=True), DEFAULT)
+    rows = row_graph(upright)
+    made = cascade_of(upright, rows, [Group(0, len(rows.parts) - 1, 3)])
+    assert list(outputs(lower(made)).values()) == expected()
+
+
+def test_a_rolling_buffer_of_columns_wraps_by_the_right_tile_at_the_buffers_start() -> None:
+    made = one_group(3)
+    first = {byte for buffer in made.buffers if buffer.rows for byte in range(buffer.address, buffer.address + buffer.row_bytes, BRICK)}
+    kernels = [op for op in lower(made).programs[0].operations if isinstance(op, KernelOperation)]
+    maps = [fm for op in kernels for fm in (op.ifm, op.ifm2, op.ofm) if fm is not None]
+    wrapped = [fm for fm in maps if fm.tiles.width0 < fm.shape.width]
+    assert wrapped
+    # The second piece of the concatenation begins at channel 16 of the buffer's first column.
+    assert {fm.tiles.bases[1] for fm in wrapped} <= first
+    assert all(fm.shape.height == fm.tiles.height0 == 1 for fm in maps)
+
+
+def test_the_words_of_a_program_with_width_tiles_decode_to_its_operations() -> None:
+    program = lower(one_group(3)).programs[0]
+    assert decode_words(encode_operations(program.operations)[0]) == (program.operations, program.words)
+
+
+def test_a_schedule_of_columns_is_the_same_after_it_was_written_and_read() -> None:
+    made = one_group(3)
+    assert from_json(to_json(made)) == made
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_any_groups_of_any_columns_compute_the_same_bytes(data: st.DataObject) -> None:
+    depth = data.draw(st.sampled_from([0, 64]))
+    parts = len(graph(depth).parts)
+    borders = sorted(data.draw(st.sets(st.integers(1, parts - 1), max_size=3)))
+    edges = [0, *borders, parts]
+    groups = [Group(a, b - 1, data.draw(st.integers(1, 24))) for a, b in pairwise(edges)]
+    staged = sorted(data.draw(st.sets(st.integers(0, parts - 1), max_size=3)))
+    made = cascade_of(by_columns(depth), graph(depth), groups, staged=staged)
+    assert list(outputs(lower(made)).values()) == expected()
+    assert made.arena_size - 16 < peak(made) <= made.arena_size
+
+
+def columns_behind(operation: KernelOperation, first: int, last: int) -> tuple[int, int]:
+    """First and last (exclusive) of the IFM columns between those under the taps of OFM columns."""
+    kernel, left = operation.kernel, operation.padding.left
+    taps = [x * kernel.stride_x - left + tap * kernel.dilation_x for x in range(first, last) for tap in range(kernel.width)]
+    between = [x for x in range(operation.ifm.shape.width) if min(taps) <= x <= max(taps)]
+    return between[0], between[-1] + 1
+
+
+def test_the_columns_that_a_stripe_reads_are_those_under_its_taps() -> None:
+    for payload, part in zip(payloads(by_columns()), graph().parts, strict=True):
+        for first in range(part.rows):
+            for last in range(first + 1, min(part.rows, first + 6) + 1):
+                under = columns_behind(payload.operation, first, last)
+                assert part.inputs[0][1].demand(first, last) == under
+                assert rows_read(payload.operation, payload.operation.ifm, (first, last), Axis.COLUMNS) == under
+
+
+def maps(net: Network) -> list[FeatureMap]:
+    operations = [payload.operation for payload in payloads(net)]
+    return [fm for op in operations for fm in (op.ifm, op.ifm2, op.ofm) if fm is not None]
+
+
+@pytest.mark.parametrize("made", [flat, by_columns, lambda: by_columns(64)], ids=["bricks", "beats", "dense"])
+def test_the_bytes_of_some_columns_are_those_of_their_elements(made: Callable[[], Network]) -> None:
+    for fm in maps(made()):
+        first, last = rows_of(fm, Axis.COLUMNS) // 3, rows_of(fm, Axis.COLUMNS) // 2
+        covered = {
+            span.start + sum(i * s for i, s in zip(at, span.strides, strict=True)) + byte
+            for span in spans(fm, (first, last), 32, Axis.COLUMNS)
+            for at in indices(span.counts)
+            for byte in range(span.width)
+        }
+        depth = -(-fm.shape.depth // BRICK) * BRICK if fm.layout is Layout.NHCWB16 else fm.shape.depth
+        assert covered == {fm.address(0, x, c) + 32 for x in range(first, last) for c in range(depth)}
+
+
+def indices(counts: tuple[int, ...]) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = [()]
+    for count in counts:
+        found = [(*index, i) for index in found for i in range(count)]
+    return found
+
+
+def test_pixels_are_dense_up_to_the_given_depth_and_else_whole_beats() -> None:
+    sizes = {depth: [t.row_bytes for t in graph(depth).tensors] for depth in (0, 21, 64)}
+    # The input has 20 channels and the output 12: both are dense, as the network's user has them.
+    assert sizes[0] == [20, 40, 24, 24, 24, 24, 24, 32, 24, 12]
+    assert sizes[21] == sizes[64] == [20, 40, 24, 24, 24, 24, 24, 32, 20, 12]
+    bricks = [tensor.size // rows for tensor, rows in zip(flat().graph.tensors, (t.rows for t in graph().tensors), strict=False)]
+    assert bricks[1:3] == [48, 32]
+
+
+def refused(made: Schedule) -> str:
+    try:
+        check_schedule(made)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def test_a_rolling_buffer_of_one_column_less_is_refused() -> None:
+    made = one_group(2)
+    rolling = [(index, buffer) for index, buffer in enumerate(made.buffers) if buffer.rows]
+    assert rolling
+    for index, buffer in rolling:
+        assert buffer.rows is not None
+        less = replace(buffer, rows=buffer.rows - 1, size=buffer.size - buffer.row_bytes)
+        assert refused(replace(made, buffers=(*made.buffers[:index], less, *made.buffers[index + 1 :])))
+
+
+def test_every_job_of_a_tight_cascade_of_columns_is_needed() -> None:
+    made = replace(one_group(2), copies=())
+    for step in range(len(made.jobs)):
+        buffers = tuple(replace(b, start=b.start - (b.start > step), end=max(b.end - (b.end > step), 1)) for b in made.buffers)
+        assert "needs row" in refused(replace(made, jobs=made.jobs[:step] + made.jobs[step + 1 :], buffers=buffers))
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_whatever_the_check_lets_pass_computes_the_network(data: st.DataObject) -> None:
+    made = one_group(2)
+    index = data.draw(st.integers(0, len(made.buffers) - 1))
+    buffer = made.buffers[index]
+    rows = max(1, (buffer.rows or 8) + data.draw(st.integers(-1, 3)))
+    moved = replace(buffer, address=buffer.address + 16 * data.draw(st.integers(-20, 20)))
+    changed = moved if data.draw(st.booleans()) else replace(buffer, rows=rows, size=buffer.row_bytes * rows)
+    mutated = replace(made, buffers=(*made.buffers[:index], changed, *made.buffers[index + 1 :]), arena_size=made.arena_size + 1024)
+    if not refused(mutated):
+        assert list(outputs(lower(mutated)).values()) == expected()
+
+
+def test_columns_off_leaves_every_part_whole_along_the_width() -> None:
+    system = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+    cut = variants(flat(), DEFAULT, system)
+    whole = variants(flat(), DEFAULT, system, CascadeOptions(columns=False))
+    assert {payload.axis for net in cut for payload in payloads(net)} == {Axis.ROWS, Axis.COLUMNS}
+    assert {payload.axis for net in whole for payload in payloads(net)} == {Axis.ROWS}
+    assert all(net in cut for net in whole)
+
+
+@pytest.mark.parametrize("name", ["tiny_conv", "resnet8"])
+def test_networks_of_images_have_no_columns(name: str) -> None:
+    assert column_stripes(network(name), 64) is network(name)
+    assert column_counts(network(name)) == ()
