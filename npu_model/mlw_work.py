@@ -49,7 +49,8 @@ def _slice_work(part: Walked, counts: Int64) -> tuple[Int64, Int64, int]:
     bits, turns = _at(part.weights, header.weights.remainder, weights)
     if header.runs is not None:
         # A weight needs the run before it, a zero the run that it is in.
-        needed = weights + header.new_palette - np.isin(inside - 1, stands)
+        is_weight = (weights > 0) & (stands[np.maximum(weights - 1, 0)] == inside - 1)
+        needed = weights + header.new_palette - is_weight
         zero_bits, zero_turns = _at(part.zeros, header.runs.remainder, needed)
         bits, turns = np.maximum(bits, zero_bits), np.maximum(turns, zero_turns)
     return bits, turns, total
