@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -11,7 +12,7 @@ import pytest
 from cascades import cascade_of, outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduling import DEFAULT, network
+from scheduling import DEFAULT, model_bytes, network
 
 from cascader.ethosu.axis import Axis
 from cascader.ethosu.cascade import CascadeOptions, variants
@@ -35,6 +36,11 @@ from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 from sim.footprint import footprint
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from testbed.verification import functional_outputs, seeded_inputs
+from validation.litert import litert_installed, reference_outputs
+
+EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
+WAV2LETTER = "tiny_wav2letter_i8"
 
 
 def sequence(*, upright: bool) -> bytes:
@@ -262,3 +268,25 @@ def test_columns_off_leaves_every_part_whole_along_the_width() -> None:
 def test_networks_of_images_have_no_columns(name: str) -> None:
     assert column_stripes(network(name), 64) is network(name)
     assert column_counts(network(name)) == ()
+
+
+@pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
+@pytest.mark.parametrize(
+    ("borders", "columns"),
+    [
+        ([], 50),
+        pytest.param([6], 37, marks=pytest.mark.skipif(not EVERY, reason="takes ten seconds: set NPU_TESTBED_ALL=1 to run it")),
+        pytest.param([], 7, marks=pytest.mark.skipif(not EVERY, reason="takes ten seconds: set NPU_TESTBED_ALL=1 to run it")),
+    ],
+)
+def test_wav2letter_cut_along_the_width_computes_what_litert_does_in_under_half_of_the_bytes(borders: list[int], columns: int) -> None:
+    net = column_stripes(network(WAV2LETTER), 0)
+    edges = [0, *borders, len(net.graph.parts)]
+    made = cascade_of(net, row_graph(net), [Group(a, b - 1, columns) for a, b in pairwise(edges)])
+    lowered = lower(made)
+    inputs = seeded_inputs(lowered, 1, seed=5)
+    (reference,) = reference_outputs(model_bytes(WAV2LETTER), inputs)
+    (found,) = functional_outputs(lowered, inputs)
+    assert [found[name].tobytes() for name in reference] == [values.tobytes() for values in reference.values()]
+    assert made.arena_size < schedule_layer_by_layer(network(WAV2LETTER), DEFAULT).arena_size // 2
+    assert made.arena_size - 16 < peak(made) <= made.arena_size
