@@ -54,9 +54,13 @@ class Compiled:
         return {name: array.numpy() for name, array in zip(applied.outputs, made, strict=False)}, counted
 
 
-def compile_schedule(applied: Applied, target: Any = "llvm") -> Compiled:
-    """Compile for a target of TVM, by default for the machine that it runs on."""
-    library, after = compile_captured(applied.module, target)
+QUICK: Mapping[str, Any] = {"kind": "llvm", "opt-level": 0}
+"""Target for the machine that it runs on, compiled as quickly as LLVM can: a proof runs once."""
+
+
+def compile_schedule(applied: Applied, target: Any = QUICK) -> Compiled:
+    """Compile for a target of TVM; ``"llvm"`` optimises, which takes longer."""
+    library, after = compile_captured(applied.module, target if isinstance(target, str) else dict(target))
     lowered, placed = (after[name]["main"].body for name in ("s_tir.LowerOpaqueBlock", "tirx.StorageRewrite"))
     buffers = _allocated(lowered)
     ranges = live_ranges(lowered)

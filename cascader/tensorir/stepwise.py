@@ -6,6 +6,7 @@ clipped; behind an upscaling the step is a fraction, rounded down.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ from cascader.tensorir.compat import load
 
 _DIVISORS = range(1, 9)
 """Denominators that are tried: the factors of upscaling in one cascade."""
+
+_CANDIDATES = 3
+"""Slopes that are tried for each: the first and the last stripes have others, which are exceptions anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +54,27 @@ def stepwise(values: Mapping[int, int]) -> Stepwise:
     >>> stepwise({0: 0, 1: 3, 2: 7, 3: 11, 4: 15, 5: 16})
     Stepwise(slope=4, start=-1, divisor=1, exceptions={0: 0, 5: 16})
     >>> stepwise({0: -1, 1: 2, 2: 4, 3: 7})
-    Stepwise(slope=5, start=-2, divisor=2, exceptions={})
+    Stepwise(slope=5, start=-1, divisor=2, exceptions={})
     """
-    best: Stepwise | None = None
+    best = Stepwise(0, 0, 1, values)
     for divisor in _DIVISORS:
-        for slope in sorted({divisor * (b - a) for a, b in _neighbours(values)} | _slopes(values, divisor)):
-            for start in _starts(values, slope, divisor):
-                line = Stepwise(slope, start, divisor, {})
-                found = Stepwise(slope, start, divisor, {place: value for place, value in values.items() if line(place) != value})
-                if best is None or found.cost < best.cost:
-                    best = found
-    return best or Stepwise(0, 0, 1, {})
+        for slope in _slopes(values, divisor):
+            start = _start(values, slope, divisor)
+            line = Stepwise(slope, start, divisor, {})
+            found = Stepwise(slope, start, divisor, {place: value for place, value in values.items() if line(place) != value})
+            if found.cost < best.cost:
+                best = found
+    return best
 
 
-def _neighbours(values: Mapping[int, int]) -> list[tuple[int, int]]:
-    return [(values[place], values[place + 1]) for place in values if place + 1 in values] or [(0, 0)]
+def _slopes(values: Mapping[int, int], divisor: int) -> list[int]:
+    """The commonest rises over ``divisor`` steps, where a rounded line repeats exactly, and over single steps."""
+    rises = Counter(values[place + divisor] - values[place] for place in values if place + divisor in values)
+    steps = Counter(divisor * (values[place + 1] - values[place]) for place in values if place + 1 in values)
+    return sorted({0} | {slope for slope, _ in rises.most_common(_CANDIDATES) + steps.most_common(_CANDIDATES)})
 
 
-def _slopes(values: Mapping[int, int], divisor: int) -> set[int]:
-    """Slopes over ``divisor`` steps, where a rounded line repeats exactly."""
-    return {values[place + divisor] - values[place] for place in values if place + divisor in values}
-
-
-def _starts(values: Mapping[int, int], slope: int, divisor: int) -> list[int]:
-    """Starts for which some value is met."""
-    residues = {divisor * value - slope * place for place, value in values.items()}
-    return sorted({residue + rest for residue in residues for rest in range(divisor)})
+def _start(values: Mapping[int, int], slope: int, divisor: int) -> int:
+    """The start for which most values are met, the smallest of several."""
+    met = Counter(divisor * value - slope * place + rest for place, value in values.items() for rest in range(divisor))
+    return min(met, key=lambda start: (-met[start], start), default=0)

@@ -16,9 +16,13 @@ from cascader.boxes import Box, Interval, elements
 from cascader.tensorir.blocks import not_negative, plus
 from cascader.tensorir.compat import buffer_of, load, modulo, rewrite, scope_of, shape_of, walk, whole_region
 from cascader.tensorir.stepwise import Stepwise, stepwise
+from npu_model.errors import InputError
 
 _OPAQUE = 4
 """TVM's number for an iterator whose order nobody may change (``IterVarType::kOpaque``)."""
+
+_MAX_EXCEPTIONS = 64
+"""Beyond, TVM takes minutes to simplify one condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,15 @@ class StripeLoops:
 
     variables: tuple[Any, ...]
     numbers: tuple[tuple[int, ...], ...]
+
+    def variable(self, loop: int | None) -> Any:
+        """The variable of a loop, or (None) the place of the present stripe in the order."""
+        if loop is not None:
+            return self.variables[loop]
+        step = self.variables[0]
+        for variable, own in zip(self.variables[1:], list(zip(*self.numbers, strict=True))[1:], strict=True):
+            step = step * (1 + max(own)) + variable
+        return step
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +61,15 @@ class Placed:
 def place(function: Any, placed: Placed, loops: StripeLoops) -> Any:
     """The function with the tensor in its new buffer, which outlives the stripe loops."""
     compat = load()
-    maker = next(block for block in walk(function.body, compat.block) if block.name_hint == placed.tensor)
-    old = buffer_of(maker.writes[0])
+    maker = next(node for node in walk(function.body, compat.block_realize) if node.block.name_hint == placed.tensor)
+    old = buffer_of(maker.block.writes[0])
+    predicate = compat.tirx.all(maker.predicate, *_made(maker.iter_values, placed, shape_of(old), loops))
     new = compat.tirx.decl_buffer(placed.shape, str(old.dtype), name=str(old.name), scope=scope_of(old))
 
     def realized(node: Any) -> Any:
         block = _block(node.block, old, new)
         if block.name_hint != placed.tensor:
             return compat.block_realize(node.iter_values, node.predicate, block)
-        predicate = compat.tirx.all(node.predicate, *_made(node.iter_values, placed, shape_of(old), loops))
         return _carried(node.iter_values, predicate, block, loops)
 
     def loaded(node: Any) -> Any:
@@ -112,83 +125,90 @@ def _carried(values: Sequence[Any], predicate: Any, block: Any, loops: StripeLoo
 def _made(values: Sequence[Any], placed: Placed, shape: Sequence[int], loops: StripeLoops) -> list[Any]:
     """Conditions under which an element is one that the part makes at the present stripe; ``shape`` is that of the part's loops."""
     filled = {step: box for step, box in enumerate(placed.made) if elements(box)}
-    cut = [
-        axis for axis, (base, length) in enumerate(zip(placed.base, shape, strict=True)) if _differs(filled, axis, (base, base + length))
-    ]
-    intervals = {axis: {step: box[axis] for step, box in filled.items()} for axis in cut}
-    conditions, moving = _busy(list(filled), intervals, loops)
-    if moving is not None:
-        intervals[moving] = _with_pauses(intervals[moving], len(placed.made))
-    for axis, own in intervals.items():
+    tracks = {}
+    for axis, (base, length) in enumerate(zip(placed.base, shape, strict=True)):
+        if any(box[axis] != (base, base + length) for box in filled.values()):
+            tracks[axis] = _track({step: box[axis] for step, box in filled.items()}, loops)
+    conditions = []
+    for loop, busy in _pauses(list(filled), loops):
+        if all(index == 0 for index, runs in busy.items() if runs):
+            conditions.append(loops.variable(loop) < 1)
+            continue
+        # An interval that is empty where nothing is made often stays on its line, and then says so for nothing.
+        costs = {axis: track.paused(busy).cost - track.cost for axis, track in tracks.items() if track.loop == loop}
+        pattern = stepwise({index: int(runs) for index, runs in busy.items()})
+        cheapest = min(costs, key=lambda own: costs[own], default=None)
+        if cheapest is not None and costs[cheapest] <= pattern.cost:
+            tracks[cheapest] = tracks[cheapest].paused(busy)
+        else:
+            conditions.append(_expression(pattern, loops.variable(loop), placed.tensor) > 0)
+    for axis, track in tracks.items():
         at = plus(values[axis], placed.base[axis])
-        low, high = (_bound({step: interval[end] for step, interval in own.items()}, loops) for end in (0, 1))
-        conditions.append(not_negative(at - low.expression(), high.expression() - 1 - at))
+        low, high = (_expression(bound, loops.variable(track.loop), placed.tensor) for bound in track.bounds)
+        conditions.append(not_negative(at - low, high - 1 - at))
     return conditions
 
 
-def _differs(filled: Mapping[int, Box], axis: int, interval: Interval) -> bool:
-    return any(box[axis] != interval for box in filled.values())
+def _expression(values: Stepwise, variable: Any, tensor: str) -> Any:
+    if len(values.exceptions) > _MAX_EXCEPTIONS:
+        raise InputError(
+            f"The stripes of tensor {tensor!r} begin at {len(values.exceptions)} places that follow no line, of which {_MAX_EXCEPTIONS} "
+            "are expressed in TensorIR: use larger stripes."
+        )
+    return values.expression(variable)
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
-    """A number that changes from stripe to stripe, as a function of a variable."""
+class _Track:
+    """The interval of an axis at each stripe that makes anything, as a function of a loop, or (None) of the stripe's place."""
 
-    values: Stepwise
-    variable: Any
+    loop: int | None
+    intervals: Mapping[int, Interval]
 
-    def expression(self) -> Any:
-        return self.values.expression(self.variable)
+    @property
+    def bounds(self) -> tuple[Stepwise, Stepwise]:
+        low, high = (stepwise({index: interval[end] for index, interval in self.intervals.items()}) for end in (0, 1))
+        return low, high
+
+    @property
+    def cost(self) -> int:
+        return sum(bound.cost for bound in self.bounds)
+
+    def paused(self, busy: Mapping[int, bool]) -> _Track:
+        """The same with an empty interval, behind the last one before, wherever nothing is made."""
+        found: dict[int, Interval] = {}
+        behind = min((low for low, _ in self.intervals.values()), default=0)
+        for index in busy:
+            found[index] = self.intervals.get(index, (behind, behind))
+            behind = found[index][1]
+        return _Track(self.loop, found)
 
 
-def _bound(values: Mapping[int, int], loops: StripeLoops) -> _Bound:
-    """The values at the stripes by their place in the order: a function of one loop if one decides, else of the place."""
-    for variable, own in zip(loops.variables, zip(*loops.numbers, strict=True), strict=True):
-        by_loop: dict[int, set[int]] = {}
-        for step, value in values.items():
-            by_loop.setdefault(own[step], set()).add(value)
+def _track(intervals: Mapping[int, Interval], loops: StripeLoops) -> _Track:
+    for loop in range(len(loops.variables)):
+        by_loop: dict[int, set[Interval]] = {}
+        for step, interval in intervals.items():
+            by_loop.setdefault(loops.numbers[step][loop], set()).add(interval)
         if all(len(found) == 1 for found in by_loop.values()):
-            return _Bound(stepwise({index: found.pop() for index, found in by_loop.items()}), variable)
-    return _Bound(stepwise(dict(values)), _step(loops))
+            return _Track(loop, {index: found.pop() for index, found in sorted(by_loop.items())})
+    return _Track(None, dict(intervals))
 
 
-def _step(loops: StripeLoops) -> Any:
-    """The place of the present stripe in the order."""
-    step = loops.variables[0]
-    for variable, own in zip(loops.variables[1:], list(zip(*loops.numbers, strict=True))[1:], strict=True):
-        step = step * (1 + max(own)) + variable
-    return step
+def _pauses(filled: Sequence[int], loops: StripeLoops) -> list[tuple[int | None, dict[int, bool]]]:
+    """At which values of which loops anything is made at all; nothing for a loop all of whose values are busy.
 
-
-def _busy(filled: Sequence[int], intervals: Mapping[int, Mapping[int, Interval]], loops: StripeLoops) -> tuple[list[Any], int | None]:
-    """Conditions under which the part makes anything at all, or the axis whose interval had better be empty where it does not."""
-    tirx = load().tirx
-    if len(filled) == len(loops.numbers):
-        return [], None
-    first_only = [axis for axis in range(len(loops.variables)) if all(loops.numbers[step][axis] == 0 for step in filled)]
-    if list(filled) == [step for step, numbers in enumerate(loops.numbers) if all(numbers[axis] == 0 for axis in first_only)]:
-        return [loops.variables[axis] < tirx.const(1, "int32") for axis in first_only], None
-    busy = _bound({step: int(step in filled) for step in range(len(loops.numbers))}, loops)
-    costs = {axis: _cost(_with_pauses(own, len(loops.numbers)), loops) - _cost(own, loops) for axis, own in intervals.items()}
-    axis = min(costs, key=lambda own: costs[own], default=None)
-    if axis is not None and costs[axis] <= busy.values.cost:
-        return [], axis
-    return [busy.expression() > tirx.const(0, "int32")], None
-
-
-def _cost(intervals: Mapping[int, Interval], loops: StripeLoops) -> int:
-    return sum(_bound({step: interval[end] for step, interval in intervals.items()}, loops).values.cost for end in (0, 1))
-
-
-def _with_pauses(intervals: Mapping[int, Interval], steps: int) -> dict[int, Interval]:
-    """The intervals with an empty one, behind the last one before, where there is none.
-
-    >>> _with_pauses({0: (0, 2), 2: (2, 4)}, 4)
-    {0: (0, 2), 1: (2, 2), 2: (2, 4), 3: (4, 4)}
+    If busy stripes are no product of busy values, the one entry is of their places in the order.
     """
-    found: dict[int, Interval] = {}
-    behind = min((low for low, _ in intervals.values()), default=0)
-    for step in range(steps):
-        found[step] = intervals.get(step, (behind, behind))
-        behind = found[step][1]
-    return found
+    found: list[tuple[int | None, dict[int, bool]]] = []
+    busy = set(filled)
+    for loop in range(len(loops.variables)):
+        own = {numbers[loop]: False for numbers in loops.numbers}
+        for step in filled:
+            own[loops.numbers[step][loop]] = True
+        found.append((loop, dict(sorted(own.items()))))
+    product = {
+        step for step, numbers in enumerate(loops.numbers) if all(own[number] for (_, own), number in zip(found, numbers, strict=True))
+    }
+    if product != busy:
+        return [(None, {step: step in busy for step in range(len(loops.numbers))})]
+    return [(loop, own) for loop, own in found if not all(own.values())]
