@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -43,7 +44,11 @@ from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 from npu_model.timing_adapter import profile
 from sim import quick_cycles, quick_replay, replay, replay_network
+from sim.clock import Clock
+from sim.ports import Channel, Ports
+from sim.recurrence.clock import Agenda, Unit
 from sim.recurrence.jobs import ReplayCache
+from sim.recurrence.ports import make_ports
 from testbed.memory_options import MemoryOptions
 
 EVERYTHING = "NPU_TESTBED_ALL" in os.environ
@@ -171,6 +176,62 @@ def test_a_cache_that_has_forgotten_gives_the_same_cycles(kept: int, runs: list[
         patch.setattr(sim.recurrence.jobs, "_MAX_BLOCKS", kept)
         for run in runs:
             assert_equal(*run)
+
+
+Asking = tuple[int, bool, Channel, int]
+"""Cycles that a unit waits, whether it then writes, its channel and the words."""
+
+ASKINGS = st.tuples(st.integers(0, 5), st.booleans(), st.sampled_from(Channel), st.integers(1, 20))
+
+
+def engine_ports(units: list[list[Asking]], tested: Memory, timing: TimingParameters) -> list[list[int]]:
+    """The cycles in which each unit's transfers were complete; a unit waits for each before it waits for the next."""
+    env = Clock()
+    ports = Ports(env, memories(tested), timing)
+    done: list[list[int]] = [[] for _ in units]
+
+    def run(unit: list[Asking], done: list[int]) -> Generator[Any, Any, None]:
+        for delay, writes, channel, words in unit:
+            yield env.timeout(delay)
+            yield (ports.write if writes else ports.read)(ARENA, channel, (words,))
+            done.append(env.cycle)
+
+    for unit, found in zip(units, done, strict=True):
+        env.process(run(unit, found))
+    env.run()
+    return done
+
+
+def twin_ports(units: list[list[Asking]], tested: Memory, timing: TimingParameters) -> list[list[int]]:
+    """The same through the twin's ports."""
+    agenda, system = Agenda(), memories(tested)
+    kept = ReplayCache(accelerator("ethos-u55-128"), system, timing)
+    ports = make_ports(agenda, system.ports, kept.lanes, timing)
+    done: list[list[int]] = [[] for _ in units]
+
+    def run(unit: list[Asking], done: list[int]) -> Unit:
+        me = yield
+        for delay, writes, channel, words in unit:
+            if agenda.later(delay, me):
+                yield
+            ports[0][int(writes)].transfer(channel, kept.transfer(0, channel, (words,)), me)
+            yield
+            done.append(agenda.cycle)
+        yield
+
+    for unit, found in zip(units, done, strict=True):
+        agenda.start(run(unit, found))
+    agenda.walk()
+    return done
+
+
+@settings(max_examples=MANY)
+@given(st.lists(st.lists(ASKINGS, max_size=8), min_size=1, max_size=5), WILD_MEMORIES, st.sampled_from([1, 2, 8]))
+def test_units_that_want_a_port_in_the_same_cycle_are_served_in_the_engine_s_order(
+    units: list[list[Asking]], tested: Memory, grant: int
+) -> None:
+    timing = TimingParameters(grant=grant, lookahead=4)
+    assert twin_ports(units, tested, timing) == engine_ports(units, tested, timing)
 
 
 def test_kernels_that_differ_by_addresses_alone_share_their_jobs() -> None:
