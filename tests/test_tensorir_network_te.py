@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from cascader.ethosu.propagators import elementwise_propagator, ifm_propagator
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import build, cpu_split_network, zoo_names
 from cascader.propagator import Propagator
+from cascader.stripe_plans import StripeOptions, all_plans
+from cascader.stripe_proposals import frontier
 from cascader.tensorir.apply import apply, uncascaded
 from cascader.tensorir.matchers import default_registry
 from cascader.tensorir.network_te import NetworkTe, network_te
-from cascader.tensorir.prove import compile_schedule
+from cascader.tensorir.prove import compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
@@ -40,6 +43,11 @@ def graph_of(network: Network) -> tuple[NetworkTe, TeGraph]:
     made = network_te(network, accelerator(DEFAULT))
     registry = default_registry().with_first(made.match)
     return made, read_graph(list(made.inputs.values()), list(made.outputs.values()), made.constants, registry)
+
+
+def shaped(array: np.ndarray, tensor: Any) -> np.ndarray:
+    """The array in the shape of a tensor expression."""
+    return array.reshape([int(extent) for extent in tensor.shape])
 
 
 def hand_written(part: EthosuPart) -> list[Propagator]:
@@ -79,7 +87,7 @@ def test_a_network_of_tensor_expressions_computes_the_bytes_of_its_program(name:
     inputs = seeded_inputs(program, 2, 0)
     compiled = compile_schedule(apply(graph, uncascaded(graph)))
     for arrays, expected in zip(inputs, functional_outputs(program, inputs), strict=True):
-        given = {t.op.name: arrays[name].reshape([int(extent) for extent in t.shape]) for name, t in made.inputs.items()}
+        given = {tensor.op.name: shaped(arrays[port], tensor) for port, tensor in made.inputs.items()}
         outputs, _ = compiled.run(given, graph.constants)
         for port, tensor in made.outputs.items():
             np.testing.assert_array_equal(outputs[tensor.op.name].ravel(), expected[port].ravel())
@@ -89,3 +97,21 @@ def test_an_operator_on_the_cpu_is_refused_by_name() -> None:
     network = import_network(cpu_split_network(), DEFAULT)
     with pytest.raises(InputError, match="on the CPU: kernels alone"):
         network_te(network, accelerator(DEFAULT))
+
+
+@pytest.mark.parametrize("name", QUICK[:2])
+def test_every_proposal_of_the_rfcs_planner_for_a_network_is_proven_in_tensorir(name: str) -> None:
+    network = network_of(name)
+    made, graph = graph_of(network)
+    found = frontier(all_plans(graph.affine, StripeOptions(factors=3, stripes=24, group_length=4, mixed=2)))
+    assert len(found) > 1
+    program = lower(schedule_layer_by_layer(network, DEFAULT))
+    (arrays,) = seeded_inputs(program, 1, 0)
+    (expected,) = functional_outputs(program, [arrays])
+    given = {tensor.op.name: shaped(arrays[port], tensor) for port, tensor in made.inputs.items()}
+    wanted = {tensor.op.name: shaped(expected[port], tensor) for port, tensor in made.outputs.items()}
+    for proposal in found:
+        proof = prove(graph, proposal.plans, given, wanted)
+        assert proof.equal
+        assert proof.buffers == proof.claimed
+        assert proof.work == proof.claimed_work

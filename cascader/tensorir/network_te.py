@@ -68,12 +68,26 @@ def _stages(wanted: Wanted, stage: Stage, label: str) -> list[Stage]:
 
 
 class _Expressions(Writer):
-    """Writes expressions alone: a value that would get a name is put wherever it is used."""
+    """Writes expressions alone: values that get a name are let in around the expression that uses them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bound: list[tuple[Any, Any]] = []
 
     def bind(self, name: str, value: Any, dtype: str = "int64") -> Any:
-        """The value itself."""
-        del name, dtype
-        return value
+        """A variable, to be used in the expression that :meth:`closed` ends; an index stays an expression, for it is analysed."""
+        if dtype == "int32" or name == "index":
+            return value
+        variable = self.tvm.tirx.Var(name, dtype)
+        self._bound.append((variable, value))
+        return variable
+
+    def closed(self, expression: Any) -> Any:
+        """The expression with all the values that were bound for it, each computed once."""
+        while self._bound:
+            variable, value = self._bound.pop()
+            expression = self.tvm.tirx.Let(variable, value, expression)
+        return expression
 
     def cast(self, dtype: str, value: Any) -> Any:
         """``value``, which may be an element of a tensor expression, as ``dtype``."""
@@ -232,7 +246,7 @@ class _NetworkWriter:
 
         def result(n: Any, y: Any, x: Any, c: Any) -> Any:
             value = rescaled_by_table(self.writer, sums[n, y, x, c].astype("int64"), table, c)
-            return finished(self.writer, operation, value, lut, what)
+            return self.writer.closed(finished(self.writer, operation, value, lut, what))
 
         return self.stage(_shape(operation.ofm), result, name=label)
 
@@ -255,12 +269,12 @@ class _NetworkWriter:
         bound = _bound(operation.ifm) * operation.kernel.elements * (operation.ifm.shape.depth if deep else 1)
 
         def result(n: Any, y: Any, x: Any, c: Any) -> Any:
-            value, scale = sums[n, y, x, c], operation.ofm_scale
+            value, scale = self.writer.bind("total", sums[n, y, x, c]), operation.ofm_scale
             if operation.pool is PoolKind.AVERAGE:
                 value = averaged(self.writer, operation, value, ((row, y), (column, x)), bound, what)
             elif deep and operation.global_scale:
                 value = rescaled(self.writer, Value(value, bound), scale.scale, scale.shift, operation.rounding, what).expression
-            return finished(self.writer, operation, value, lut, what)
+            return self.writer.closed(finished(self.writer, operation, value, lut, what))
 
         return self.stage(_shape(operation.ofm), result, name=label)
 
@@ -281,7 +295,7 @@ class _NetworkWriter:
             if ifm2 is not None and operation.ifm2 is not None:
                 second = element(ifm2, operation.ifm2, at)
             value = combined(self.writer, operation, element(ifm, operation.ifm, at), second, what)
-            return finished(self.writer, operation, value.expression, lut, what)
+            return self.writer.closed(finished(self.writer, operation, value.expression, lut, what))
 
         return self.stage(_shape(operation.ofm), result, name=label)
 
