@@ -150,7 +150,7 @@ def test_every_proposal_of_the_frontier_holds() -> None:
         for length in (2, 4)
         for proposal in frontier(all_plans(read.affine, StripeOptions(factors=3, stripes=16, group_length=length)))
     ]
-    assert {len(proposal.plans) for proposal in proposals} > {1}
+    assert any(len(proposal.plans) > 1 for proposal in proposals)
     for proposal in proposals:
         found = proof(graph, output, *proposal.plans)
         assert found.failures() == ()
@@ -216,7 +216,7 @@ def test_a_cascade_of_thirty_operators_is_lowered_compiled_and_run_in_seconds(ca
     made, _ = compiled.run(named(graph.inputs), read.constants)
     seconds = process_time() - start
     with capsys.disabled():
-        print(f"\n30 operators lowered, compiled and run in {seconds:.2f} s of processor time")
+        print(f"\n30 operators lowered, compiled and run in {seconds:.2f} s of processor time")  # noqa: T201  # the figure is what the test is for
     assert np.array_equal(made[read.stages.outputs[0]], graph.value[x])
     assert compiled.buffers == compiled.applied.claims
     # 2 to 5 s; the bound leaves room for a machine that is busy.

@@ -80,7 +80,7 @@ def compile_schedule(applied: Applied, target: Any = QUICK) -> Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Claims beside facts: bytes of each buffer, peaks in bytes, work of each part; ``equal`` says whether the outputs are.
+    """Claims beside facts: bytes of each buffer, peaks in bytes, work of each part, the outputs, and whether they are ``equal``.
 
     ``planned`` is the plan's memory with inputs and outputs; None if no plan was given.
     """
@@ -93,6 +93,7 @@ class Proof:
     arena: int
     claimed_work: Mapping[str, int]
     work: Mapping[str, int]
+    outputs: Mapping[str, Array]
     equal: bool
     seconds: float
 
@@ -135,6 +136,7 @@ def prove(graph: TeGraph, plans: Sequence[StripePlan], inputs: Mapping[str, Arra
         arena=compiled.arena,
         claimed_work=compiled.applied.work,
         work=work,
+        outputs=outputs,
         equal=all(np.array_equal(outputs[name], expected[name]) for name in outputs),
         seconds=seconds,
     )
