@@ -44,7 +44,9 @@ def schedules(source: str, device: str, rungs: int) -> tuple[Schedules, MemorySy
         f"Vela {optimise}": read_compiled(compile_network(data, device, optimise=optimise, debug_database=False).compiled)
         for optimise in ("Size", "Performance")
     }
-    task = load_task(source, device, rungs=rungs)
+    task = load_task(source, device, rungs=max(1, rungs))
+    if not rungs:
+        return found, task.system
     with workers(1) as executor:
         candidates = search(task, EVERYTHING, executor).candidates
     for candidate in sorted(candidates, key=lambda c: (c.memory, c.cycles)):
@@ -100,7 +102,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", nargs="?", default="zoo:resnet8", help="a .tflite file, or zoo:NAME (default: zoo:resnet8)")
     parser.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, choices=accelerator_names(), help="the device")
-    parser.add_argument("--rungs", type=int, default=3, help="memory limits per layout at which we schedule (default: 3)")
+    parser.add_argument(
+        "--rungs", type=int, default=3, help="memory limits per layout at which we schedule (default: 3; 0: Vela's schedules alone)"
+    )
     parser.add_argument("--at-least", type=float, default=0.0, help="the least ratio of the totals that is a success (default: any)")
     options = parser.parse_args()
     try:
