@@ -55,7 +55,7 @@ class DraftOptions:
 
     moves: int = 600
     polished: int = 2
-    regroupings: int = 100
+    regroupings: int = 60
     stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24)
     prefetch: bool = True
     every: int = 5

@@ -77,8 +77,7 @@ def _at_limits(cascader: Cascader, limits: tuple[int, ...]) -> tuple[Candidate, 
 
 
 def _within(cascader: Cascader, budgets: tuple[int, ...]) -> tuple[Candidate, ...]:
-    found = (cascader.fit(budget) for budget in budgets)
-    return tuple(candidate for candidate in found if candidate is not None)
+    return tuple(candidate for budget in budgets for candidate in cascader.fit(budget))
 
 
 def _smallest(cascader: Cascader) -> tuple[Candidate, ...]:

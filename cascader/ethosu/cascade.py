@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from cascader.drafts import Draft, Drafter, DraftOptions
@@ -27,7 +27,7 @@ from npu_model.memory import MemorySystem
 _UNKNOWN = Provenance()
 _PIECES = 12
 """Pieces of equal size into which all weights of a network are thought to be cut to find a finer size of slices."""
-_SMALLEST_PIECE = 8 * 1024
+_SMALLEST_PIECE = 2 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class Cascader:
         """Memory limits for a frontier, from the smallest on."""
         return ladder(self.ending, self.options.rungs)
 
-    def realise(self, draft: Draft) -> Candidate:
-        """The schedule of a draft."""
+    def realise(self, draft: Draft, *, calm: bool = False) -> Candidate:
+        """The schedule of a draft, with the blocks that are fastest on their own or, if ``calm``, few that are not the network's."""
         packing, issues = draft.packing, draft.timeline.issues
         kept = draft.timeline.staged
         schedule = make_schedule(
@@ -114,18 +114,26 @@ class Cascader:
             {tensor: address for store, address in zip(packing.stores, packing.addresses, strict=True) for tensor in store.tensors},
             {tensor: store.rows for store in packing.stores for tensor in store.tensors},
             tuple(Copy(self.graph.parts[issue.constants.part].name, issue.step, issue.address) for issue in issues),
-            blocks=[self.cost.block(job.part, job.start, job.end, staged=job.part in kept) for job in packing.jobs],
+            blocks=[self.cost.block(job.part, job.start, job.end, staged=job.part in kept, calm=calm) for job in packing.jobs],
             provenance=self.provenance,
         )
         return Candidate(schedule, draft.cycles)
 
     def schedules_at(self, limit: int) -> tuple[Candidate, ...]:
         """The schedules that a memory limit gives, in arenas of at most as many bytes."""
-        return tuple(self.realise(draft) for draft in self._drafter.drafts(limit))
+        return self._candidates(self._drafter.drafts(limit))
 
-    def fit(self, budget: int) -> Candidate | None:
-        """The schedule expected to be fastest of those found whose arena is at most ``budget`` bytes; None if there is none."""
-        return next(iter(self.schedules_at(budget)), None)
+    def fit(self, budget: int) -> tuple[Candidate, ...]:
+        """The schedules expected to be fastest of those found whose arena is at most ``budget`` bytes; none if there is none."""
+        return self._candidates(self._drafter.drafts(budget)[:1])
+
+    def _candidates(self, drafts: Sequence[Draft]) -> tuple[Candidate, ...]:
+        """Every draft with either choice of blocks, where they differ."""
+        found: list[Candidate] = []
+        for draft in drafts:
+            bold, calm = self.realise(draft), self.realise(draft, calm=True)
+            found += [bold] if bold.schedule.jobs == calm.schedule.jobs else [bold, calm]
+        return tuple(found)
 
     def smallest(self) -> Candidate:
         """The schedule with the smallest arena found."""
@@ -198,7 +206,7 @@ def schedule_within(
 ) -> tuple[Candidate, ...]:
     """Schedules that fit into ``budget`` bytes, one per layout; InputError that names the smallest reachable if none does."""
     variants = tuple(cascaders(network, accelerator, system, options, provenance))
-    fitting = tuple(c for variant in variants if (c := variant.fit(budget)) is not None)
+    fitting = tuple(candidate for variant in variants for candidate in variant.fit(budget))
     if not fitting:
         smallest = min(variant.smallest().memory for variant in variants)
         raise InputError(

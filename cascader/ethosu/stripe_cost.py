@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from cascader.ethosu.block_choice import choose_block
+from cascader.ethosu.block_choice import shortlist
 from cascader.ethosu.constants import StreamEditor
 from cascader.ethosu.kernel_flow import Source, kernel_flow
 from cascader.ethosu.network import ARENA, Network, ethosu_part
@@ -30,6 +30,16 @@ from npu_model.traffic import BEAT_BYTES
 from npu_model.weight_work import operation_work
 
 _ANYWHERE = 1 << 40
+
+BLOCKS = 2
+"""Blocks that are looked at beside a layer's own."""
+
+GAIN, CLEAR_GAIN = 0.95, 0.8
+"""What part of the own block's cycles another one may have, and may have to be worth it in any company.
+
+A block brings its own partition of the shared buffer, and where that changes from one kernel to the next the pipeline is drained;
+which of the two choices is better for a schedule only its replay says.
+"""
 
 CROWDED_SHARE = 0.62
 """The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
@@ -57,7 +67,7 @@ def _beats(job: BlockJob) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins; its block config.
+    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins; its block configs.
 
     ``tail`` are the cycles after its last fetch, in which the decoder reads for the next kernel,
     ``crowded_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
@@ -69,6 +79,7 @@ class _Facts:
     crowded_cycles: int
     home_cycles: int
     block: Shape3D | None
+    calm_block: Shape3D | None = None
 
 
 _NOTHING = _Facts(0, 0, 0, 0, 0, None)
@@ -97,24 +108,29 @@ class StripeCost:
         self._places = {t.name: Place(0, t.rows if t.rows == 1 else _ANYWHERE, t.row_bytes) for t in graph.tensors}
         self._known: dict[tuple[int, int, bool], _Facts] = {}
 
-    def _operation(self, part: int, start: int, end: int, *, staged: bool) -> KernelOperation | None:
-        """The stripe's operation with the block that is chosen for it; None for a CPU part."""
+    def _operations(self, part: int, start: int, end: int, *, staged: bool) -> list[KernelOperation]:
+        """The stripe's operation, and those with other blocks that may be faster; none for a CPU part."""
         payload = self._payloads[part]
         if payload is None:
-            return None
+            return []
         operation = whole(payload, self._places) if self._graph.parts[part].atomic else stripe(payload, start, end, self._places)
-        if not self._choose_blocks:
-            return operation
-        block = choose_block(operation, self._accelerator, None if staged else self._home.rate)
-        shram = shram_partition(BlockQuery.of(operation), block, self._accelerator)
-        return operation if shram is None or block == operation.block else replace(operation, block=block, shram=shram)
+        found = [operation]
+        for block in shortlist(operation, self._accelerator, None if staged else self._home.rate, BLOCKS) if self._choose_blocks else ():
+            shram = shram_partition(BlockQuery.of(operation), block, self._accelerator)
+            if shram is not None:
+                found.append(replace(operation, block=block, shram=shram))
+        return found
 
     def _facts(self, part: int, start: int, end: int, *, staged: bool) -> _Facts:
         """What is known of stripes of this height; of equally high ones the first that is asked for speaks for all."""
         key = (part, end - start, staged and self.constant_bytes(part) > 0)
         if key not in self._known:
-            operation = self._operation(part, start, end, staged=key[2])
-            self._known[key] = _NOTHING if operation is None else self._compute(part, operation, staged=key[2])
+            own, *others = [
+                self._compute(part, operation, staged=key[2]) for operation in self._operations(part, start, end, staged=key[2])
+            ] or [_NOTHING]
+            best = min(others, key=lambda facts: facts.cycles, default=own)
+            chosen = best if best.cycles < own.cycles * GAIN else own
+            self._known[key] = replace(chosen, calm_block=best.block if best.cycles < own.cycles * CLEAR_GAIN else own.block)
         return self._known[key]
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
@@ -141,9 +157,13 @@ class StripeCost:
         home = ceil(constants * self._home.rate)
         return _Facts(cycles, cycles - least, tail, max(cycles, most, ceil(home / CROWDED_SHARE)), home, operation.block)
 
-    def block(self, part: int, start: int, end: int, *, staged: bool) -> Shape3D | None:
-        """Block config of rows ``start`` to ``end``, with constants in cascade memory or read from home; None for a CPU part."""
-        return self._facts(part, start, end, staged=staged).block
+    def block(self, part: int, start: int, end: int, *, staged: bool, calm: bool) -> Shape3D | None:
+        """Block config of rows ``start`` to ``end``, with constants in cascade memory or read from home; None for a CPU part.
+
+        The fastest on its own, or with ``calm`` the layer's own one unless another one is a clear gain.
+        """
+        facts = self._facts(part, start, end, staged=staged)
+        return facts.calm_block if calm else facts.block
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""

@@ -127,6 +127,8 @@ def _laid_out(graph: TeGraph, group: StripedGroup) -> _Group:
         raise InputError(
             f"Tensor {min(group.external)!r} is to be copied by stripes, which is not expressed in TensorIR: leave it at home."
         )
+    if group.kept:
+        raise InputError(f"Tensor {min(group.kept)!r} is to be kept whole inside a cascade, which is not expressed in TensorIR: plan without keep.")
     parts = graph.affine.parts[group.first : group.last + 1]
     traced = trace(graph.affine, group)
     return _Group(
@@ -191,7 +193,9 @@ def _placements(group: _Group) -> list[Placed]:
         buffer, stripes, made = group.buffers[part.output], group.stripes[part.output], group.trace.made[index]
         own = [clip(box, part.whole) for box in _unclipped(group, part.output)]
         same = all(box == wanted or not elements(box) + elements(wanted) for box, wanted in zip(made, own, strict=True))
-        if group.loop_axes() and not (same and buffer.mode is BufferMode.RECOMPUTE and buffer.shape == stripes.recomputed_shape()):
+        # Where stripes begin unevenly, as behind an upscaling cut between two copies of a row, TVM sees no fixed length.
+        even = all(axis.is_even for axis in stripes.axes) and buffer.shape == stripes.recomputed_shape()
+        if group.loop_axes() and not (same and even and buffer.mode is BufferMode.RECOMPUTE):
             origin = [0] * len(part.shape) if buffer.axis is None else list(buffer.origin)
             if buffer.axis is not None:
                 origin[buffer.axis] = 0

@@ -28,6 +28,12 @@ class AxisStripes:
         return max(last - first for first, last in self.intervals)
 
     @property
+    def is_even(self) -> bool:
+        """Whether all stripes are equally long and each begins by the same step behind the one before."""
+        steps = {(later[0] - earlier[0], later[1] - earlier[1]) for earlier, later in zip(self.intervals, self.intervals[1:], strict=False)}
+        return len(steps) <= 1 and all(first == last for first, last in steps)
+
+    @property
     def domain(self) -> Interval:
         """All that some stripe needs."""
         return min(first for first, _ in self.intervals), max(last for _, last in self.intervals)
