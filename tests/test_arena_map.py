@@ -12,6 +12,7 @@ from command_line import call, refusal
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
+from cascader.drafts import DraftOptions
 from cascader.ethosu.cascade import CascadeOptions, Cascader
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.schedule import Schedule
@@ -25,7 +26,7 @@ SYSTEM = MemoryOptions().memory_system()
 
 @cache
 def cascader(name: str) -> Cascader:
-    return Cascader(network(name), DEFAULT, SYSTEM, CascadeOptions(rungs=8, moves=60))
+    return Cascader(network(name), DEFAULT, SYSTEM, CascadeOptions(rungs=8, drafts=DraftOptions(moves=60)))
 
 
 @cache

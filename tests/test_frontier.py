@@ -18,6 +18,7 @@ from command_line import call, refusal
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
+from cascader.drafts import DraftOptions
 from cascader.ethosu.cascade import Candidate, CascadeOptions
 from cascader.ethosu.check import check_schedule
 from cascader.ethosu.lowering import lower
@@ -39,7 +40,7 @@ NETWORKS = ("tiny_residual", "resnet8")
 
 
 def task(name: str) -> Task:
-    options = CascadeOptions(rungs=5, layouts=(0,), moves=60)
+    options = CascadeOptions(rungs=5, layouts=(0,), drafts=DraftOptions(moves=60))
     return Task(network(name), DEFAULT, SYSTEM, Provenance(model=f"zoo:{name}"), options)
 
 
