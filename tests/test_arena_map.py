@@ -33,7 +33,8 @@ def cascader(name: str) -> Cascader:
 def cascaded(name: str, share: float) -> Schedule:
     """A schedule for a limit ``share`` of the way up the ladder: at the bottom stripes, at the top staged weights."""
     limits = cascader(name).limits()
-    return cascader(name).schedules_at(limits[int(share * (len(limits) - 1))])[0].schedule
+    limit = max(limits[int(share * (len(limits) - 1))], cascader(name).smallest().memory)
+    return cascader(name).schedules_at(limit)[0].schedule
 
 
 @cache
