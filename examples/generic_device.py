@@ -81,7 +81,8 @@ def reference(samples: Array, taps: list[Array]) -> Array:
     def filtered(signal: Array, own: Array) -> Array:
         padded = np.pad(signal, ((TAPS - 1, 0), (0, 0)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, TAPS, axis=0)
-        return np.einsum("tck,kco->to", windows, own).astype(np.float32)
+        result: Array = np.einsum("tck,kco->to", windows, own).astype(np.float32)
+        return result
 
     return filtered(np.tanh(filtered(samples, taps[0])), taps[1])[::2]
 

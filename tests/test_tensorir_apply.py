@@ -242,6 +242,15 @@ def test_groups_that_do_not_cover_the_graph_are_refused() -> None:
         apply(read, uncascaded(read)[:1])
 
 
+@pytest.mark.parametrize("what", ["external", "kept"])
+def test_plans_that_tensorir_does_not_express_are_refused(what: str) -> None:
+    graph, output = two_convolutions()
+    read = graph_of(graph, output)
+    group = replace(cascade(read, (4, 24, 8), ROLLING).group, **{what: frozenset({"input0"})})
+    with pytest.raises(InputError, match=r"'input0' is to be .*, which is not expressed in TensorIR"):
+        apply(read, [group])
+
+
 def test_inputs_of_another_form_are_refused() -> None:
     graph, output = two_convolutions()
     read = graph_of(graph, output)

@@ -128,7 +128,9 @@ def _laid_out(graph: TeGraph, group: StripedGroup) -> _Group:
             f"Tensor {min(group.external)!r} is to be copied by stripes, which is not expressed in TensorIR: leave it at home."
         )
     if group.kept:
-        raise InputError(f"Tensor {min(group.kept)!r} is to be kept whole inside a cascade, which is not expressed in TensorIR: plan without keep.")
+        raise InputError(
+            f"Tensor {min(group.kept)!r} is to be kept whole in a group, which is not expressed in TensorIR: plan without keep."
+        )
     parts = graph.affine.parts[group.first : group.last + 1]
     traced = trace(graph.affine, group)
     return _Group(

@@ -75,7 +75,7 @@ class _Walker:
         return found
 
     def _loop(self, loop: Any) -> dict[Any, LiveRange]:
-        first = self.position
+        first = self.position + 1
         self.own.append([])
         found = self.visit(loop.body)
         inside = self.own.pop()
