@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from cascader.drafts import Draft, Drafter, DraftOptions
@@ -28,6 +28,8 @@ _UNKNOWN = Provenance()
 _PIECES = 12
 """Pieces of equal size into which all weights of a network are thought to be cut to find a finer size of slices."""
 _SMALLEST_PIECE = 2 * 1024
+_FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
+"""Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +153,33 @@ def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
 
 
 def variants(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = _DEFAULT) -> tuple[Network, ...]:
-    """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others."""
+    """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others.
+
+    Of a network that is one row high every stripe of columns reads the weights of its kernels anew, while a piece of a layer needs
+    all columns of its input. So either its layers are cut along the columns, or those of many weights are and the others into
+    small pieces, or all into pieces.
+    """
     device = find_accelerator(accelerator)
     home = system.ports[system.port_of(CONSTANTS)]
     base = reblocked(network, device, cycles_per_word(home)) if options.reblock else network
+    made = [sliced(base, device, size) if size else base for size in _piece_sizes(network, options)]
+    flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
+    if flat and options.slices:
+        made.append(sliced(base, device, LARGEST // 2))
+    found = [dense_layouts(form, depth) for depth in options.layouts for form in made]
+    for form in flat:
+        found.append(form)
+        if options.slices and options.fine_slices:
+            found.append(sliced(form, device, _FLAT_PIECE, _FLAT_PIECES))
+    return _each(found)
+
+
+def _each(networks: Iterable[Network]) -> tuple[Network, ...]:
+    """The networks without those that are equal to earlier ones."""
     seen: list[Network] = []
-    for depth in options.layouts:
-        for form in (base, column_stripes(base, depth)) if options.columns else (base,):
-            for size in _piece_sizes(network, options):
-                variant = dense_layouts(sliced(form, device, size) if size else form, depth)
-                if variant not in seen:
-                    seen.append(variant)
+    for network in networks:
+        if network not in seen:
+            seen.append(network)
     return tuple(seen)
 
 

@@ -68,8 +68,8 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
     return in_forms(along, forms)
 
 
-_COUNTS = (4, 16, 32, 64)
-"""Columns per stripe that suit any width: 64 is the widest block (Vela 5.2.0 ``ofm_block_max``)."""
+_COUNTS = (4, 16)
+"""Columns per stripe where little memory counts for more than cycles."""
 _PIECES = (2, 3, 4, 6)
 """Into so many equal stripes a tensor is cut: the kernels of 1-D networks read all of their weights for each of them."""
 

@@ -22,6 +22,9 @@ from npu_model.weights import RECORD_BYTES, encode_weights, weights_from_stream
 LARGEST = 96 * 1024
 """Bytes of weights that a piece has at most, about: pieces are multiples of 16 channels."""
 
+ANY = 1 << 30
+"""No bound on the number of pieces."""
+
 
 def _channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
     """Channels ``first`` to ``last`` of a feature map of one tile, ``first`` a multiple of 16."""
@@ -32,11 +35,15 @@ def _channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
     return replace(feature_map, shape=shape, tiles=replace(feature_map.tiles, bases=(base + offset, others[0], others[1], others[2])))
 
 
+def _count(operation: KernelOperation, largest: int) -> int:
+    """Pieces that the weights need, at most one for every 16 channels."""
+    return min(ceil_div(sum(span.length for span in operation.weights), largest), ceil_div(operation.ofm.shape.depth, BRICK))
+
+
 def _cuts(operation: KernelOperation, largest: int) -> list[tuple[int, int]]:
     """Channel ranges of the pieces: as many as the weights need, of equal multiples of 16 channels but for the last."""
     depth = operation.ofm.shape.depth
-    pieces = ceil_div(sum(span.length for span in operation.weights), largest)
-    step = round_up(ceil_div(depth, pieces), BRICK)
+    step = round_up(ceil_div(depth, _count(operation, largest)), BRICK)
     return [(first, min(depth, first + step)) for first in range(0, depth, step)]
 
 
@@ -70,9 +77,9 @@ def _pieces(operation: KernelOperation, constants: StreamEditor, accelerator: Ac
         yield replace(piece, weights=(stream,), scales=(records,))
 
 
-def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int) -> tuple[Part, ...]:
+def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int, most: int) -> tuple[Part, ...]:
     payload = ethosu_part(part)
-    if payload is None or not _may_be_cut(payload.operation, largest):
+    if payload is None or not _may_be_cut(payload.operation, largest) or _count(payload.operation, largest) > most:
         return (part,)
     operations = tuple(_pieces(payload.operation, constants, accelerator, largest))
     if sum(operation.ofm.shape.depth for operation in operations) != payload.operation.ofm.shape.depth or len(operations) < 2:
@@ -87,13 +94,13 @@ def _segment(segment: Segment, names: dict[str, tuple[str, ...]]) -> Segment:
     return replace(segment, parts=tuple(new for old in segment.parts for new in names[old]))
 
 
-def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST) -> Network:
-    """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
+def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY) -> Network:
+    """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces, but whole if these are over ``most``.
 
     The pieces are parts of their own that write the same tensor; each reads the whole input.
     """
     constants = StreamEditor(network.constants)
-    cut = {part.name: _cut_part(part, constants, accelerator, largest) for part in network.graph.parts}
+    cut = {part.name: _cut_part(part, constants, accelerator, largest, most) for part in network.graph.parts}
     if all(len(pieces) == 1 for pieces in cut.values()):
         return network
     parts = tuple(piece for pieces in cut.values() for piece in pieces)
