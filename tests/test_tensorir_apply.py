@@ -24,7 +24,7 @@ from cascader.tensorir.prove import Proof, compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.errors import InputError
 
-RECOMPUTE, ROLLING = BufferMode.RECOMPUTE, BufferMode.ROLLING
+RECOMPUTE, ROLLING, DOUBLE = BufferMode.RECOMPUTE, BufferMode.ROLLING, BufferMode.DOUBLE
 
 
 def graph_of(graph: Quantised, output: Any) -> TeGraph:
@@ -242,13 +242,42 @@ def test_groups_that_do_not_cover_the_graph_are_refused() -> None:
         apply(read, uncascaded(read)[:1])
 
 
-@pytest.mark.parametrize("what", ["external", "kept"])
-def test_plans_that_tensorir_does_not_express_are_refused(what: str) -> None:
+EXTERNAL = frozenset({"input0", "second"})
+"""The two convolutions with input and output at home in another memory."""
+
+
+@pytest.mark.parametrize(
+    ("shape", "first", "into", "out", "sizes"),
+    [
+        ((4, 24, 8), RECOMPUTE, RECOMPUTE, RECOMPUTE, (8 * 26 * 3, 6 * 24 * 32, 4 * 24 * 8)),
+        ((4, 24, 8), ROLLING, ROLLING, DOUBLE, (7 * 26 * 3, 6 * 24 * 32, 2 * 4 * 24 * 8)),
+        ((4, 24, 8), RECOMPUTE, DOUBLE, RECOMPUTE, (2 * 8 * 26 * 3, 6 * 24 * 32, 4 * 24 * 8)),
+        ((6, 6, 8), RECOMPUTE, DOUBLE, DOUBLE, (2 * 10 * 10 * 3, 8 * 8 * 32, 2 * 6 * 6 * 8)),
+    ],
+)
+def test_operands_at_home_elsewhere_are_copied_by_stripes_and_doubled_by_a_pipeline(
+    shape: tuple[int, ...], first: BufferMode, into: BufferMode, out: BufferMode, sizes: tuple[int, ...]
+) -> None:
     graph, output = two_convolutions()
     read = graph_of(graph, output)
-    group = replace(cascade(read, (4, 24, 8), ROLLING).group, **{what: frozenset({"input0"})})
-    with pytest.raises(InputError, match=r"'input0' is to be .*, which is not expressed in TensorIR"):
-        apply(read, [group])
+    modes = {"input0": into, "first": first, "second": out}
+    copied = plan(read.affine, StripedGroup(0, 1, StripeConfig.even((24, 24, 8), shape), modes, EXTERNAL))
+    found = proof(graph, output, copied)
+    assert found.failures() == ()
+    assert tuple(found.buffers[name] for name in ("input0_in0", "first", "second_staged")) == sizes
+    assert found.resident <= sum(sizes) == copied.memory
+
+
+def test_plans_that_tensorir_does_not_express_are_refused() -> None:
+    graph, output = two_convolutions()
+    read = graph_of(graph, output)
+    kept = replace(cascade(read, (4, 24, 8), ROLLING).group, kept=frozenset({"input0"}))
+    with pytest.raises(InputError, match="'input0' is to be kept whole in a group, which is not expressed in TensorIR"):
+        apply(read, [kept])
+    modes = {"input0": DOUBLE, "first": ROLLING}
+    uneven = StripedGroup(0, 1, StripeConfig.even((24, 24, 8), (4, 24, 8)), modes, frozenset({"input0"}))
+    with pytest.raises(InputError, match="'input0_in0' are uneven, and TensorIR doubles even ones"):
+        apply(read, [uneven])
 
 
 def test_inputs_of_another_form_are_refused() -> None:

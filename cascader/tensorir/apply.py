@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cascader.affine_graph import AffinePart
+from cascader.affine_graph import AffineGraph, AffinePart
 from cascader.boxes import Box, clip, elements, whole
 from cascader.graph import TensorKind
 from cascader.stripe_config import StripeConfig
 from cascader.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, trace
 from cascader.tensorir.blocks import Counter, PartBlock, Place
 from cascader.tensorir.compat import load
+from cascader.tensorir.copies import COPY, Copied, with_copies
+from cascader.tensorir.matchers import Match
 from cascader.tensorir.stripe_buffers import Placed, StripeLoops, place
 from cascader.tensorir.stripe_geometry import TensorStripes, stripes_of
 from cascader.tensorir.te_frontend import TeGraph
@@ -34,7 +36,8 @@ class Applied:
 
     ``claims`` are the bytes of the buffer of each tensor in the cascade memory, ``work`` the multiply-accumulates (or whatever
     the part counts) of each part, both by name. The function's parameters are the inputs, the constants and the outputs, in
-    this order, and behind them, if it ``counts``, an array of int64 with the work of each part as it is executed.
+    this order, and behind them, if it ``counts``, an array of int64 with the work of each part as it is executed. ``external`` are
+    tensors that do not lie in the cascade memory; a copy of stripes of X has a buffer of its own, such as ``X_in0``.
     """
 
     module: Any
@@ -44,6 +47,7 @@ class Applied:
     constants: tuple[str, ...]
     outputs: tuple[str, ...]
     counts: bool
+    external: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -72,6 +76,7 @@ class _Draft:
     """The function on its way."""
 
     graph: TeGraph
+    copied: Copied
     groups: list[_Group]
     counters: Any
     places: dict[str, Place] = field(default_factory=dict)
@@ -86,8 +91,9 @@ def apply(graph: TeGraph, groups: Sequence[StripedGroup], *, count: bool = False
     """
     tirx = load().tirx
     _check_cover(graph, groups)
-    counters = tirx.decl_buffer((len(graph.affine.parts),), "int64", name="executed") if count else None
-    draft = _Draft(graph, [_laid_out(graph, group) for group in groups], counters)
+    copied = with_copies(graph.stages, graph.affine, groups)
+    counters = tirx.decl_buffer((len(copied.affine.parts),), "int64", name="executed") if count else None
+    draft = _Draft(graph, copied, [_laid_out(copied.affine, group) for group in copied.groups], counters)
     for group in draft.groups:
         for name, stripes in group.stripes.items():
             draft.domains[name] = stripes.domain
@@ -108,6 +114,7 @@ def apply(graph: TeGraph, groups: Sequence[StripedGroup], *, count: bool = False
         constants=tuple(graph.constants),
         outputs=graph.stages.outputs,
         counts=count,
+        external=copied.external,
     )
 
 
@@ -122,20 +129,14 @@ def _check_cover(graph: TeGraph, groups: Sequence[StripedGroup]) -> None:
         raise InputError(f"The groups cover the parts {covered} of a graph of {len(graph.affine.parts)}: cover each once, in order.")
 
 
-def _laid_out(graph: TeGraph, group: StripedGroup) -> _Group:
-    if group.external:
-        raise InputError(
-            f"Tensor {min(group.external)!r} is to be copied by stripes, which is not expressed in TensorIR: leave it at home."
-        )
+def _laid_out(affine: AffineGraph, group: StripedGroup) -> _Group:
     if group.kept:
         raise InputError(
             f"Tensor {min(group.kept)!r} is to be kept whole in a group, which is not expressed in TensorIR: plan without keep."
         )
-    parts = graph.affine.parts[group.first : group.last + 1]
-    traced = trace(graph.affine, group)
-    return _Group(
-        group, parts, traced, stripes_of(graph.affine, parts, group.stripes), {buffer.tensor: buffer for buffer in traced.buffers}
-    )
+    parts = affine.parts[group.first : group.last + 1]
+    traced = trace(affine, group)
+    return _Group(group, parts, traced, stripes_of(affine, parts, group.stripes), {buffer.tensor: buffer for buffer in traced.buffers})
 
 
 def _function(draft: _Draft) -> Any:
@@ -144,16 +145,17 @@ def _function(draft: _Draft) -> Any:
     tirx, graph = compat.tirx, draft.graph
     buffers = {name: buffer for buffer, name in graph.stages.names.items()}
     ends = {group.last.output for group in draft.groups}
-    for tensor in graph.affine.tensors:
+    for tensor in draft.copied.affine.tensors:
         # The last stripe may reach beyond a group's output; its buffer does not.
         domain = whole(tensor.shape) if tensor.name in ends else draft.domains.get(tensor.name, whole(tensor.shape))
         shape = tuple(last - first for first, last in domain)
-        buffer = tirx.decl_buffer(shape, str(buffers[tensor.name].dtype), name=tensor.name)
+        known = draft.copied.read_as.get(tensor.name, tensor.name)
+        buffer = tirx.decl_buffer(shape, str(buffers[known].dtype), name=tensor.name)
         draft.places[tensor.name] = Place(buffer, tuple(first for first, _ in domain))
     blocks = [_block(draft, group, part) for group in draft.groups for part in group.parts]
     outputs = graph.stages.outputs
     parameters = [draft.places[name].buffer for name in (*graph.inputs, *graph.constants, *outputs)]
-    inner = [draft.places[part.output].buffer for part in graph.affine.parts if part.output not in outputs]
+    inner = [draft.places[part.output].buffer for part in draft.copied.affine.parts if part.output not in outputs]
     root = compat.block([], [], [], "root", tirx.SeqStmt(blocks) if len(blocks) > 1 else blocks[0], None, inner, [], {})
     counters = [] if draft.counters is None else [draft.counters]
     function = tirx.PrimFunc([*parameters, *counters], compat.block_realize([], tirx.const(True, "bool"), root))
@@ -161,12 +163,15 @@ def _function(draft: _Draft) -> Any:
 
 
 def _block(draft: _Draft, group: _Group, part: AffinePart) -> Any:
-    used = {part.output, *(operand.tensor for operand in part.inputs)}
-    places = {name: place for name, place in draft.places.items() if name in used}
+    match = draft.graph.match(part)
+    known = draft.copied.read_as
+    places = {known.get(operand.tensor, operand.tensor): draft.places[operand.tensor] for operand in part.inputs}
+    places[match.output.name] = draft.places[part.output]
     last = group.stripes[part.output].axes[-1]
     channels = last.loop is None and last.domain == (0, part.shape[-1])
-    counter = None if draft.counters is None else Counter(draft.counters, draft.graph.affine.parts.index(part))
-    return PartBlock(draft.graph.stages, draft.graph.match(part), places, draft.domains[part.output], channels, counter).statement()
+    counter = None if draft.counters is None else Counter(draft.counters, draft.copied.affine.parts.index(part))
+    domain = draft.domains[part.output]
+    return PartBlock(part.output, draft.graph.stages, match, places, domain, channels, counter).statement()
 
 
 def _cut(draft: _Draft, schedule: Any, group: _Group) -> tuple[Any, ...]:
@@ -183,9 +188,33 @@ def _cut(draft: _Draft, schedule: Any, group: _Group) -> tuple[Any, ...]:
         if nest:
             schedule.compute_at(schedule.get_sblock(part.output), nest[-1])
     for part in group.parts:
-        if draft.graph.affine.tensor(part.output).kind is not TensorKind.OUTPUT:
+        if _in_cascade_memory(draft, part.output):
             schedule.set_scope(schedule.get_sblock(part.output), 0, SRAM)
+    if nest:
+        _pipeline(schedule, group, nest[-1])
     return tuple(schedule.get(loop).loop_var for loop in nest)
+
+
+def _in_cascade_memory(draft: _Draft, tensor: str) -> bool:
+    return draft.copied.affine.tensor(tensor).kind is not TensorKind.OUTPUT and tensor not in draft.copied.external
+
+
+def _pipeline(schedule: Any, group: _Group, loop: Any) -> None:
+    """Copies in of double buffers run one stripe ahead of the parts, copies out one behind, so that both stripes are held."""
+    doubled = {name for name, mode in group.group.modes.items() if mode is BufferMode.DOUBLE}
+    if not doubled:
+        return
+    ahead = int(any(part.output in doubled for part in group.parts[:-1] if _is_copy(part)))
+    stages = []
+    for part in group.parts:
+        early, late = _is_copy(part) and part.output in doubled, any(operand.tensor in doubled for operand in part.inputs if _is_copy(part))
+        stages.append(0 if early else ahead + 1 if late else ahead)
+    schedule.annotate(loop, "software_pipeline_stage", stages)
+    schedule.annotate(loop, "software_pipeline_order", list(range(len(stages))))
+
+
+def _is_copy(part: AffinePart) -> bool:
+    return isinstance(part.payload, Match) and part.payload.kind == COPY
 
 
 def _placements(group: _Group) -> list[Placed]:
@@ -197,7 +226,10 @@ def _placements(group: _Group) -> list[Placed]:
         same = all(box == wanted or not elements(box) + elements(wanted) for box, wanted in zip(made, own, strict=True))
         # Where stripes begin unevenly, as behind an upscaling cut between two copies of a row, TVM sees no fixed length.
         even = all(axis.is_even for axis in stripes.axes) and buffer.shape == stripes.recomputed_shape()
-        if group.loop_axes() and not (same and even and buffer.mode is BufferMode.RECOMPUTE):
+        if buffer.mode is BufferMode.DOUBLE:
+            if not (same and even and group.loop_axes()):
+                raise InputError(f"Stripes of tensor {part.output!r} are uneven, and TensorIR doubles even ones: use another buffer mode.")
+        elif group.loop_axes() and not (same and even and buffer.mode is BufferMode.RECOMPUTE):
             origin = [0] * len(part.shape) if buffer.axis is None else list(buffer.origin)
             if buffer.axis is not None:
                 origin[buffer.axis] = 0
@@ -218,15 +250,16 @@ def _claims(draft: _Draft) -> dict[str, int]:
     claims: dict[str, int] = {}
     for group in draft.groups:
         claims |= {buffer.tensor: buffer.size for buffer in group.trace.buffers}
-        output = draft.graph.affine.tensor(group.last.output)
-        if output.kind is not TensorKind.OUTPUT:
+        output = draft.copied.affine.tensor(group.last.output)
+        if _in_cascade_memory(draft, output.name):
             claims[output.name] = output.size
     return claims
 
 
 def _work(draft: _Draft) -> dict[str, int]:
+    parts = draft.copied.affine.parts
     return {
-        draft.graph.affine.parts[index].name: int(draft.graph.affine.parts[index].work * sum(map(elements, boxes)))
+        parts[index].name: int(parts[index].work * sum(map(elements, boxes)))
         for group in draft.groups
         for index, boxes in group.trace.made.items()
     }

@@ -51,12 +51,13 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class PartBlock:
-    """What a block is made of: the Part, its tensors by name, and the ``domain`` of the tensor that its loops run over.
+    """What a block of this ``name`` is made of: the Part, its tensors by the names that its stages use, and the ``domain`` of its loops.
 
     The domain may reach beyond the tensor. With ``channels`` one block makes the whole last axis of an element. A ``counter``
     counts each update of the Part's one accumulation, if these are the Part's work, else the work of each element that is made.
     """
 
+    name: str
     graph: StageGraph
     match: Match
     places: Mapping[str, Place]
@@ -71,7 +72,7 @@ class PartBlock:
         return loops == [self.match.work]
 
     def statement(self) -> Any:
-        """The loops over the domain with the block inside, which bears the name of the Part's output."""
+        """The loops over the domain with the block inside."""
         return _nest(self)
 
 
@@ -150,7 +151,7 @@ def _nest(part: PartBlock) -> Any:
     statement = tirx.SeqStmt(body.statements) if len(body.statements) > 1 else body.statements[0]
     inside = _inside(at, part.domain, output.shape, skip_last=channels)
     block = _block(
-        output.name,
+        part.name,
         list(zip(iters, runs, strict=True)),
         tirx.IfThenElse(inside, statement, None) if inside is not None else statement,
         body,

@@ -64,9 +64,8 @@ def compile_schedule(applied: Applied, target: Any = QUICK) -> Compiled:
     lowered, placed = (after[name]["main"].body for name in ("s_tir.LowerOpaqueBlock", "tirx.StorageRewrite"))
     buffers = _allocated(lowered)
     ranges = live_ranges(lowered)
-    parameters = list(applied.module["main"].params)
     last = max((live.last for live in ranges.values()), default=0)
-    passed = _Passed({str(parameter.name) for parameter in parameters[: len(applied.inputs)]}, set(applied.outputs))
+    passed = _Passed(set(applied.inputs) - applied.external, set(applied.outputs) - applied.external)
     resident = {buffer: passed.live(buffer, live, last) for buffer, live in ranges.items()}
     return Compiled(
         applied=applied,
