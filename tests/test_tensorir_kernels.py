@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT's schema, of which the networks of one operator are made, is not installed")
 
 import tensorir_proofs  # noqa: F401  # skips this file where TVM is not installed
+from test_columns import one_group
 from test_functional_operators import CASES
 
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
@@ -54,6 +55,17 @@ def test_an_operator_in_tensorir_equals_the_functional_executor(name: str) -> No
         for run in (compiled.run_in_arena(arrays), compiled.run_in_buffers(arrays)):
             assert all(run.outputs[port].tobytes() == expected[port].tobytes() for port in expected)
             assert run.macs == compiled.source.macs
+
+
+def test_stripes_of_columns_in_buffers_that_roll_along_the_width_equal_the_functional_executor() -> None:
+    plan = one_group(2)
+    assert any(buffer.rows is not None for buffer in plan.buffers)
+    compiled, network = compile_schedule(plan), lower(plan)
+    (arrays,) = seeded_inputs(network, 1, 0)
+    (expected,) = functional_outputs(network, [arrays])
+    run = compiled.run_in_arena(arrays)
+    assert all(run.outputs[port].tobytes() == expected[port].tobytes() for port in expected)
+    assert (run.macs, run.damaged) == (compiled.source.macs, 0)
 
 
 def on_int64(function: object, values: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cascader.ethosu.axis import Axis
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, Layout
@@ -29,11 +30,12 @@ class Channels:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """A feature map as a kernel's parameter: ``buffer`` begins with its first element."""
+    """A feature map as a kernel's parameter: ``buffer`` begins with its first element, and rolls along ``axis`` if it has ``rows``."""
 
     buffer: Any
     feature_map: FeatureMap
     rows: int | None
+    axis: Axis
 
     @property
     def dtype(self) -> str:
@@ -45,9 +47,10 @@ class Elements:
         fm = self.feature_map
         size, (brick, lane) = fm.dtype.bytes, channel
         slot = 0 if fm.shape.height == 1 else y
-        if self.rows is not None and self.rows < fm.shape.height:
-            slot = writer.tvm.tirx.truncmod(y, writer.constant(self.rows, "int32"))
         column = 0 if fm.shape.width == 1 else x
+        if self.rows is not None and self.rows < self.axis.extent(fm.shape):
+            rows, modulo = writer.constant(self.rows, "int32"), writer.tvm.tirx.truncmod
+            slot, column = (modulo(slot, rows), column) if self.axis is Axis.ROWS else (slot, modulo(column, rows))
         row = slot * (fm.strides.y // size)
         if fm.layout is Layout.NHWC:
             return row + column * (fm.strides.x // size) + brick * BRICK + lane
@@ -66,7 +69,7 @@ class Elements:
         return max(abs(fm.dtype.minimum - fm.zero_point), abs(fm.dtype.maximum - fm.zero_point))
 
 
-def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, extent: int, what: str) -> Elements:
+def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, extent: int, axis: Axis, what: str) -> Elements:
     """The parameter ``name`` for a feature map in ``storage``, of which it points to the last ``extent`` bytes.
 
     InputError if the map's shape in memory cannot be expressed.
@@ -79,12 +82,14 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storag
         raise InputError(
             f"{what} has {strides} for elements of {size} bytes: multiples are expressed in TensorIR; schedule the network anew."
         )
-    if storage.rows is not None and shape.height > 1 and strides.y * storage.rows != storage.size:
+    step = axis.step(feature_map)
+    if storage.rows is not None and axis.extent(shape) > 1 and step * storage.rows != storage.size:
         raise InputError(
-            f"{what} steps {strides.y} bytes from row to row of a rolling buffer of {storage.size} bytes and {storage.rows} rows."
+            f"{what} steps {step} bytes along a rolling buffer of {storage.size} bytes and {storage.rows} rows: they do not go together; "
+            "schedule the network anew."
         )
     buffer = writer.pointer(name, str(feature_map.dtype), extent // size)
-    return Elements(buffer, feature_map, storage.rows)
+    return Elements(buffer, feature_map, storage.rows, axis)
 
 
 def channel_groups(writer: Writer, depth: int) -> Iterator[Channels]:

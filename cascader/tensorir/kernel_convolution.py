@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.tensorir.elements import Channels, Elements, channel_groups
-from cascader.tensorir.kernel_window import axes, inside
+from cascader.tensorir.kernel_window import Stripe, axes, inside
 from cascader.tensorir.numerics import finished, rescaled_by_table
 from cascader.tensorir.writer import Writer
 from npu_model.program import BRICK, KernelOperation, OperationKind
@@ -81,12 +81,12 @@ def _clear(writer: Writer, made: Filter, lanes: int) -> None:
 
 
 def convolve(
-    writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, made: Filter, lut: Any, rows: tuple[Any, Any], what: str
+    writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, made: Filter, lut: Any, stripe: Stripe, what: str
 ) -> None:
-    """OFM rows ``rows[0]`` to ``rows[0] + rows[1]`` of a CONV_2D operation (fully connected is one of 1x1)."""
+    """A stripe of a CONV_2D operation (fully connected is one of 1x1)."""
     row_axis, column_axis = axes(operation)
     kernel, depth = operation.kernel, operation.ifm.shape.depth
-    with writer.loop("y", rows[1], rows[0]) as y, writer.loop("x", operation.ofm.shape.width) as x:
+    with stripe.positions(writer, operation) as (y, x):
         start = first = 0
         for blocks, lanes in block_extents(operation):
             with writer.loop("block", blocks) as block:
@@ -107,19 +107,19 @@ def convolve(
 def each_group(
     writer: Writer,
     operation: KernelOperation,
-    rows: tuple[Any, Any],
+    stripe: Stripe,
     body: Callable[[Any, Any, Channels], None],
 ) -> None:
-    """``body(y, x, channels)`` for every OFM position of the rows and every 16 channels."""
-    with writer.loop("y", rows[1], rows[0]) as y, writer.loop("x", operation.ofm.shape.width) as x:
+    """``body(y, x, channels)`` for every OFM position of the stripe and every 16 channels."""
+    with stripe.positions(writer, operation) as (y, x):
         for channels in channel_groups(writer, operation.ofm.shape.depth):
             body(y, x, channels)
 
 
 def depthwise(
-    writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, made: Filter, lut: Any, rows: tuple[Any, Any], what: str
+    writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, made: Filter, lut: Any, stripe: Stripe, what: str
 ) -> None:
-    """OFM rows ``rows[0]`` to ``rows[0] + rows[1]`` of a DEPTHWISE operation."""
+    """A stripe of a DEPTHWISE operation."""
     row_axis, column_axis = axes(operation)
     kernel = operation.kernel
 
@@ -135,4 +135,4 @@ def depthwise(
             count(writer, made.macs, channels.lanes)
         _store_block(writer, operation, made, ofm, (y, x, channels.brick * BRICK), channels.lanes, lut, what)
 
-    each_group(writer, operation, rows, group)
+    each_group(writer, operation, stripe, group)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cascader.tensorir.elements import Channels, Elements
 from cascader.tensorir.kernel_convolution import each_group
+from cascader.tensorir.kernel_window import Stripe
 from cascader.tensorir.numerics import Value, bounded, finished, rescaled
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
@@ -155,8 +156,8 @@ def combined(writer: Writer, operation: KernelOperation, a: Value, b: Value | No
     return _binary(writer, operation, *((b, a) if operation.broadcast.swap else (a, b)), what)
 
 
-def elementwise(writer: Writer, kernel: Elementwise, rows: tuple[Any, Any]) -> None:
-    """OFM rows ``rows[0]`` to ``rows[0] + rows[1]`` of an ELEMENTWISE operation; InputError if it cannot be expressed."""
+def elementwise(writer: Writer, kernel: Elementwise, stripe: Stripe) -> None:
+    """A stripe of an ELEMENTWISE operation; InputError if it cannot be expressed."""
     operation = kernel.operation
     check(operation, kernel.what)
 
@@ -169,4 +170,4 @@ def elementwise(writer: Writer, kernel: Elementwise, rows: tuple[Any, Any]) -> N
             element = finished(writer, operation, result.expression, kernel.lut, kernel.what)
             writer.store(kernel.ofm.buffer, kernel.ofm.index(writer, y, x, channel), element)
 
-    each_group(writer, operation, rows, group)
+    each_group(writer, operation, stripe, group)

@@ -10,7 +10,7 @@ from typing import Any
 
 from cascader.tensorir.elements import Channels, Elements
 from cascader.tensorir.kernel_convolution import count, each_group
-from cascader.tensorir.kernel_window import Axis, axes, inside, inside_count
+from cascader.tensorir.kernel_window import Axis, Stripe, axes, inside, inside_count
 from cascader.tensorir.numerics import Value, finished, rescaled
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
@@ -64,11 +64,9 @@ def averaged(
     return writer.select(negative, quotient * writer.constant(-1), quotient)
 
 
-def _reduce_sum(
-    writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, rows: tuple[Any, Any], what: str
-) -> None:
+def _reduce_sum(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, stripe: Stripe, what: str) -> None:
     depth = operation.ifm.shape.depth
-    with writer.loop("y", rows[1], rows[0]) as y, writer.loop("x", operation.ofm.shape.width) as x:
+    with stripe.positions(writer, operation) as (y, x):
         writer.store(pool.scratch, 0, writer.constant(0))
         with writer.loop("i", depth) as i:
             writer.store(pool.scratch, 0, pool.scratch[0] + ifm.load(writer, y, x, (i // BRICK, i % BRICK)))
@@ -80,11 +78,11 @@ def _reduce_sum(
         writer.store(ofm.buffer, ofm.index(writer, y, x, (zero, zero)), finished(writer, operation, total.expression, pool.lut, what))
 
 
-def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, rows: tuple[Any, Any], what: str) -> None:
-    """OFM rows ``rows[0]`` to ``rows[0] + rows[1]`` of a POOL operation; InputError if it cannot be expressed."""
+def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, stripe: Stripe, what: str) -> None:
+    """A stripe of a POOL operation; InputError if it cannot be expressed."""
     check(operation, what)
     if operation.pool is PoolKind.REDUCE_SUM:
-        _reduce_sum(writer, operation, ifm, ofm, pool, rows, what)
+        _reduce_sum(writer, operation, ifm, ofm, pool, stripe, what)
         return
     maximum = operation.pool is PoolKind.MAX
     # Below every element, so that padding never wins: the executor's choice too.
@@ -106,4 +104,4 @@ def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elem
                 result = averaged(writer, operation, result, ((row_axis, y), (column_axis, x)), bound, what)
             writer.store(ofm.buffer, ofm.index(writer, y, x, (channels.brick, c)), finished(writer, operation, result, pool.lut, what))
 
-    each_group(writer, operation, rows, group)
+    each_group(writer, operation, stripe, group)

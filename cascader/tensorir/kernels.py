@@ -16,6 +16,7 @@ from cascader.tensorir.kernel_constants import filter_values, lut_values, take
 from cascader.tensorir.kernel_convolution import Filter, blocked_weights, convolve, depthwise
 from cascader.tensorir.kernel_elementwise import Elementwise, elementwise
 from cascader.tensorir.kernel_pooling import Pool, pooling
+from cascader.tensorir.kernel_window import Stripe
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.program import ByteRange, FeatureMap, OperationKind
@@ -34,9 +35,11 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel's function; it takes ``operands``, accumulators of the type ``accumulator`` ("" for none), its counter, first row and rows.
+    """A kernel's function, and what it is called with.
 
-    The counter, of multiply-accumulates, is there if the KernelWriter counts and the kernel has any to count.
+    First come ``operands``, then accumulators of the type ``accumulator`` ("" for none), the counter, and the first row and the
+    number of rows (columns, where the part is cut along them). The counter, of multiply-accumulates, is there if the KernelWriter
+    counts and the kernel has any to count.
     """
 
     function: Any
@@ -82,13 +85,13 @@ class _KernelInTheMaking:
             body = convolve if operation.kind is OperationKind.CONV_2D else depthwise
             weights, table, accumulator = self._filter()
             scratch, macs = self._counters(accumulator)
-            body(writer, operation, ifm, ofm, Filter(weights, table, scratch, accumulator, macs), lut, self._rows(), what)
+            body(writer, operation, ifm, ofm, Filter(weights, table, scratch, accumulator, macs), lut, self._stripe(), what)
         elif operation.kind is OperationKind.POOL:
             accumulator = "int64"
             scratch, macs = self._counters(accumulator)
-            pooling(writer, operation, ifm, ofm, Pool(scratch, macs, lut), self._rows(), what)
+            pooling(writer, operation, ifm, ofm, Pool(scratch, macs, lut), self._stripe(), what)
         else:
-            elementwise(writer, Elementwise(operation, ifm, ifm2, ofm, lut, what), self._rows())
+            elementwise(writer, Elementwise(operation, ifm, ifm2, ofm, lut, what), self._stripe())
         # An elementwise kernel may overwrite its operand; no other kernel's parameters share bytes.
         function = writer.function(no_alias=windowed)
         return Kernel(function, tuple(self.operands), accumulator, counts=windowed and self.owner.counting)
@@ -99,10 +102,10 @@ class _KernelInTheMaking:
         if feature_map.region != CONSTANTS:
             self.operands.append(Operand(tensor, base))
             storage = self.storages[tensor]
-            return elements(self.writer, name, feature_map, storage, storage.size - base, self.what)
+            return elements(self.writer, name, feature_map, storage, storage.size - base, self.part.axis, self.what)
         content = take(self.owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self.what)
         self.operands.append(Operand(None, self.owner.pool.add(np.frombuffer(content, np.uint8))))
-        return elements(self.writer, name, feature_map, Storage(len(content)), len(content), self.what)
+        return elements(self.writer, name, feature_map, Storage(len(content)), len(content), self.part.axis, self.what)
 
     def _pooled(self, name: str, dtype: str, values: NDArray[Any]) -> Any:
         self.operands.append(Operand(None, self.owner.pool.add(values)))
@@ -113,8 +116,8 @@ class _KernelInTheMaking:
         scratch = self.writer.pointer("scratch", accumulator, SCRATCH)
         return scratch, self.writer.pointer("macs", "int64", 1) if self.owner.counting else None
 
-    def _rows(self) -> tuple[Any, Any]:
-        return self.writer.integer("first"), self.writer.integer("rows")
+    def _stripe(self) -> Stripe:
+        return Stripe(self.writer.integer("first"), self.writer.integer("count"), self.part.axis)
 
     def _lut(self) -> Any:
         values = lut_values(self.part, self.owner.constants, self.owner.accelerator, self.what)

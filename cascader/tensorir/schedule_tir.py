@@ -290,7 +290,8 @@ class _Run:
             arguments.append(self.pointers.scratch[kernel.accumulator])
         if kernel.counts:
             arguments.append(self.writer.offset(self.pointers.counters, _COUNTER_BYTES * self.owner.counter[job.part]))
-        first, last = job.rows or (0, self.owner.kernel_of(job.part).operation.ofm.shape.height)
+        part = self.owner.kernel_of(job.part)
+        first, last = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
         self.writer.call(name, *arguments, self.writer.constant(first, "int32"), self.writer.constant(last - first, "int32"))
 
     def _operand(self, operand: Operand) -> Any:
@@ -303,7 +304,8 @@ def _planned(owner: _ModuleWriter) -> dict[str, int]:
     macs = dict.fromkeys(owner.counter, 0)
     for job in owner.schedule.jobs:
         if job.part in macs:
-            macs[job.part] += planned_macs(owner.kernel_of(job.part).operation, job.rows)
+            part = owner.kernel_of(job.part)
+            macs[job.part] += planned_macs(part.operation, job.rows, part.axis)
     return macs
 
 
