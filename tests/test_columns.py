@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -24,11 +25,13 @@ from cascader.ethosu.network import EthosuPart, Network
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.ethosu.slices import sliced
 from cascader.ethosu.windows import rows_of, rows_read, spans
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo.builder import NetworkBuilder
 from cascader.pull import Group
 from cascader.row_graph import RowGraph
+from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words
 from npu_model.command_stream.encode import encode_operations
 from npu_model.errors import InputError
@@ -162,6 +165,19 @@ def test_any_groups_of_any_columns_compute_the_same_bytes(data: st.DataObject) -
     made = cascade_of(by_columns(depth), graph(depth), groups, staged=staged)
     assert list(outputs(lower(made)).values()) == expected()
     assert made.arena_size - 16 < peak(made) <= made.arena_size
+
+
+@pytest.mark.parametrize(("most", "pointwise"), [(100, True), (2, True), (100, False)])
+def test_layers_in_pieces_beside_layers_of_columns_compute_the_same_bytes(most: int, pointwise: bool) -> None:  # noqa: FBT001  # a switch
+    net = sliced(by_columns(), accelerator(DEFAULT), 512, most, pointwise=pointwise)
+    pieces = Counter(part.name.rpartition("/")[0] for part in net.graph.parts if "/" in part.name)
+    assert {count for count in pieces.values() if count > most} == set()
+    # The stem has 40 channels, so three pieces at most; the 1x1 layers have 24 and 12 channels and 600 bytes or fewer.
+    assert ("stem" in pieces) == (most > 2)
+    assert ("pointwise" in pieces) == pointwise
+    cut = row_graph(net)
+    made = cascade_of(net, cut, [Group(0, len(cut.parts) - 1, 3)], staged=range(0, len(cut.parts), 2))
+    assert list(outputs(lower(made)).values()) == expected()
 
 
 def columns_behind(operation: KernelOperation, first: int, last: int) -> tuple[int, int]:

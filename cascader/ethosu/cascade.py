@@ -40,7 +40,8 @@ class CascadeOptions:
     search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
     block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths. ``slices`` off keeps
     layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``columns`` off keeps parts that
-    are one row high whole, instead of cutting them along the width too.
+    are one row high whole, instead of cutting them along the width too; there equal pieces of the width (``column_counts``) are
+    asked for in place of ``stripe_rows``.
     """
 
     layouts: tuple[int, ...] = (0, 64)
@@ -86,8 +87,10 @@ class Cascader:
         self.provenance = provenance
         columns = column_counts(network)
         if columns:
-            plans, drafts = replace(options.plans, stripe_rows=columns), replace(options.drafts, stripe_rows=columns)
-            options = replace(options, plans=plans, drafts=drafts)
+            # A group of more parts than there are layers is mostly pieces of layers, which gain nothing from each other.
+            length = min(options.plans.group_length, len({p.layer for part in network.graph.parts if (p := ethosu_part(part))}))
+            plans = replace(options.plans, stripe_rows=columns, group_length=max(1, length))
+            options = replace(options, plans=plans, drafts=replace(options.drafts, stripe_rows=columns))
         self.options = options
         self.graph: RowGraph = row_graph(network)
         self.scheduler = PullScheduler(self.graph)
@@ -156,8 +159,9 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others.
 
     Of a network that is one row high every stripe of columns reads the weights of its kernels anew, while a piece of a layer needs
-    all columns of its input. So either its layers are cut along the columns, or those of many weights are and the others into
-    small pieces, or all into pieces.
+    all columns of its input. So either its layers are cut along the columns; or those of many weights are, and the others into
+    small pieces; or those without a window, which need no other columns than they make, and the others into pieces; or all are
+    cut into pieces.
     """
     device = find_accelerator(accelerator)
     home = system.ports[system.port_of(CONSTANTS)]
@@ -171,6 +175,7 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
         found.append(form)
         if options.slices and options.fine_slices:
             found.append(sliced(form, device, _FLAT_PIECE, _FLAT_PIECES))
+            found.append(sliced(form, device, LARGEST // 2, pointwise=False))
     return _each(found)
 
 

@@ -47,6 +47,11 @@ def _cuts(operation: KernelOperation, largest: int) -> list[tuple[int, int]]:
     return [(first, min(depth, first + step)) for first in range(0, depth, step)]
 
 
+def is_pointwise(operation: KernelOperation) -> bool:
+    """Whether an element of the OFM needs one pixel of the IFM."""
+    return operation.kernel.elements == 1
+
+
 def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
     weights = sum(span.length for span in operation.weights)
     one_each = len(operation.weights) == len(operation.scales) == 1
@@ -77,9 +82,9 @@ def _pieces(operation: KernelOperation, constants: StreamEditor, accelerator: Ac
         yield replace(piece, weights=(stream,), scales=(records,))
 
 
-def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int, most: int) -> tuple[Part, ...]:
+def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int) -> tuple[Part, ...]:
     payload = ethosu_part(part)
-    if payload is None or not _may_be_cut(payload.operation, largest) or _count(payload.operation, largest) > most:
+    if payload is None or not _may_be_cut(payload.operation, largest):
         return (part,)
     operations = tuple(_pieces(payload.operation, constants, accelerator, largest))
     if sum(operation.ofm.shape.depth for operation in operations) != payload.operation.ofm.shape.depth or len(operations) < 2:
@@ -94,13 +99,24 @@ def _segment(segment: Segment, names: dict[str, tuple[str, ...]]) -> Segment:
     return replace(segment, parts=tuple(new for old in segment.parts for new in names[old]))
 
 
-def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY) -> Network:
-    """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces, but whole if these are over ``most``.
+def _pieces_of(part: Part, largest: int) -> int:
+    payload = ethosu_part(part)
+    return _count(payload.operation, largest) if payload is not None else 1
 
-    The pieces are parts of their own that write the same tensor; each reads the whole input.
+
+def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, pointwise: bool = True) -> Network:
+    """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
+
+    Layers that would be more than ``most`` pieces stay whole, with ``pointwise`` off those without a window too. The pieces are
+    parts of their own that write the same tensor; each reads the whole input.
     """
+
+    def stays(part: Part) -> bool:
+        payload = ethosu_part(part)
+        return _pieces_of(part, largest) > most or (payload is not None and not pointwise and is_pointwise(payload.operation))
+
     constants = StreamEditor(network.constants)
-    cut = {part.name: _cut_part(part, constants, accelerator, largest, most) for part in network.graph.parts}
+    cut = {part.name: (part,) if stays(part) else _cut_part(part, constants, accelerator, largest) for part in network.graph.parts}
     if all(len(pieces) == 1 for pieces in cut.values()):
         return network
     parts = tuple(piece for pieces in cut.values() for piece in pieces)
