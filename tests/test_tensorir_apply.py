@@ -204,7 +204,7 @@ def test_random_graphs_are_equal_in_numbers_memory_and_work() -> None:
         assert proof(graph, output, whole).failures() == (), seed
 
 
-def test_a_cascade_of_thirty_operators_is_lowered_compiled_and_run_in_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cascade_of_thirty_operators_is_lowered_compiled_and_run_in_five_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     graph = Quantised(np.random.default_rng(7))
     x = graph.input(32, 32, 8)
     for index in range(15):
@@ -219,8 +219,8 @@ def test_a_cascade_of_thirty_operators_is_lowered_compiled_and_run_in_seconds(ca
         print(f"\n30 operators lowered, compiled and run in {seconds:.2f} s of processor time")  # noqa: T201  # the figure is what the test is for
     assert np.array_equal(made[read.stages.outputs[0]], graph.value[x])
     assert compiled.buffers == compiled.applied.claims
-    # 2 to 5 s; the bound leaves room for a machine that is busy.
-    assert seconds < 10
+    # TVM 0.26 takes twice as long over its passes: 5 s where 0.27 takes 2.6.
+    assert seconds < (5 if load().version.startswith("0.27.") else 10)
 
 
 def test_a_claim_that_is_wrong_is_found() -> None:

@@ -132,10 +132,11 @@ def rewrite(root: Any, rules: Mapping[Any, Callable[[Any], Any]]) -> Any:
     return load().ffi.structural_map(root, list(rules.items()))
 
 
-def compile_captured(module: Any, target: Any) -> tuple[Any, dict[str, Any]]:
+def compile_captured(module: Any, target: Any, *, checked: bool = True) -> tuple[Any, dict[str, Any]]:
     """The module compiled for a target, and what it looked like after every pass of that very compile, by the pass's name.
 
-    A pass that runs twice leaves its last result.
+    A pass that runs twice leaves its last result. Not ``checked``, the functions take any array for a parameter: the caller
+    has looked at its form, and saves the machine code of the checks, which is most of it where constants are many.
     """
     tvm = load().tvm
     after: dict[str, Any] = {}
@@ -145,5 +146,5 @@ def compile_captured(module: Any, target: Any) -> tuple[Any, dict[str, Any]]:
             after[str(info.name)] = result
 
     instrument = tvm.ir.instrument.pass_instrument(Capture)()
-    with tvm.transform.PassContext(opt_level=3, instruments=[instrument]):
+    with tvm.transform.PassContext(opt_level=3, config={"tirx.disable_assert": not checked}, instruments=[instrument]):
         return tvm.compile(module, target=target), after
