@@ -54,8 +54,8 @@ class DraftOptions:
     """
 
     moves: int = 600
-    polished: int = 2
-    regroupings: int = 60
+    polished: int = 1
+    regroupings: int = 40
     stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24)
     prefetch: bool = True
     every: int = 5

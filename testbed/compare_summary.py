@@ -89,3 +89,46 @@ def summary_table(rows: Sequence[Row]) -> Table:
         _mean("Our cycles per cycle of Vela Performance at its bytes or fewer", [row.answers[3].cycles_ratio for row in rows]),
     )
     return Table("Beside Vela", _HEADERS, tuple(_cells(row) for row in rows), notes)
+
+
+SLOWEST = 1.01
+"""Most cycles per cycle of Vela Performance in its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The rows of several networks on one accelerator."""
+
+    accelerator: str
+    rows: tuple[Row, ...]
+
+    def lost(self) -> tuple[str, ...]:
+        """Networks for which Vela's Size core needs less memory at its cycles, or its Performance core is faster in its bytes."""
+        return tuple(row.network for row in self.rows if _is_lost(row))
+
+    @property
+    def passed(self) -> bool:
+        """Whether no network is lost."""
+        return not self.lost()
+
+    def table(self) -> Table:
+        """All rows, and which are lost."""
+        table = summary_table(self.rows)
+        lost = self.lost()
+        verdict = f"Vela is ahead on {', '.join(lost)}." if lost else "Vela is ahead on none."
+        return Table(f"{table.title}, {self.accelerator}", table.headers, table.rows, (*table.notes, verdict))
+
+    def to_json(self) -> dict[str, object]:
+        """Ratios by network; None where no point of ours meets the condition."""
+        rows = {
+            row.network: {answer.condition: {"bytes": answer.memory_ratio, "cycles": answer.cycles_ratio} for answer in row.answers}
+            for row in self.rows
+        }
+        return {"accelerator": self.accelerator, "networks": rows, "lost": list(self.lost())}
+
+
+def _is_lost(row: Row) -> bool:
+    at_size, _, _, at_bytes = row.answers
+    smaller = at_size.memory_ratio is not None and at_size.memory_ratio <= 1
+    faster = at_bytes.cycles_ratio is not None and at_bytes.cycles_ratio <= SLOWEST
+    return not (smaller and faster)

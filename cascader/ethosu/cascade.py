@@ -45,7 +45,7 @@ class CascadeOptions:
     """
 
     layouts: tuple[int, ...] = (0, 64)
-    rungs: int = 16
+    rungs: int = 12
     choose_blocks: bool = True
     reblock: bool = True
     slices: bool = True
@@ -170,7 +170,9 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
     if flat and options.slices:
         made.append(sliced(base, device, LARGEST // 2))
-    found = [dense_layouts(form, depth) for depth in options.layouts for form in made]
+    # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
+    found = [dense_layouts(made[0], depth) for depth in options.layouts]
+    found += [dense_layouts(form, options.layouts[-1]) for form in made[1:]]
     for form in flat:
         found.append(form)
         if options.slices and options.fine_slices:

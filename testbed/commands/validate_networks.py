@@ -20,6 +20,12 @@ def add(peers: Any) -> None:
         "Compile networks with Vela, replay its schedules and compare the SRAM that they touch with Vela's own figure, and cycles with its "
         "estimate. Status 1 if a difference in SRAM has no explanation.",
     )
+    vela.add_argument(
+        "--compare",
+        action="store_true",
+        help="set our own schedules beside Vela's, too, as npu-testbed compare does (a minute a network); status 1 if ours needs more "
+        "bytes than Vela Size or is more than 1 %% slower in Vela Performance's bytes",
+    )
     vela.set_defaults(run=run_vela)
     estimate = _parser(
         peers,
@@ -81,18 +87,21 @@ def _choices(arguments: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str,
 
 
 def run_vela(arguments: argparse.Namespace) -> int:
-    """Print the scores; status 1 if one is unexplained."""
-    from testbed.peers import validate_vela
+    """Print the scores, and the comparisons that are asked for; status 1 if a score is unexplained or a comparison lost."""
+    from testbed.peers import compare_schedules, validate_vela
     from testbed.progress import progress
     from validation.vela import passed, render, to_json
 
+    models, devices, strategies = _choices(arguments)
     with progress() as show:
-        scores = validate_vela(*_choices(arguments), show)
+        scores = validate_vela(models, devices, strategies, show)
+        compared = compare_schedules(models, devices, show) if arguments.compare else ()
     if arguments.json:
-        print_json("validate vela", to_json(scores))
+        print_json("validate vela", to_json(scores) | ({"comparisons": [one.to_json() for one in compared]} if compared else {}))
     else:
-        print("\n\n".join(table.text() for table in render(scores)))
-    return 0 if passed(scores) else BAR_MISSED
+        tables = (*render(scores), *(one.table() for one in compared))
+        print("\n\n".join(table.text() for table in tables))
+    return 0 if passed(scores) and all(one.passed for one in compared) else BAR_MISSED
 
 
 def run_estimate(arguments: argparse.Namespace) -> int:
