@@ -65,7 +65,8 @@ def test_every_kernel_is_one_part_whose_derived_propagators_are_the_hand_written
     network = network_of(name)
     made, graph = graph_of(network)
     kernels = [part for part in graph.affine.parts if part.name in made.parts]
-    assert [made.parts[part.name][0] for part in kernels] == [part.name for part in network.graph.parts]
+    # TVM orders branches in its own way.
+    assert sorted(made.parts[part.name][0] for part in kernels) == sorted(part.name for part in network.graph.parts)
     compared = 0
     for part in kernels:
         match = graph.match(part)
