@@ -38,7 +38,7 @@ GAIN, CLEAR_GAIN = 0.95, 0.8
 """What part of the own block's cycles another one may have, and may have to be worth it in any company.
 
 A block brings its own partition of the shared buffer, and where that changes from one kernel to the next the pipeline is drained;
-which of the two choices is better for a schedule only its replay says.
+which of the two choices is better for a schedule only its replay says. A block with the partition of the layer's own is welcome anyhow.
 """
 
 CROWDED_SHARE = 0.62
@@ -125,13 +125,21 @@ class StripeCost:
         """What is known of stripes of this height; of equally high ones the first that is asked for speaks for all."""
         key = (part, end - start, staged and self.constant_bytes(part) > 0)
         if key not in self._known:
-            own, *others = [
-                self._compute(part, operation, staged=key[2]) for operation in self._operations(part, start, end, staged=key[2])
-            ] or [_NOTHING]
-            best = min(others, key=lambda facts: facts.cycles, default=own)
-            chosen = best if best.cycles < own.cycles * GAIN else own
-            self._known[key] = replace(chosen, calm_block=best.block if best.cycles < own.cycles * CLEAR_GAIN else own.block)
+            self._known[key] = self._chosen(part, self._operations(part, start, end, staged=key[2]), staged=key[2])
         return self._known[key]
+
+    def _chosen(self, part: int, operations: list[KernelOperation], *, staged: bool) -> _Facts:
+        """The facts of the fastest operation, with the block that a calm choice takes; the first operation has the layer's own block."""
+        if not operations:
+            return _NOTHING
+        own, *others = [self._compute(part, operation, staged=staged) for operation in operations]
+        bold = calm = own
+        for facts, operation in sorted(zip(others, operations[1:], strict=True), key=lambda entry: entry[0].cycles, reverse=True):
+            if facts.cycles < own.cycles * GAIN:
+                bold = facts
+            if facts.cycles < own.cycles * (1 if operation.shram == operations[0].shram else CLEAR_GAIN):
+                calm = facts
+        return replace(bold, calm_block=calm.block)
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """What the part's weight streams ask of the decoder, whatever rows are made of it."""
