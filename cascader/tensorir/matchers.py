@@ -30,7 +30,6 @@ class Match:
     stages: tuple[Stage, ...]
     work: int
     propagators: Mapping[str, Propagator] = field(default_factory=dict)
-    align: tuple[int, ...] = ()
     payload: object = None
 
     @property
@@ -41,7 +40,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The stage that makes a wanted tensor, in its graph; ``kept`` are the tensors that others want, too."""
+    """The stage that makes a wanted tensor, in its graph, and the names of the constants."""
 
     graph: StageGraph
     stage: Stage
@@ -87,7 +86,6 @@ class Sequence:
     kind: str
     ops: tuple[str, ...]
     work: int | None = None
-    align: tuple[int, ...] = ()
     payload: object = None
 
     def __call__(self, wanted: Wanted) -> Match | None:
@@ -101,7 +99,7 @@ class Sequence:
             elif not op.endswith("?"):
                 return None
         work = _loops(taken) if self.work is None else self.work
-        return Match(self.kind, tuple(taken), work, align=self.align, payload=self.payload) if taken else None
+        return Match(self.kind, tuple(taken), work, payload=self.payload) if taken else None
 
 
 def _only_producer(wanted: Wanted, stage: Stage) -> Stage | None:

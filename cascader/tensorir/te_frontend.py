@@ -107,7 +107,6 @@ def _part(stages: StageGraph, match: Match) -> AffinePart:
         output=match.output.name,
         shape=match.output.shape,
         work=match.work,
-        align=match.align,
         payload=match,
     )
 
