@@ -11,24 +11,22 @@ For use as C there is ``run_schedule``: the run in an arena alone, without copie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network import CpuPart, EthosuPart, Port
+from cascader.ethosu.network import CpuPart, Port
 from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.staging import staged_bytes, weight_ranges
-from cascader.schedule import Copy, Job
+from cascader.ethosu.staging import weight_ranges
+from cascader.schedule import Job
 from cascader.tensorir.compat import load
-from cascader.tensorir.constant_pool import ConstantPool
-from cascader.tensorir.elements import Storage
-from cascader.tensorir.kernels import SCRATCH, Kernel, KernelWriter, Operand
+from cascader.tensorir.kernels import SCRATCH, Operand
 from cascader.tensorir.planned_macs import planned_macs
+from cascader.tensorir.schedule_functions import ACCUMULATORS, Address, Pointers, ScheduleFunctions, copy_name
 from cascader.tensorir.writer import Writer
-from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 
 ARENA_FUNCTION, BUFFERS_FUNCTION, C_FUNCTION = "arena", "buffers", "run_schedule"
@@ -47,11 +45,6 @@ _MAX_ARENA = 1 << 31
 """TensorIR's offsets here are 32 bits wide and signed."""
 
 _COUNTER_BYTES = 8
-
-_ACCUMULATORS = ("int32", "int64")
-
-Address = Callable[[Writer, str, int], Any]
-"""Address of a byte of a tensor or, by the name that :func:`_copy_name` gives, of staged weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +65,6 @@ class ScheduleModule:
     macs: dict[str, int]
 
 
-def _copy_name(index: int) -> str:
-    return f"copy {index}"
-
-
 def _check(schedule: Schedule) -> None:
     if schedule.arena_size >= _MAX_ARENA:
         raise InputError(f"The arena has {schedule.arena_size} bytes: below {_MAX_ARENA} is expressed in TensorIR; cascade the network.")
@@ -90,148 +79,16 @@ def _check(schedule: Schedule) -> None:
             )
 
 
-def _copier() -> Any:
-    """The function that copies ``count`` bytes."""
-    writer = Writer()
-    target, source = writer.pointer("target", "uint8", 1), writer.pointer("source", "uint8", 1)
-    with writer.loop("i", writer.integer("count")) as i:
-        writer.store(target, i, source[i])
-    return writer.function()
-
-
-def _comparer() -> Any:
-    """The function that adds to ``stale`` how many of ``count`` bytes differ."""
-    writer = Writer()
-    found, wanted = writer.pointer("found", "uint8", 1), writer.pointer("wanted", "uint8", 1)
-    stale = writer.pointer("stale", "int64", 1)
-    with writer.loop("i", writer.integer("count")) as i:
-        writer.store(stale, 0, stale[0] + writer.cast("int64", found[i] != wanted[i]))
-    return writer.function()
-
-
-@dataclass(frozen=True, slots=True)
-class _Pointers:
-    """What a run is handed: tensors of the network's inputs and outputs, constants, counters (None: nothing is counted), accumulators."""
-
-    inputs: Any
-    outputs: Any
-    pool: Any
-    constants: Any
-    counters: Any
-    scratch: dict[str, Any]
-
-
-class _ModuleWriter:
-    """A schedule's functions in the making."""
-
-    def __init__(self, schedule: Schedule, *, counting: bool) -> None:
-        self.schedule = schedule
-        self.network = schedule.network
-        self.counting = counting
-        self.pool = ConstantPool()
-        self.functions: dict[Any, Any] = {}
-        self.payloads = {part.name: part.payload for part in self.network.graph.parts}
-        self.buffer_of = {tensor: index for index, buffer in enumerate(schedule.buffers) for tensor in buffer.tensors}
-        storages = {tensor: Storage(schedule.buffers[i].size, schedule.buffers[i].rows) for tensor, i in self.buffer_of.items()}
-        writer = KernelWriter(accelerator(schedule.accelerator), self.network.constants, self.pool, counting=counting)
-        self.kernels: dict[str, tuple[Any, Kernel]] = {}
-        for index, (name, payload) in enumerate(self.payloads.items()):
-            if isinstance(payload, EthosuPart):
-                kernel = writer.kernel(name, payload, storages)
-                self.kernels[name] = (self.add(f"kernel_{index}", kernel.function), kernel)
-        self.counter = {name: index for index, name in enumerate(self.kernels)}
-        self.copier = self.add("copy_bytes", _copier())
-        self.comparer = self.add("compare_bytes", _comparer()) if counting else None
-        self.copies: dict[int, list[tuple[int, Copy]]] = {}
-        for index, copy in enumerate(schedule.copies if counting else ()):
-            self.copies.setdefault(copy.step, []).append((index, copy))
-
-    def add(self, name: str, function: Any) -> Any:
-        """The module's name for a function, by which others call it."""
-        variable = load().tvm.ir.GlobalVar(name)
-        self.functions[variable] = function
-        return variable
-
-    def kernel_of(self, part: str) -> EthosuPart:
-        """The payload of a part that is a kernel."""
-        payload = self.payloads[part]
-        if not isinstance(payload, EthosuPart):
-            raise InputError(f"Part {part!r} has no weights to copy: make the schedule anew.")
-        return payload
-
-    def claims(self) -> Iterator[tuple[str, str, int]]:
-        """(key, name in TensorIR, bytes) of every buffer and every copy."""
-        for index, buffer in enumerate(self.schedule.buffers):
-            yield buffer.tensors[0], f"buffer_{index}", buffer.size
-        for index, copy in enumerate(self.schedule.copies):
-            yield _copy_name(index), f"copy_{index}", staged_bytes(self.kernel_of(copy.part).operation)
-
-    def births(self) -> dict[int, list[str]]:
-        """Keys of the buffers and copies by the step at which their life begins."""
-        found: dict[int, list[str]] = {}
-        for buffer in self.schedule.buffers:
-            found.setdefault(buffer.start, []).append(buffer.tensors[0])
-        for index, copy in enumerate(self.schedule.copies):
-            found.setdefault(copy.step, []).append(_copy_name(index))
-        return found
-
-    def run_in_arena(self) -> None:
-        """Add the function that runs all jobs in an arena that it is given."""
-        writer = Writer()
-        base = writer.tensor("arena_bytes", "uint8", self.schedule.arena_size).data
-        _Run(self, writer, self._in_arena(base), {}, self._tensors(writer)).write()
-        self.add(ARENA_FUNCTION, writer.function(public=ARENA_FUNCTION))
-
-    def run_in_buffers(self) -> None:
-        """Add the function that runs all jobs in buffers of its own."""
-        writer = Writer()
-        pointers = self._tensors(writer)
-        made = {key: (writer.allocate(name, "uint8", size, SRAM), size) for key, name, size in self.claims()}
-        bases = {tensor: made[self.schedule.buffers[index].tensors[0]][0] for tensor, index in self.buffer_of.items()}
-        bases |= {key: buffer for key, (buffer, _) in made.items()}
-
-        def address(writer: Writer, tensor: str, offset: int) -> Any:
-            return writer.offset(writer.address_of(bases[tensor]), offset)
-
-        _Run(self, writer, address, made, pointers).write()
-        self.add(BUFFERS_FUNCTION, writer.function(public=BUFFERS_FUNCTION))
-
-    def run_as_c(self) -> None:
-        """Add the function that runs all jobs in an arena, with plain pointers for parameters."""
-        writer = Writer()
-        base, inputs, outputs, pool = (writer.address(name) for name in ("arena_bytes", "inputs", "outputs", "pool"))
-        scratch = {dtype: writer.pointer(f"scratch_{dtype}", dtype, SCRATCH).data for dtype in _ACCUMULATORS}
-        _Run(self, writer, self._in_arena(base), {}, _Pointers(inputs, outputs, pool, None, None, scratch)).write()
-        self.add(C_FUNCTION, writer.function())
-
-    def _tensors(self, writer: Writer) -> _Pointers:
-        network = self.network
-        inputs, outputs = (
-            writer.tensor(name, "uint8", sum(port.size for port in ports)).data
-            for name, ports in (("inputs", network.inputs), ("outputs", network.outputs))
-        )
-        pool = writer.tensor("pool", "uint8", len(self.pool.content())).data
-        constants = writer.tensor("constants", "uint8", len(network.constants)).data
-        counters = writer.tensor("counters", "int64", len(self.counter) + 1).data
-        scratch = {dtype: writer.allocate(f"scratch_{dtype}", dtype, SCRATCH, "local").data for dtype in _ACCUMULATORS}
-        return _Pointers(inputs, outputs, pool, constants, counters, scratch)
-
-    def _in_arena(self, base: Any) -> Address:
-        starts = {tensor: self.schedule.buffers[index].address for tensor, index in self.buffer_of.items()}
-        starts |= {_copy_name(index): copy.address for index, copy in enumerate(self.schedule.copies)}
-        return lambda writer, tensor, offset: writer.offset(base, starts[tensor] + offset)
-
-
 @dataclass(slots=True)
 class _Run:
     """The statements of one run: inputs in, the jobs with their copies, outputs out."""
 
-    owner: _ModuleWriter
+    owner: ScheduleFunctions
     writer: Writer
     address: Address
     buffers: dict[str, tuple[Any, int]]
     """Buffers to fill when their life begins, with their sizes; none for a run in an arena."""
-    pointers: _Pointers
+    pointers: Pointers
 
     def write(self) -> None:
         """All of it."""
@@ -268,7 +125,7 @@ class _Run:
         """(where it is staged, where it comes from, bytes) of every range of the part's weights and scales."""
         offset = 0
         for span in weight_ranges(self.owner.kernel_of(part).operation):
-            staged = self.address(self.writer, _copy_name(index), offset)
+            staged = self.address(self.writer, copy_name(index), offset)
             yield staged, self.writer.offset(self.pointers.constants, span.start), span.length
             offset += span.length
 
@@ -300,7 +157,39 @@ class _Run:
         return self.address(self.writer, operand.tensor, operand.offset)
 
 
-def _planned(owner: _ModuleWriter) -> dict[str, int]:
+def _run_in_arena(owner: ScheduleFunctions) -> None:
+    """Add the function that runs all jobs in an arena that it is given."""
+    writer = Writer()
+    base = writer.tensor("arena_bytes", "uint8", owner.schedule.arena_size).data
+    _Run(owner, writer, owner.in_arena(base), {}, owner.tensors(writer)).write()
+    owner.add(ARENA_FUNCTION, writer.function(public=ARENA_FUNCTION))
+
+
+def _run_in_buffers(owner: ScheduleFunctions) -> None:
+    """Add the function that runs all jobs in buffers of its own."""
+    writer = Writer()
+    pointers = owner.tensors(writer)
+    made = {key: (writer.allocate(name, "uint8", size, SRAM), size) for key, name, size in owner.claims()}
+    bases = {tensor: made[owner.schedule.buffers[index].tensors[0]][0] for tensor, index in owner.buffer_of.items()}
+    bases |= {key: buffer for key, (buffer, _) in made.items()}
+
+    def address(writer: Writer, tensor: str, offset: int) -> Any:
+        return writer.offset(writer.address_of(bases[tensor]), offset)
+
+    _Run(owner, writer, address, made, pointers).write()
+    owner.add(BUFFERS_FUNCTION, writer.function(public=BUFFERS_FUNCTION))
+
+
+def _run_as_c(owner: ScheduleFunctions) -> None:
+    """Add the function that runs all jobs in an arena, with plain pointers for parameters."""
+    writer = Writer()
+    base, inputs, outputs, pool = (writer.address(name) for name in ("arena_bytes", "inputs", "outputs", "pool"))
+    scratch = {dtype: writer.pointer(f"scratch_{dtype}", dtype, SCRATCH).data for dtype in ACCUMULATORS}
+    _Run(owner, writer, owner.in_arena(base), {}, Pointers(inputs, outputs, pool, None, None, scratch)).write()
+    owner.add(C_FUNCTION, writer.function())
+
+
+def _planned(owner: ScheduleFunctions) -> dict[str, int]:
     macs = dict.fromkeys(owner.counter, 0)
     for job in owner.schedule.jobs:
         if job.part in macs:
@@ -315,12 +204,12 @@ def schedule_module(schedule: Schedule, *, as_c: bool = False) -> ScheduleModule
     InputError, with the part's name, if one of its kernels cannot be expressed.
     """
     _check(schedule)
-    owner = _ModuleWriter(schedule, counting=not as_c)
+    owner = ScheduleFunctions(schedule, counting=not as_c)
     if as_c:
-        owner.run_as_c()
+        _run_as_c(owner)
     else:
-        owner.run_in_arena()
-        owner.run_in_buffers()
+        _run_in_arena(owner)
+        _run_in_buffers(owner)
     return ScheduleModule(
         module=load().tvm.ir.IRModule(owner.functions),
         arena_size=schedule.arena_size,
