@@ -1,4 +1,4 @@
-"""Slices and other block depths: the same weights and scales in other streams, and networks that compute the same bytes."""
+"""Slices, other block depths and folded columns: the same weights and scales in other streams, and networks that compute the same bytes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scheduling import DEFAULT, network
 
 from cascader.ethosu.check import check_schedule
 from cascader.ethosu.constants import StreamEditor
+from cascader.ethosu.fold import folded
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import EthosuPart, Network, ethosu_part
@@ -130,3 +131,36 @@ def test_other_block_depths_hold_the_same_weights_and_fit_the_shared_buffer(name
 @pytest.mark.parametrize("name", ["resnet8", "ds_cnn"])
 def test_networks_whose_blocks_read_weights_seldom_enough_are_not_copied(name: str) -> None:
     assert deepened(name, DEFAULT) is network(name, DEFAULT)
+
+
+FOLDED = ["ds_cnn", "mobilenet_v2"]
+"""Networks whose first layer steps over every other column: with a window of 4 columns padded on both sides, of 3 on one."""
+
+
+@cache
+def paired(name: str) -> Network:
+    return folded(network(name), DEVICE)
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_a_folded_layer_reads_the_same_bytes_as_half_as_many_columns_of_twice_the_channels(name: str) -> None:
+    before, after = kernels(network(name)), kernels(paired(name))
+    changed = [part for part in before if before[part].operation.kernel != after[part].operation.kernel]
+    assert len(changed) == 1
+    old, new = before[changed[0]].operation, after[changed[0]].operation
+    assert new.ifm.shape.width * 2 == old.ifm.shape.width
+    assert new.ifm.shape.depth == old.ifm.shape.depth * 2
+    assert new.ifm.strides.y == old.ifm.strides.y
+    assert new.kernel.stride_x == 1
+    assert new.kernel.width == -(-(old.kernel.width + old.padding.left % 2) // 2)
+    assert np.abs(decoded(paired(name), new)).sum() == np.abs(decoded(network(name), old)).sum()
+    assert shram_partition(BlockQuery.of(new), new.block, DEVICE) == new.shram
+
+
+@pytest.mark.parametrize("name", ["ds_cnn"])
+def test_a_folded_network_computes_the_same_bytes(name: str) -> None:
+    assert_computes(paired(name), name)
+
+
+def test_a_network_without_such_a_layer_is_left_alone() -> None:
+    assert folded(network("super_resolution"), DEVICE) is network("super_resolution")

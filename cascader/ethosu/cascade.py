@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from cascader.drafts import Draft, Drafter, DraftOptions
 from cascader.ethosu.cascaded import make_schedule
 from cascader.ethosu.columns import column_counts, column_stripes
+from cascader.ethosu.fold import folded
 from cascader.ethosu.layouts import dense_layouts
 from cascader.ethosu.network import CONSTANTS, Network, ethosu_part
 from cascader.ethosu.reblock import reblocked
@@ -38,7 +39,8 @@ class CascadeOptions:
 
     ``layouts`` are the channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a
     search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
-    block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths. ``slices`` off keeps
+    block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths,
+    ``fold`` off the images' columns. ``slices`` off keeps
     layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``columns`` off keeps parts that
     are one row high whole, instead of cutting them along the width too; there equal pieces of the width (``column_counts``) are
     asked for in place of ``stripe_rows``.
@@ -48,6 +50,7 @@ class CascadeOptions:
     rungs: int = 12
     choose_blocks: bool = True
     reblock: bool = True
+    fold: bool = True
     slices: bool = True
     fine_slices: bool = True
     columns: bool = True
@@ -165,7 +168,8 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     """
     device = find_accelerator(accelerator)
     home = system.ports[system.port_of(CONSTANTS)]
-    base = reblocked(network, device, cycles_per_word(home)) if options.reblock else network
+    base = folded(network, device) if options.fold else network
+    base = reblocked(base, device, cycles_per_word(home)) if options.reblock else base
     made = [sliced(base, device, size) if size else base for size in _piece_sizes(network, options)]
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
     if flat and options.slices:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cascader.ethosu.feature_maps import rebase
-from cascader.ethosu.network import CONSTANTS, EthosuPart, LutLoad
+from cascader.ethosu.network import CONSTANTS, EthosuPart, LutLoad, Network, ethosu_part
+from cascader.graph import Part
 from npu_model.program import ByteRange, FeatureMap, KernelOperation
 from npu_model.shapes import round_up
 
@@ -98,3 +99,11 @@ class StreamEditor:
     def content(self) -> bytes:
         """All bytes so far."""
         return bytes(self._content)
+
+
+def repacked(network: Network, parts: tuple[Part, ...], constants: StreamEditor) -> Network:
+    """``network`` with other ``parts``, of whose constants only those that they use are kept."""
+    kernels = [payload for part in parts if (payload := ethosu_part(part)) is not None]
+    packing = Packing.of(span for kernel in kernels for span in constant_ranges(kernel))
+    packed = tuple(replace(part, payload=packing.part(payload)) if (payload := ethosu_part(part)) else part for part in parts)
+    return replace(network, graph=replace(network.graph, parts=packed), constants=packing.content(constants.content()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cascader.ethosu.block_choice import choose_block, estimate
-from cascader.ethosu.constants import Packing, StreamEditor, constant_ranges
+from cascader.ethosu.constants import StreamEditor, repacked
 from cascader.ethosu.network import EthosuPart, Network, ethosu_part
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation
@@ -90,7 +90,4 @@ def reblocked(network: Network, accelerator: Accelerator, home_rate: float) -> N
     if not payloads:
         return network
     parts = tuple(replace(part, payload=payloads.get(part.name, part.payload)) for part in network.graph.parts)
-    kernels = [payload for part in parts if (payload := ethosu_part(part)) is not None]
-    packing = Packing.of(span for kernel in kernels for span in constant_ranges(kernel))
-    packed = tuple(replace(part, payload=packing.part(payload)) if (payload := ethosu_part(part)) else part for part in parts)
-    return replace(network, graph=replace(network.graph, parts=packed), constants=packing.content(constants.content()))
+    return repacked(network, parts, constants)
