@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.files import read_text
-from testbed.scheduling import Tools, tool_versions
+from testbed.versions import Tools, tool_versions
 from validation.calibrate import CalibrationProfile
 
 _FILES = ("model", "config", "timing_adapter")

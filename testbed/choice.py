@@ -9,7 +9,7 @@ from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.schedule import Schedule
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
-from testbed.scheduling import Progress, silent
+from testbed.progress import Progress, silent
 from testbed.search import EVERYTHING, Task, promising, replayed, search, search_further
 
 

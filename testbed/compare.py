@@ -10,9 +10,9 @@ from npu_model.errors import InputError
 from npu_model.shapes import round_up
 from testbed.frontier import Frontier, FrontierPoint, replayed_frontier
 from testbed.legalise import load_task
-from testbed.memory_options import MemoryOptions
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import load_model
-from testbed.scheduling import NO_OPTIONS, Progress, silent
+from testbed.progress import Progress, silent
 from testbed.search import EVERYTHING, search
 from testbed.vela_points import VelaFailure, VelaPoint, VelaTask, both_cores, vela_points
 from testbed.workers import processes_for, workers

@@ -14,9 +14,10 @@ from cascader.ethosu.staging import staged_bytes
 from cascader.pareto import pareto
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from testbed.legalise import load_task
-from testbed.memory_options import MemoryOptions
-from testbed.scheduling import NO_OPTIONS, Progress, Tools, silent
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
+from testbed.progress import Progress, silent
 from testbed.search import EVERYTHING, Found, Point, Task, new_candidates, promising, replayed, search, search_further
+from testbed.versions import Tools
 from testbed.workers import processes_for, workers
 
 

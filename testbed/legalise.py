@@ -7,11 +7,12 @@ from cascader.ethosu.schedule import Provenance
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.compiler import vela_version
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
-from testbed.memory_options import MemoryOptions, memory_system_sha256
+from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from testbed.memory_use import require_one_memory
 from testbed.models import load_model
-from testbed.scheduling import NO_OPTIONS, Progress, silent, tool_versions
+from testbed.progress import Progress, silent
 from testbed.search import Task
+from testbed.versions import tool_versions
 
 
 def load_task(

@@ -63,6 +63,10 @@ class MemoryOptions:
         return load_timing_adapter(DEFAULT_TIMING_ADAPTER if self.timing_adapter is None else self.timing_adapter)
 
 
+NO_OPTIONS = MemoryOptions()
+"""The default memory system."""
+
+
 def memory_system_sha256(system: MemorySystem) -> str:
     """SHA-256 of a memory system's values in canonical form."""
 

@@ -21,7 +21,7 @@ from testbed.compare import compare as compare_frontiers
 from testbed.compare_summary import Row, Summary
 from testbed.configs import load_memory_system
 from testbed.models import ZOO, Model, load_model
-from testbed.scheduling import Progress, silent
+from testbed.progress import Progress, silent
 from testbed.verification import LITERT, compare, functional_outputs, seeded_inputs
 from validation import vela_estimate
 from validation.litert import reference_outputs

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 from testbed.program_files import export_files, inspect, prove, verify, write_files
-from testbed.scheduling import Progress, read_schedule, schedule, write_schedule
+from testbed.progress import Progress
+from testbed.scheduling import read_schedule, schedule, write_schedule
 from testbed.simulation import Simulation, VelaOptions, simulate_schedule, simulate_vela, write_trace
 
 __all__ = [

@@ -12,7 +12,8 @@ from npu_model.errors import InputError
 from npu_model.program.text import to_text
 from testbed.files import read_file, require_writable, write_file
 from testbed.models import ZOO, Model, load_model
-from testbed.scheduling import Progress, read_schedule, silent
+from testbed.progress import Progress, silent
+from testbed.scheduling import read_schedule
 
 if TYPE_CHECKING:
     from testbed.tensorir_proof import TensorirProof

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.schedule_file import from_json, to_json
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
-from testbed import VERSION
 from testbed.files import read_text, write_file
-from testbed.memory_options import MemoryOptions
-
-NO_OPTIONS = MemoryOptions()
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
+from testbed.progress import Progress, silent
 
 OPTIMISE = ("Performance", "Size")
 """What a schedule can be optimised for, as Vela spells it."""
 
 DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""
-
-Tools = tuple[tuple[str, str], ...]
-"""Names and versions."""
-
-Progress = Callable[[str], None]
-"""Told what is being done now."""
-
-
-def silent(_doing: str) -> None:
-    """Progress that nobody watches."""
-
-
-def tool_versions(others: Tools) -> Tools:
-    """Versions of the tools that took part; ours is the one that runs now."""
-    return tuple(sorted((dict(others) | {"npu-testbed": VERSION}).items()))
 
 
 def schedule(

@@ -13,7 +13,7 @@ from cascader.ethosu.network import Network
 from cascader.ethosu.schedule import Provenance, Schedule
 from npu_model.memory import MemorySystem
 from sim import footprint, quick_cycles
-from testbed.scheduling import Progress, silent
+from testbed.progress import Progress, silent
 
 GAIN = 0.002
 """What part of its cycles a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""

@@ -16,11 +16,13 @@ from npu_model.tflite_model import read_tflite
 from sim import Listener, NetworkReplay, replay_network
 from sim.views.trace import TraceRecorder, compressed, trace_json
 from testbed.files import write_file
-from testbed.memory_options import MemoryOptions, recorded_memory_system
+from testbed.memory_options import NO_OPTIONS, MemoryOptions, recorded_memory_system
 from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
 from testbed.models import Model, load_model
+from testbed.progress import Progress, silent
 from testbed.replay_only import as_seen_by, memory_of
-from testbed.scheduling import DEFAULT_OPTIMISE, NO_OPTIONS, Progress, Tools, silent, tool_versions
+from testbed.scheduling import DEFAULT_OPTIMISE
+from testbed.versions import Tools, tool_versions
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.peers import validate_litert, validate_vela, validate_vela_estimate, zoo_models
-from testbed.scheduling import Progress, silent
+from testbed.progress import Progress, silent
 from validation.calibrate import reference_profile
 from validation.calibrate.calibration import GENERALISES
 from validation.fvp import scorecard

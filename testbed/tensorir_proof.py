@@ -15,7 +15,7 @@ from cascader.ethosu.lowering import lower
 from cascader.ethosu.schedule import Schedule
 from cascader.tensorir.compat import load
 from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compile_schedule
-from testbed.scheduling import Progress, silent
+from testbed.progress import Progress, silent
 from testbed.verification import LITERT, Comparison, compare, functional_outputs, seeded_inputs
 from validation.litert import litert_installed, reference_outputs
 

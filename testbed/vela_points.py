@@ -12,7 +12,7 @@ from npu_model.compiled import read_compiled
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from sim import replay_network
-from testbed.scheduling import Progress, silent
+from testbed.progress import Progress, silent
 
 CORES = ("C++", "Python")
 """Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
