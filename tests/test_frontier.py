@@ -212,7 +212,7 @@ def test_tables_name_staged_bytes_groups_and_the_bound() -> None:
     text, document = frontier_text(result), frontier_json(result)
     assert f"{result.bounds.this_search:,} bytes" in text
     assert any(point.staged_bytes > 0 for point in result.points)
-    assert all(1 <= point.groups <= len(network("resnet8").graph.parts) <= point.jobs for point in result.points)
+    assert all(1 <= point.groups <= len(point.schedule.network.graph.parts) <= point.jobs for point in result.points)
     assert [point["memory_bytes"] for point in document["points"]] == [point.memory for point in result.points]
 
 

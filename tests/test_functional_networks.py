@@ -103,9 +103,9 @@ def test_the_stripes_of_one_layer_share_their_decoded_weights(tmp_path: Path, mo
     decoded: Counter[bytes] = Counter()
     original = sim.functional.filters.weights_from_stream
 
-    def counted(op: KernelOperation, stream: bytes, device: Accelerator) -> object:
+    def counted(op: KernelOperation, stream: bytes, device: Accelerator, core: int = 0) -> object:
         decoded[stream] += 1
-        return original(op, stream, device)
+        return original(op, stream, device, core)
 
     monkeypatch.setattr(sim.functional.filters, "weights_from_stream", counted)
     run(network, [np.zeros(network.inputs[0].shape, np.int8)])
