@@ -29,6 +29,8 @@ _SHARES = tuple(Fraction(percent, 100) for percent in (100, 96, 92, 88, 84, 78, 
 _SMALLEST_TRIES = 24
 """Limits near the smallest that are tried for the smallest arena."""
 _NO_LIMIT = 1 << 60
+_PARTS = 100
+"""Parts of the graph for which the number of regroupings is given: those of a smaller one are quicker, so that there are more of them."""
 _QUICK = 10
 """How many times fewer moves a quick search for addresses has."""
 _HOPEFUL = Fraction(4, 5)
@@ -48,6 +50,7 @@ class JobCostModel(CostModel, Protocol):
 class DraftOptions:
     """How hard is searched: moves of the address search, drafts per budget that are improved, regroupings tried for each.
 
+    ``regroupings`` are those of a graph of 100 parts; of a smaller one there are more.
     ``stripe_rows`` are the rows that a group's last part may be asked for then, closer together than those of the plans.
     ``prefetch`` off issues a copy only right before the first job that uses it. Of graphs with at most ``every`` parts every
     division is tried.
@@ -55,7 +58,7 @@ class DraftOptions:
 
     moves: int = 600
     polished: int = 1
-    regroupings: int = 40
+    regroupings: int = 60
     stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24)
     prefetch: bool = True
     every: int = 5
@@ -188,7 +191,7 @@ class Drafter:
         # There are many, so that none of them is worth a long search for addresses.
         moves = self._options.moves // _QUICK
         at = idle = 0
-        for _ in range(self._options.regroupings):
+        for _ in range(self._options.regroupings * _PARTS // len(graph.parts)):
             if idle >= len(changes):
                 break
             found = self._trial(changes[at % len(changes)], [best.draft.timeline.staged], budget, moves)
