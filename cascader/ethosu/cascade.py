@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from cascader.drafts import Draft, Drafter, DraftOptions
@@ -22,7 +22,6 @@ from cascader.pull import PullScheduler
 from cascader.row_graph import RowGraph
 from cascader.schedule import Copy
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 
 _UNKNOWN = Provenance()
@@ -200,46 +199,3 @@ def cascaders(
     """One Cascader per variant of the network."""
     for variant in variants(network, accelerator, system, options):
         yield Cascader(variant, accelerator, system, options, provenance)
-
-
-def _silent(done: int, total: int) -> None:
-    """No progress is shown: ``done`` of ``total`` limits are finished."""
-
-
-def candidates(
-    network: Network,
-    accelerator: str,
-    system: MemorySystem,
-    options: CascadeOptions = _DEFAULT,
-    provenance: Provenance = _UNKNOWN,
-    progress: Callable[[int, int], None] = _silent,
-) -> tuple[Candidate, ...]:
-    """Schedules along the frontier, for every layout and memory limit; the caller simulates and culls them."""
-    found: list[Candidate] = []
-    variants = tuple(cascaders(network, accelerator, system, options, provenance))
-    limits = [(variant, limit) for variant in variants for limit in variant.limits()]
-    for done, (variant, limit) in enumerate(limits):
-        progress(done, len(limits))
-        found += variant.schedules_at(limit)
-    progress(len(limits), len(limits))
-    return tuple(found)
-
-
-def schedule_within(
-    network: Network,
-    accelerator: str,
-    system: MemorySystem,
-    budget: int,
-    options: CascadeOptions = _DEFAULT,
-    provenance: Provenance = _UNKNOWN,
-) -> tuple[Candidate, ...]:
-    """Schedules that fit into ``budget`` bytes, one per layout; InputError that names the smallest reachable if none does."""
-    variants = tuple(cascaders(network, accelerator, system, options, provenance))
-    fitting = tuple(candidate for variant in variants for candidate in variant.fit(budget))
-    if not fitting:
-        smallest = min(variant.smallest().memory for variant in variants)
-        raise InputError(
-            f"No schedule was found that fits into {budget} bytes: the smallest arena that the cascader reaches is {smallest}; "
-            "allow that much."
-        )
-    return fitting

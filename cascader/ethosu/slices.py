@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cascader.ethosu.constants import Packing, StreamEditor, constant_ranges
-from cascader.ethosu.network import ARENA, EthosuPart, Network, Segment, ethosu_part
+from cascader.ethosu.constants import StreamEditor, repacked
+from cascader.ethosu.network import ARENA, Network, Segment, ethosu_part
 from cascader.graph import Part
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
@@ -120,17 +120,6 @@ def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, m
     if all(len(pieces) == 1 for pieces in cut.values()):
         return network
     parts = tuple(piece for pieces in cut.values() for piece in pieces)
-    kernels = [payload for part in parts if (payload := ethosu_part(part)) is not None]
-    packing = Packing.of(span for kernel in kernels for span in constant_ranges(kernel))
-    packed = tuple(replace(part, payload=_packed(packing, part.payload)) for part in parts)
     names = {name: tuple(piece.name for piece in pieces) for name, pieces in cut.items()}
-    return replace(
-        network,
-        graph=replace(network.graph, parts=packed),
-        segments=tuple(_segment(segment, names) for segment in network.segments),
-        constants=packing.content(constants.content()),
-    )
-
-
-def _packed(packing: Packing, payload: object) -> object:
-    return packing.part(payload) if isinstance(payload, EthosuPart) else payload
+    segments = tuple(_segment(segment, names) for segment in network.segments)
+    return repacked(replace(network, segments=segments), parts, constants)
