@@ -116,3 +116,5 @@ def test_every_proposal_of_the_rfcs_planner_for_a_network_is_proven_in_tensorir(
         assert proof.equal
         assert proof.buffers == proof.claimed
         assert proof.work == proof.claimed_work
+        assert proof.resident == proof.planned
+        assert proof.failures() == ()
