@@ -188,21 +188,14 @@ def _search(extents: Sequence[Extent], orders: list[list[int]], alignment: int, 
     return best
 
 
-def allocate(
-    extents: Sequence[Extent], *, alignment: int = 16, moves: int = 2000, seed: int = 1, core: int | None = None
-) -> tuple[int, tuple[int, ...]]:
+def allocate(extents: Sequence[Extent], *, alignment: int = 16, moves: int = 2000, seed: int = 1) -> tuple[int, tuple[int, ...]]:
     """Peak (a multiple of ``alignment``) and addresses: greedy orders, then ``moves`` seeded moves at each of two heats.
 
-    With ``core`` the first so many extents are also packed on their own, and the others fitted in around them: right
-    where those are what the peak is made of. Stops at the lower bound, the most live bytes at one step.
+    Stops at the lower bound, the most live bytes at one step.
     """
     if not extents:
         return 0, ()
     orders = _orders(extents)
-    if core is not None and 0 < core < len(extents):
-        inner = _search(extents[:core], _orders(extents[:core]), alignment, moves, seed).order
-        outer = sorted(range(core, len(extents)), key=lambda i: (-int(extents[i].high.max()), i))
-        orders.append(inner + outer)
     best = _search(extents, orders, alignment, moves, seed)
     return round_up(best.peak, alignment), tuple(best.addresses)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from npu_model.block_jobs import BlockJob, Read
@@ -24,7 +24,8 @@ class Flow:
     tail: float
 
 
-def _beats(reads: Sequence[Read]) -> int:
+def beats(reads: Iterable[Read]) -> int:
+    """Data beats of some reads."""
     return sum(sum(read.runs) for read in reads)
 
 
@@ -38,13 +39,13 @@ def kernel_flow(jobs: Sequence[BlockJob], arena: Source, constants: Source, *, l
     load = decoder = mac = mac_before = output = output_before = store = store_before = 0.0
     step_number = 0
     for job in jobs:
-        scales = _beats(job.scales)
+        scales = beats(job.scales)
         for number, step in enumerate(job.steps):
             free = mac_before
             mac_before = mac
             if step.fetches:
-                load = max(load, free) + arena.latency + _beats(step.fetches) * arena.rate
-            words = _beats(step.weights) + (scales if number == 0 else 0)
+                load = max(load, free) + arena.latency + beats(step.fetches) * arena.rate
+            words = beats(step.weights) + (scales if number == 0 else 0)
             if words and (step_number > 1 or not led):
                 decoder = max(decoder, free) + constants.latency + words * constants.rate
             begin = max(mac, load, decoder, output_before if number == 0 else 0.0)

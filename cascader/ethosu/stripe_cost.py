@@ -12,7 +12,7 @@ from math import ceil
 
 from cascader.ethosu.block_choice import shortlist
 from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.kernel_flow import Source, kernel_flow
+from cascader.ethosu.kernel_flow import Source, beats, kernel_flow
 from cascader.ethosu.network import ARENA, Network, ethosu_part
 from cascader.ethosu.staging import staged_bytes
 from cascader.ethosu.stripes import Place, stripe, whole
@@ -60,9 +60,8 @@ def cycles_per_word(memory: Memory) -> float:
 
 def _beats(job: BlockJob) -> tuple[int, int]:
     """Beats of feature maps (both directions) and of weights and scales."""
-    maps = sum(sum(read.runs) for step in job.steps for read in step.fetches) + sum(job.writes)
-    constants = sum(sum(read.runs) for step in job.steps for read in step.weights) + sum(sum(read.runs) for read in job.scales)
-    return maps, constants
+    maps = sum(beats(step.fetches) for step in job.steps) + sum(job.writes)
+    return maps, sum(beats(step.weights) for step in job.steps) + beats(job.scales)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ class StripeCost:
     def _compute(self, part: int, operation: KernelOperation, *, staged: bool) -> _Facts:
         """Facts of a kernel, its constants on the feature maps' port if ``staged``, else on their own."""
         jobs = block_jobs(operation, self._accelerator, work=self._work(part))
-        maps, constants = (sum(beats) for beats in zip(*map(_beats, jobs), strict=True))
+        maps, constants = (sum(column) for column in zip(*map(_beats, jobs), strict=True))
         alone = kernel_flow(jobs, self._arena, self._arena if staged else self._home, led=staged)
         tail = ceil(alone.tail) + self._overhead
         if staged or not constants:
