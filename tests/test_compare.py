@@ -14,7 +14,7 @@ from npu_model.errors import InputError
 from testbed import compare as module
 from testbed.compare import Comparison, compare, cycles_verdict, sweep_sizes
 from testbed.compare_report import comparison_json, comparison_text
-from testbed.compare_summary import Row, summary_table
+from testbed.compare_summary import Row, Summary, summary_table
 from testbed.frontier import Frontier, FrontierPoint, LowerBounds
 from testbed.pipeline import VelaOptions, simulate_vela
 from testbed.vela_points import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_points
@@ -165,6 +165,19 @@ def test_a_summary_has_a_row_per_network_and_counts_what_has_no_answer() -> None
     assert table.rows[1][3] == "none found"
     assert "0.500 by geometric mean over 1, worst 0.500; 1 of 2 networks have no such point" in table.notes[0]
     assert "1.061 by geometric mean over 2, worst 2.250." in table.notes[2]
+
+
+def test_a_network_is_lost_unless_ours_needs_no_more_bytes_than_size_and_is_not_slower_in_performances_bytes() -> None:
+    size, performance = vela("Size", 100, 500), vela("Performance", 200, 300)
+
+    def lost(*points: FrontierPoint) -> tuple[str, ...]:
+        row = Row("net", size, performance, module.answers(frontier(*points), size, performance))
+        return Summary("ethos-u55-128", (row,)).lost()
+
+    assert lost(point(100, 500), point(200, 303)) == ()
+    assert lost(point(100, 500), point(200, 304)) == ("net",)
+    assert lost(point(101, 500), point(200, 300)) == ("net",)
+    assert lost(point(90, 501)) == ("net",)
 
 
 def test_several_networks_have_one_summary_and_no_picture() -> None:
