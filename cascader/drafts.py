@@ -13,8 +13,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
+from cascader.group_costs import CostModel
 from cascader.overlap import allocate, live_bytes, placements
-from cascader.plans import CostModel, Plan, PlanOptions
+from cascader.plans import Plan, PlanOptions
 from cascader.prefetch import Constants, JobTimes, Timeline, choose_copies, prefetch
 from cascader.proposals import propose, smallest_limit
 from cascader.pull import PullScheduler, StripeJob, schedule_groups

@@ -47,6 +47,13 @@ def planner(graph: RowGraph, options: PlanOptions = OPTIONS) -> Planner:
     return Planner(PullScheduler(graph), ToyCost(), options)
 
 
+def tensor_bytes(plans: Planner, group: Group) -> int:
+    """Bytes of a group by itself, without constants: nothing is staged in the first of its plans."""
+    plan = plans.plans(group)[0]
+    assert plan.staged == ()
+    return plan.memory
+
+
 @settings(max_examples=200)
 @given(divided_graphs(), st.booleans())
 def test_the_memory_of_a_plan_is_what_is_held_at_its_fullest_step(divided: Divided, in_place: bool) -> None:  # noqa: FBT001  # drawn
@@ -55,7 +62,7 @@ def test_the_memory_of_a_plan_is_what_is_held_at_its_fullest_step(divided: Divid
     jobs = [plans.scheduler.jobs(group) for group in groups]
     held = iter(bytes_held(graph, [job for some in jobs for job in some], in_place=in_place))
     for group, some in zip(groups, jobs, strict=True):
-        assert plans.tensor_bytes(group, some) == max(next(held) for _ in some)
+        assert tensor_bytes(plans, group) == max(next(held) for _ in some)
 
 
 def layer_by_layer_bytes(graph: RowGraph) -> list[int]:
@@ -94,8 +101,7 @@ def test_every_switch_does_what_it_says_in_every_combination(graph: RowGraph) ->
             for plan in found:
                 assert plan.group.last == last
                 assert not plan.staged or staging != (0,)
-                tensors = plans.tensor_bytes(plan.group, plans.scheduler.jobs(plan.group))
-                assert plan.memory == tensors + sum(ToyCost().constant_bytes(part) for part in plan.staged)
+                assert plan.memory == tensor_bytes(plans, plan.group) + sum(ToyCost().constant_bytes(part) for part in plan.staged)
 
 
 @settings(max_examples=50)
@@ -109,6 +115,25 @@ def test_the_cycles_of_a_plan_are_its_stripes_or_its_copies_whichever_take_longe
                 (cost.compute_cycles if job.part in plan.staged else cost.direct_cycles)(job.part, job.start, job.end) for job in jobs
             )
             assert plan.cycles == max(busy, sum(cost.transfer_cycles(part) for part in plan.staged))
+
+
+@settings(max_examples=50)
+@given(row_graphs(max_parts=4, max_rows=6))
+def test_the_cold_cycles_of_a_plan_are_those_of_its_jobs_each_waiting_for_its_copy(graph: RowGraph) -> None:
+    """Copies begin with the group and follow each other in the order of first use."""
+    cost, plans = ToyCost(), planner(graph)
+    for found in plans.all_plans():
+        for plan in found:
+            jobs, copied, time, ready = plans.scheduler.jobs(plan.group), 0, 0, dict[int, int]()
+            for job in jobs:
+                if job.part in plan.staged and job.part not in ready:
+                    copied += cost.transfer_cycles(job.part)
+                    ready[job.part] = copied
+            for job in jobs:
+                cycles = cost.compute_cycles if job.part in ready else cost.direct_cycles
+                time = max(time, ready.get(job.part, 0)) + cycles(job.part, job.start, job.end)
+            assert plan.staged == tuple(ready)
+            assert plan.cold_cycles == time
 
 
 def test_constants_are_staged_up_to_and_with_the_size_given() -> None:
@@ -183,5 +208,4 @@ def test_a_cascade_of_two_3x3_convolutions_needs_its_input_and_the_rolling_rows(
     """8 rows of 2, of 4 and of 1 byte: the input is whole while the first rows are made, later its rows make room for the output."""
     window = RowPropagator(8, taps=3, pad=1)
     plans = planner(chain((8, window), (8, window), row_bytes=(2, 4, 1)))
-    group = Group(0, 1, rows)
-    assert plans.tensor_bytes(group, plans.scheduler.jobs(group)) == memory
+    assert tensor_bytes(plans, Group(0, 1, rows)) == memory

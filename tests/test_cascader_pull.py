@@ -88,6 +88,17 @@ def test_groups_follow_each_other_and_an_overwriting_part_waits_for_those_before
 
 
 @settings(max_examples=200)
+@given(divided_graphs())
+def test_a_group_that_begins_later_makes_the_jobs_of_the_longer_one_that_fall_to_its_parts(divided: Divided) -> None:
+    graph, groups = divided
+    scheduler = PullScheduler(graph)
+    for group in groups:
+        jobs = scheduler.jobs(group)
+        for first in range(group.first + 1, group.last + 1):
+            assert scheduler.jobs(replace(group, first=first)) == tuple(job for job in jobs if job.part >= first)
+
+
+@settings(max_examples=200)
 @given(divided_graphs(), st.integers(1, 4))
 def test_the_last_part_of_a_group_is_asked_for_the_stripe_rows(divided: Divided, rows: int) -> None:
     graph, groups = divided
