@@ -6,6 +6,7 @@ where the FVP agrees with them; each deviation says so.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
@@ -60,26 +61,47 @@ def mac_cycles(
     >>> 4 * (8 * 4) * 9 * 2
     2304
     """
-    if op.kind is OperationKind.ELEMENTWISE:
-        return 0
     ublock = ofm_ublock(op, accelerator)
     plane = ceil_div(block.height, ublock.height) * ceil_div(block.width, ublock.width)
     depth = ceil_div(block.depth, ublock.depth * accelerator.cores)
+    pace = mac_pace(op, accelerator, taps, ifm_channels, timing, is_known=decoding is not None)
+    return max(decoding or 0, max(pace.floor, pace.plane * plane) * pace.steps * depth)
+
+
+@dataclass(frozen=True, slots=True)
+class MacPace:
+    """The formula of :func:`mac_cycles` for any block: ``max(floor, plane * s) * steps * d``."""
+
+    floor: int
+    plane: int
+    steps: int
+
+
+def mac_pace(
+    op: KernelOperation,
+    accelerator: Accelerator,
+    taps: int,
+    ifm_channels: int,
+    timing: TimingParameters = DEFAULT_TIMING,
+    *,
+    is_known: bool = False,
+) -> MacPace:
+    """What the block does not decide of :func:`mac_cycles`; ``is_known`` says that the weight decoder's cycles are counted apart."""
+    if op.kind is OperationKind.ELEMENTWISE:
+        return MacPace(0, 0, 0)
     size = op.ifm.dtype.bytes
     if op.kind is OperationKind.POOL and not reduces_depth(op):
         # A 16-bit element takes the lane twice, but for the 32-MAC configuration (Vela).
         passes = 2 if size == 2 and accelerator.macs > 32 else 1
-        return max(timing.pool_floor, taps * passes) * plane * depth
+        return MacPace(0, max(timing.pool_floor, taps * passes), 1)
     is_depthwise = op.kind is OperationKind.DEPTHWISE
-    has_floor = op.kind is not OperationKind.POOL and (is_depthwise or size == 2 or decoding is None)
-    decoder = timing.decoder_cycles_per_channel * ublock.depth if has_floor else 0
+    has_floor = op.kind is not OperationKind.POOL and (is_depthwise or size == 2 or not is_known)
+    decoder = timing.decoder_cycles_per_channel * ofm_ublock(op, accelerator).depth if has_floor else 0
     if is_depthwise:
-        pace, steps = CYCLES_PER_UBLOCK_STEP * plane * size, ceil_div(taps, 4) * depth
-    elif op.part_kernel:
-        pace, steps = CYCLES_PER_UBLOCK_STEP * plane, ceil_div(taps, 4 // size) * depth * ceil_div(ifm_channels, 8)
-    else:
-        pace, steps = CYCLES_PER_UBLOCK_STEP * plane, taps * depth
-    return max(decoding or 0, max(decoder, pace) * steps)
+        return MacPace(decoder, CYCLES_PER_UBLOCK_STEP * size, ceil_div(taps, 4))
+    if op.part_kernel:
+        return MacPace(decoder, CYCLES_PER_UBLOCK_STEP, ceil_div(taps, 4 // size) * ceil_div(ifm_channels, 8))
+    return MacPace(decoder, CYCLES_PER_UBLOCK_STEP, taps)
 
 
 def _operation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:
