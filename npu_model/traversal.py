@@ -50,23 +50,26 @@ class SubKernel:
         return self.height * self.width
 
 
-def ofm_blocks(op: KernelOperation) -> Iterator[Box]:
-    """The OFM blocks, clipped to the OFM, in the hardware's order: depth fastest, then width, then height.
+def _pieces(extent: int, side: int) -> list[tuple[int, int]]:
+    """Starts and ends of the pieces of ``side`` that ``extent`` is cut into, the last of which may be smaller."""
+    return [(start, min(extent, start + side)) for start in range(0, extent, side)]
 
-    Source: Vela's BLOCKDEP rule and weight layout; the AXI0 read beats of the FVP fit no other order.
+
+def ofm_columns(op: KernelOperation) -> tuple[list[tuple[int, int, int, int]], list[tuple[int, int]]]:
+    """Rows and columns (``y0, y1, x0, x1``) of the columns of OFM blocks, clipped to the OFM, and channels of the blocks of each.
+
+    The hardware goes from column to column, depth fastest, then width, then height. Source: Vela's BLOCKDEP rule and weight
+    layout; the AXI0 read beats of the FVP fit no other order.
     """
     ofm, block = op.ofm.shape, op.block
-    for y in range(0, ofm.height, block.height):
-        for x in range(0, ofm.width, block.width):
-            for c in range(0, ofm.depth, block.depth):
-                yield Box(
-                    y,
-                    min(ofm.height, y + block.height),
-                    x,
-                    min(ofm.width, x + block.width),
-                    c,
-                    min(ofm.depth, c + block.depth),
-                )
+    places = [(*rows, *columns) for rows in _pieces(ofm.height, block.height) for columns in _pieces(ofm.width, block.width)]
+    return places, _pieces(ofm.depth, block.depth)
+
+
+def ofm_blocks(op: KernelOperation) -> Iterator[Box]:
+    """The OFM blocks, clipped to the OFM, in the hardware's order (:func:`ofm_columns`)."""
+    places, depths = ofm_columns(op)
+    return (Box(*place, *depth) for place in places for depth in depths)
 
 
 @lru_cache(maxsize=1024)
