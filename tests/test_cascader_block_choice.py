@@ -11,10 +11,9 @@ import pytest
 from scheduling import network
 
 from cascader.ethosu.block_choice import Estimator, choose_block
-from cascader.ethosu.kernel_flow import Source, kernel_flow
+from cascader.ethosu.kernel_flow import Source, kernel_flow, operation_load
 from cascader.ethosu.network import ethosu_part
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.block_jobs import block_jobs
 from npu_model.cost import mac_cycles, output_rate
 from npu_model.program import KernelOperation, Upscale
 from npu_model.shapes import Shape3D, round_up
@@ -41,9 +40,8 @@ def with_block(operation: KernelOperation, block: Shape3D, device: Accelerator) 
 
 def flow(operation: KernelOperation, device: Accelerator) -> float:
     """Cycles with weights from home, and words of the feature maps that move one a cycle."""
-    jobs = block_jobs(operation, device)
-    maps = sum(sum(sum(r.runs) for step in job.steps for r in step.fetches) + sum(job.writes) for job in jobs)
-    return max(kernel_flow(jobs, Source(1.0, 32), Source(HOME, 64)).cycles, maps)
+    load = operation_load(operation, device)
+    return max(kernel_flow(load, Source(1.0, 32), Source(HOME, 64)).cycles, load.maps)
 
 
 @pytest.mark.parametrize("device_name", DEVICES)

@@ -12,14 +12,13 @@ from math import ceil
 
 from cascader.ethosu.block_choice import shortlist
 from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.kernel_flow import Source, beats, kernel_flow
+from cascader.ethosu.kernel_flow import Flow, KernelLoad, Source, kernel_flow, operation_load
 from cascader.ethosu.network import ARENA, Network, ethosu_part
 from cascader.ethosu.staging import staged_bytes
 from cascader.ethosu.stripes import Place, stripe, whole
 from cascader.prefetch import JobTimes
 from cascader.row_graph import RowGraph
 from npu_model.accelerator import Accelerator
-from npu_model.block_jobs import BlockJob, block_jobs
 from npu_model.memory import Memory, MemorySystem
 from npu_model.mlw_work import DecoderWork
 from npu_model.program import KernelOperation
@@ -58,10 +57,14 @@ def cycles_per_word(memory: Memory) -> float:
     return rate
 
 
-def _beats(job: BlockJob) -> tuple[int, int]:
-    """Beats of feature maps (both directions) and of weights and scales."""
-    maps = sum(beats(step.fetches) for step in job.steps) + sum(job.writes)
-    return maps, sum(beats(step.weights) for step in job.steps) + beats(job.scales)
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """An operation as it runs on its own: what it asks of the units, how it flows through them, its cycles."""
+
+    operation: KernelOperation
+    load: KernelLoad
+    flow: Flow
+    cycles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +134,14 @@ class StripeCost:
         """The facts of the fastest operation, with the block that a calm choice takes; the first operation has the layer's own block."""
         if not operations:
             return _NOTHING
-        own, *others = [self._compute(part, operation, staged=staged) for operation in operations]
+        own, *others = [self._alone(part, operation, staged=staged) for operation in operations]
         bold = calm = own
-        for facts, operation in sorted(zip(others, operations[1:], strict=True), key=lambda entry: entry[0].cycles, reverse=True):
-            if facts.cycles < own.cycles * GAIN:
-                bold = facts
-            if facts.cycles < own.cycles * (1 if operation.shram == operations[0].shram else CLEAR_GAIN):
-                calm = facts
-        return replace(bold, calm_block=calm.block)
+        for other in sorted(others, key=lambda alone: alone.cycles, reverse=True):
+            if other.cycles < own.cycles * GAIN:
+                bold = other
+            if other.cycles < own.cycles * (1 if other.operation.shram == own.operation.shram else CLEAR_GAIN):
+                calm = other
+        return self._crowded(bold, calm.operation.block, staged=staged)
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """What the part's weight streams ask of the decoder, whatever rows are made of it."""
@@ -149,20 +152,24 @@ class StripeCost:
             self._decoder_work[part] = operation_work(payload.operation, streams, self._accelerator) if streams else ()
         return self._decoder_work[part]
 
-    def _compute(self, part: int, operation: KernelOperation, *, staged: bool) -> _Facts:
-        """Facts of a kernel, its constants on the feature maps' port if ``staged``, else on their own."""
-        jobs = block_jobs(operation, self._accelerator, work=self._work(part))
-        maps, constants = (sum(column) for column in zip(*map(_beats, jobs), strict=True))
-        alone = kernel_flow(jobs, self._arena, self._arena if staged else self._home, led=staged)
-        tail = ceil(alone.tail) + self._overhead
-        if staged or not constants:
-            # Alone on its port each unit is as fast as it can be; together they move a word a cycle.
-            cycles = ceil(max(alone.cycles, maps + constants)) + self._overhead
-            return _Facts(cycles, 0, tail, cycles, 0, operation.block)
-        led, crowded = kernel_flow(jobs, self._arena, self._home, led=True), kernel_flow(jobs, self._arena, self._crowded_home)
-        cycles, least, most = (ceil(max(flow.cycles, maps)) + self._overhead for flow in (alone, led, crowded))
-        home = ceil(constants * self._home.rate)
-        return _Facts(cycles, cycles - least, tail, max(cycles, most, ceil(home / CROWDED_SHARE)), home, operation.block)
+    def _alone(self, part: int, operation: KernelOperation, *, staged: bool) -> _Alone:
+        """A kernel with its constants on the feature maps' port if ``staged``, else on their own."""
+        load = operation_load(operation, self._accelerator, self._work(part))
+        flow = kernel_flow(load, self._arena, self._arena if staged else self._home, led=staged)
+        # Alone on its port each unit is as fast as it can be; together they move a word a cycle.
+        words = load.maps + load.constants if staged else load.maps
+        return _Alone(operation, load, flow, ceil(max(flow.cycles, words)) + self._overhead)
+
+    def _crowded(self, alone: _Alone, calm_block: Shape3D | None, *, staged: bool) -> _Facts:
+        """The facts of a kernel: what it takes if its first weights are there already, and beside a copy."""
+        load, tail, block = alone.load, ceil(alone.flow.tail) + self._overhead, alone.operation.block
+        if staged or not load.constants:
+            return _Facts(alone.cycles, 0, tail, alone.cycles, 0, block, calm_block)
+        led, crowded = kernel_flow(load, self._arena, self._home, led=True), kernel_flow(load, self._arena, self._crowded_home)
+        least, most = (ceil(max(flow.cycles, load.maps)) + self._overhead for flow in (led, crowded))
+        home = ceil(load.constants * self._home.rate)
+        crowded_cycles = max(alone.cycles, most, ceil(home / CROWDED_SHARE))
+        return _Facts(alone.cycles, alone.cycles - least, tail, crowded_cycles, home, block, calm_block)
 
     def block(self, part: int, start: int, end: int, *, staged: bool, calm: bool) -> Shape3D | None:
         """Block config of rows ``start`` to ``end``, with constants in cascade memory or read from home; None for a CPU part.
