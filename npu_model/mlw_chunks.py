@@ -50,26 +50,28 @@ def _walk_weights(bits: Bits, header: Header) -> tuple[Chunks, int]:
 
     A chunk is its unary words and then the remainders of the chunk before it, so that the hardware can work on both at once.
     """
-    coding, windows, chunks = header.weights, bits.windows, Chunks()
-    width = 0 if coding.raw else _UNARY
+    coding, windows = header.weights, bits.windows
+    width, unary, remainder = 0 if coding.raw else _UNARY, coding.unary, coding.remainder
     mask, carries = _MASKS[width], _NONE if coding.truncated else _ONES
+    starts, codes, counts = list[int](), list[int](), list[int]()
+    add_start, add_code, add_count = starts.append, codes.append, counts.append
     position, left, owed = header.body, header.count, 0
-    while left:
+    while left > 0:
         word = windows[position >> WINDOW_STEP] >> (position & WINDOW_OFFSET)
         first = word & mask
         ones = _ONES[first]
         second = word >> width & _MASKS[ones]
         position += width + ones
-        chunks.remainders.append(position)
-        position += owed * coding.remainder
-        owed = min(coding.unary - carries[second], left)
+        add_start(position)
+        position += owed * remainder
+        owed = unary - carries[second]
         left -= owed
-        chunks.codes.append(first | second << _UNARY)
-        chunks.counts.append(owed)
-    del chunks.remainders[0]  # the first chunk has none before it
-    chunks.remainders.append(position)
-    chunks.turns.extend(range(len(chunks.counts)))
-    return chunks, position + owed * coding.remainder
+        add_code(first | second << _UNARY)
+        add_count(owed)
+    # The last chunk may have room for more weights than there are; the first one has no remainders of another chunk before its own.
+    counts[-1] = owed = owed + left
+    chunks = Chunks(codes, counts, [*starts[1:], position], list(range(len(counts))))
+    return chunks, position + owed * remainder
 
 
 def _walk_both(bits: Bits, header: Header, runs: Coding) -> tuple[Chunks, Chunks, int]:

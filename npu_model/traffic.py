@@ -34,15 +34,19 @@ def _row_runs(feature_map: FeatureMap, box: Box, word: int) -> Runs:
     return tuple(_beats(feature_map.address(y, box.x0, 0), length, word) for y in range(box.y0, box.y1))
 
 
+def _pixel_addresses(feature_map: FeatureMap, box: Box) -> list[int]:
+    """Addresses of channel 0 of the pixels of an NHWC box, row by row; inside a tile they are evenly spaced."""
+    split = min(max(feature_map.tiles.width0, box.x0), box.x1)
+    sides, step = [(first, end) for first, end in ((box.x0, split), (split, box.x1)) if first < end], feature_map.strides.x
+    starts = ((feature_map.address(y, first, 0), end - first) for y in range(box.y0, box.y1) for first, end in sides)
+    return [start + number * step for start, count in starts for number in range(count)]
+
+
 def _pixel_runs(feature_map: FeatureMap, box: Box, channels: int, word: int) -> Runs:
     """One run per pixel and ``channels`` channels."""
     size = feature_map.dtype.bytes
-    return tuple(
-        _beats(feature_map.address(y, x, c), min(channels, box.c1 - c) * size, word)
-        for y in range(box.y0, box.y1)
-        for x in range(box.x0, box.x1)
-        for c in range(box.c0, box.c1, channels)
-    )
+    pieces = [(c * size, min(channels, box.c1 - c) * size) for c in range(box.c0, box.c1, channels)]
+    return tuple([_beats(pixel + start, length, word) for pixel in _pixel_addresses(feature_map, box) for start, length in pieces])
 
 
 def _is_dense(feature_map: FeatureMap, box: Box) -> bool:
