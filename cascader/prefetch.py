@@ -78,7 +78,7 @@ class _Run:
         self.gaps: Gaps | None = None
         self.issues: list[Issue] = []
         self.ready: dict[int, int] = {}
-        self.arrival = self.copier = self.finish = self.begin = 0
+        self.arrival = self.copier = self.finish = self.begin = self.port = 0
 
     def _worth(self, constants: Constants, ready: int) -> bool:
         """Whether waiting until ``ready`` for a copy may take less time than to read at home beside other copies."""
@@ -144,6 +144,10 @@ class _Run:
             self.begin = max(self.finish, self.arrival, self.ready.get(job.part, 0))
             duration = job.staged if staged else job.direct - min(job.lead, self.jobs[step - 1].tail if step else 0)
             self.finish = self.begin + duration
+            if not staged and job.home:
+                # All constants pass their port, at the earliest once the decoder is done with those of the job before.
+                self.port = max(self.port, self.begin - (self.jobs[step - 1].tail if step else 0)) + job.home
+                self.finish = max(self.finish, self.port)
             self._delay(step, self.begin)
         return Timeline(tuple(self.issues), self.finish)
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from tabulate import tabulate
 
 from cascader.ethosu.block_choice import choose_block
+from cascader.ethosu.source import Sources
 from cascader.ethosu.blockdep import blockdep
 from examples.tiled_timeline import Spans, picture
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
@@ -136,7 +137,7 @@ class Chip:
             part_kernel=True,
             rounding=Rounding.NATURAL,
         )
-        block = choose_block(operation, self.device)
+        block, _ = choose_block(operation, self.device, Sources.staged(memory_system()))
         shram = shram_partition(BlockQuery.of(operation), block, self.device)
         if shram is None:
             raise InputError(f"Block {block} does not fit into the SHRAM of {self.device.name}: choose another accelerator.")

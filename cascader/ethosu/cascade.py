@@ -6,16 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from cascader.drafts import Draft, Drafter, DraftOptions
+from cascader.ethosu.block_chain import choose_together
 from cascader.ethosu.cascaded import make_schedule
 from cascader.ethosu.columns import column_counts, column_stripes
 from cascader.ethosu.fold import folded
 from cascader.ethosu.layouts import dense_layouts
-from cascader.ethosu.network import CONSTANTS, Network, ethosu_part
+from cascader.ethosu.lowering import operations
+from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.reblock import reblocked
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Provenance, Schedule
 from cascader.ethosu.slices import LARGEST, sliced
-from cascader.ethosu.stripe_cost import StripeCost, cycles_per_word
+from cascader.ethosu.source import Sources
+from cascader.ethosu.stripe_cost import StripeCost
 from cascader.plans import Plan, Planner, PlanOptions
 from cascader.proposals import ladder, smallest_limit
 from cascader.pull import PullScheduler
@@ -109,8 +112,8 @@ class Cascader:
         """Memory limits for a frontier, from the smallest on."""
         return ladder(self.ending, self.options.rungs)
 
-    def realise(self, draft: Draft, *, calm: bool = False) -> Candidate:
-        """The schedule of a draft, with the blocks that are fastest on their own or, if ``calm``, few that are not the network's."""
+    def realise(self, draft: Draft) -> Candidate:
+        """The schedule of a draft, with the blocks that are fastest together."""
         packing, issues = draft.packing, draft.timeline.issues
         kept = draft.timeline.staged
         schedule = make_schedule(
@@ -121,10 +124,12 @@ class Cascader:
             {tensor: address for store, address in zip(packing.stores, packing.addresses, strict=True) for tensor in store.tensors},
             {tensor: store.rows for store in packing.stores for tensor in store.tensors},
             tuple(Copy(self.graph.parts[issue.constants.part].name, issue.step, issue.address) for issue in issues),
-            blocks=[self.cost.block(job.part, job.start, job.end, staged=job.part in kept, calm=calm) for job in packing.jobs],
             provenance=self.provenance,
         )
-        return Candidate(schedule, draft.cycles)
+        options = [self.cost.options(job.part, job.start, job.end, staged=job.part in kept) for job in packing.jobs]
+        chosen = choose_together(operations(schedule), options, find_accelerator(self.accelerator))
+        jobs = tuple(replace(job, block=option.block) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
+        return Candidate(replace(schedule, jobs=jobs), draft.cycles)
 
     def schedules_at(self, limit: int) -> tuple[Candidate, ...]:
         """The schedules that a memory limit gives, in arenas of at most as many bytes."""
@@ -135,12 +140,7 @@ class Cascader:
         return self._candidates(self._drafter.drafts(budget)[:1])
 
     def _candidates(self, drafts: Sequence[Draft]) -> tuple[Candidate, ...]:
-        """Every draft with either choice of blocks, where they differ."""
-        found: list[Candidate] = []
-        for draft in drafts:
-            bold, calm = self.realise(draft), self.realise(draft, calm=True)
-            found += [bold] if bold.schedule.jobs == calm.schedule.jobs else [bold, calm]
-        return tuple(found)
+        return tuple(self.realise(draft) for draft in drafts)
 
     def smallest(self) -> Candidate:
         """The schedule with the smallest arena found."""
@@ -166,9 +166,9 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     cut into pieces.
     """
     device = find_accelerator(accelerator)
-    home = system.ports[system.port_of(CONSTANTS)]
-    base = folded(network, device) if options.fold else network
-    base = reblocked(base, device, cycles_per_word(home)) if options.reblock else base
+    staged, direct = Sources.staged(system), Sources.direct(system)
+    base = folded(network, device, staged) if options.fold else network
+    base = reblocked(base, device, (direct, staged)) if options.reblock else base
     made = [sliced(base, device, size) if size else base for size in _piece_sizes(network, options)]
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
     if flat and options.slices:

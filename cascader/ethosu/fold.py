@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascader.ethosu.block_choice import estimate, shortlist
+from cascader.ethosu.block_choice import Estimator, shortlist
 from cascader.ethosu.constants import StreamEditor, repacked
 from cascader.ethosu.network import Network, ethosu_part
+from cascader.ethosu.source import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, KernelOperation, Layout, OperationKind, Strides
 from npu_model.shapes import Shape3D, ceil_div
@@ -46,7 +47,7 @@ def _pairs(feature_map: FeatureMap) -> FeatureMap:
     )
 
 
-def _folded(operation: KernelOperation, accelerator: Accelerator) -> KernelOperation | None:
+def _folded(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
     """The operation on pairs of columns, its weights still the old ones; None if it gains nothing or no block fits."""
     left = ceil_div(operation.padding.left, 2)
     width = ceil_div(operation.padding.left % 2 + operation.kernel.width, 2)
@@ -59,10 +60,9 @@ def _folded(operation: KernelOperation, accelerator: Accelerator) -> KernelOpera
     if shram is None:
         return None
     changed = replace(changed, shram=shram)
-    for block in shortlist(changed, accelerator, None, 1):
-        better = shram_partition(BlockQuery.of(changed), block, accelerator)
-        changed = changed if better is None else replace(changed, block=block, shram=better)
-    before, after = (estimate(one, one.block, accelerator) for one in (operation, changed))
+    for block, better in shortlist(changed, accelerator, sources, 1):
+        changed = replace(changed, block=block, shram=better)
+    before, after = (float(Estimator(one, accelerator, sources).cycles((one.block,))[0]) for one in (operation, changed))
     return changed if after < before else None
 
 
@@ -76,13 +76,13 @@ def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamE
     return replace(after, weights=(constants.append(encode_weights(folded, WeightFormat.of(after), accelerator)),))
 
 
-def folded(network: Network, accelerator: Accelerator) -> Network:
+def folded(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with every convolution on pairs of columns that is faster so."""
     constants = StreamEditor(network.constants)
     parts = []
     for part in network.graph.parts:
         payload = ethosu_part(part)
-        changed = _folded(payload.operation, accelerator) if payload is not None and _may_be_folded(payload.operation) else None
+        changed = _folded(payload.operation, accelerator, sources) if payload is not None and _may_be_folded(payload.operation) else None
         if payload is not None and changed is not None:
             operation = _encoded(payload.operation, changed, constants, accelerator)
             parts.append(replace(part, payload=replace(payload, operation=operation)))

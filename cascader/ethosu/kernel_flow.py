@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from cascader.ethosu.blockdep import MAX_BLOCKDEP
+from cascader.ethosu.source import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.block_jobs import BlockJob, Read, like_jobs
 from npu_model.mlw_work import DecoderWork
@@ -14,95 +16,121 @@ from npu_model.program import KernelOperation
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where constants are read: cycles per data word in a long stream, cycles until the first one."""
-
-    rate: float
-    latency: int
-
-
-@dataclass(frozen=True, slots=True)
 class Flow:
-    """Cycles of a kernel; ``tail`` are those after its last fetches, in which the decoder already reads for the next one."""
+    """Cycles of a kernel; ``tail`` are those at its end in which the decoder already reads for the next one.
+
+    ``head`` are the cycles before its first MAC step, ``drain`` those after its last one; ``lags`` are those after the last but one,
+    the last but two and the last but three blocks are stored, as long as there are such blocks.
+    """
 
     cycles: float
     tail: float
+    head: float = 0.0
+    drain: float = 0.0
+    lags: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepLoad:
+    """What a step asks of the units: words and transactions of its fetches, those of its constants, MAC cycles."""
+
+    fetched: int
+    fetches: int
+    words: int
+    reads: int
+    mac_cycles: int
 
 
 @dataclass(frozen=True, slots=True)
 class BlockLoad:
-    """What an OFM block asks of the units: (fetched beats, beats of constants, MAC cycles) of each step, output cycles, stored beats.
+    """What an OFM block asks of the units: its steps, output cycles, stored words. The scales are among the first step's constants."""
 
-    The scales are among the constants of the first step.
-    """
-
-    steps: tuple[tuple[int, int, int], ...]
+    steps: tuple[StepLoad, ...]
     output_cycles: int
     stored: int
 
 
 @dataclass(frozen=True, slots=True)
 class KernelLoad:
-    """What a kernel asks of the units, block by block; in all, beats of its feature maps (both directions) and of its constants."""
+    """What a kernel asks of the units, block by block; in all, words of its feature maps (both directions) and of its constants."""
 
     blocks: tuple[BlockLoad, ...]
     maps: int
     constants: int
 
 
-def _beats(reads: Iterable[Read]) -> int:
-    """Data beats of some reads."""
-    return sum([sum(read.runs) for read in reads])
+def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
+    """Words of some reads, and transactions of at most ``burst`` words, their borders not aligned."""
+    runs = [run for read in reads for run in read.runs]
+    return sum(runs), sum([-(-run // burst) for run in runs])
 
 
-def _block_load(job: BlockJob) -> BlockLoad:
-    first, *others = [(_beats(step.fetches), _beats(step.weights), step.mac_cycles) for step in job.steps]
-    fetched, words, cycles = first
-    return BlockLoad(((fetched, words + _beats(job.scales), cycles), *others), job.output_cycles, sum(job.writes))
+def _block_load(job: BlockJob, map_burst: int, burst: int) -> BlockLoad:
+    steps = []
+    for number, step in enumerate(job.steps):
+        constants = step.weights if number else step.weights + job.scales
+        steps.append(StepLoad(*_words(step.fetches, map_burst), *_words(constants, burst), step.mac_cycles))
+    return BlockLoad(tuple(steps), job.output_cycles, sum(job.writes))
 
 
-def kernel_load(jobs: Sequence[BlockJob]) -> KernelLoad:
-    """The load of a kernel's jobs; one that is there many times is counted once."""
+def kernel_load(jobs: Sequence[BlockJob], map_burst: int = 4, burst: int = 8) -> KernelLoad:
+    """The load of a kernel's jobs, with transactions of so many words for feature maps and constants; equal jobs are counted once."""
     loads: dict[int, BlockLoad] = {}
     for job in jobs:
         if id(job) not in loads:
-            loads[id(job)] = _block_load(job)
+            loads[id(job)] = _block_load(job, map_burst, burst)
     maps = constants = 0
     for number, times in Counter(map(id, jobs)).items():
         block = loads[number]
-        maps += times * (block.stored + sum([fetched for fetched, _, _ in block.steps]))
-        constants += times * sum([words for _, words, _ in block.steps])
+        maps += times * (block.stored + sum([step.fetched for step in block.steps]))
+        constants += times * sum([step.words for step in block.steps])
     return KernelLoad(tuple([loads[id(job)] for job in jobs]), maps, constants)
 
 
 @lru_cache(maxsize=4096)
-def operation_load(op: KernelOperation, accelerator: Accelerator, work: tuple[DecoderWork, ...] = ()) -> KernelLoad:
+def operation_load(
+    op: KernelOperation, accelerator: Accelerator, work: tuple[DecoderWork, ...] = (), map_burst: int = 4, burst: int = 8
+) -> KernelLoad:
     """The load of an operation; ``work`` is the decoder's work for the weight stream of each core, none if unknown."""
-    return kernel_load(like_jobs(op, accelerator, work=work))
+    return kernel_load(like_jobs(op, accelerator, work=work), map_burst, burst)
 
 
-def kernel_flow(kernel: KernelLoad, arena: Source, constants: Source, *, led: bool = False) -> Flow:
+def kernel_flow(kernel: KernelLoad, sources: Sources, *, led: bool = False) -> Flow:
     """A kernel that has the ports to itself, from the first fetch to the last store.
 
     Each unit takes its work in order and needs a free one of two slots behind it: IFM load and weight decoder run at most
-    two steps ahead of the MAC array, that two blocks ahead of the output unit, that two ahead of the write-back. With
-    ``led`` the weights of the first two steps are there already: the decoder does not wait for the kernel before.
+    two steps ahead of the MAC array, that two blocks ahead of the output unit, that two ahead of the write-back. Where fetches and
+    constants share a port they pass it in the order of the steps. With ``led`` the weights of the first two steps are there already:
+    the decoder does not wait for the kernel before.
     """
-    load = decoder = mac = mac_before = output = output_before = store = store_before = 0.0
+    maps, home, shared = sources.maps, sources.constants, sources.shared
+    load = decoder = mac = mac_before = output = output_before = store = store_before = port = allowance = 0.0
     steps_led = 2 if led else 0
+    head: float | None = None
+    stores: deque[float] = deque(maxlen=MAX_BLOCKDEP + 1)
     for block in kernel.blocks:
         # The output unit's slot is for the block, so that only its first step waits for it.
         begin = max(mac, output_before)
-        for fetched, words, cycles in block.steps:
-            if fetched:
-                load = max(load, mac_before) + arena.latency + fetched * arena.rate
+        for step in block.steps:
+            if step.fetched:
+                load = port = max(port, max(load, mac_before) + maps.latency) + maps.cycles(step.fetched, step.fetches)
             if steps_led:
                 steps_led -= 1
-            elif words:
-                decoder = max(decoder, mac_before) + constants.latency + words * constants.rate
+            elif step.words:
+                start = max(decoder, mac_before)
+                cycles = home.cycles(step.words, step.reads)
+                if shared:
+                    decoder = port = max(port, start + home.latency) + cycles
+                else:
+                    allowance = max(allowance, start) + step.words * home.sustained
+                    decoder = max(start + home.latency + cycles, allowance)
             mac_before = mac
-            begin = mac = max(begin, load, decoder) + cycles
+            begin = max(begin, load, decoder)
+            head = begin if head is None else head
+            begin = mac = begin + step.mac_cycles
         begin = max(output, mac, store_before)
         output_before, output = output, begin + block.output_cycles
-        store_before, store = store, max(store, output) + block.stored * arena.rate
-    return Flow(store, store - max(load, decoder))
+        store_before, store = store, max(store, output) + block.stored * maps.word
+        stores.append(store)
+    lags = tuple([store - at for at in reversed(stores)][1:])
+    return Flow(store, store - max(decoder, mac_before), head or 0.0, store - mac, lags)

@@ -108,6 +108,17 @@ def _bindings(ports: tuple[Port, ...], places: dict[str, Place]) -> tuple[Bindin
     return tuple(Binding(p.name, ARENA, places[p.tensor].address + p.offset, p.shape, p.dtype, p.quantisation) for p in ports)
 
 
+def operations(schedule: Schedule) -> list[KernelOperation | None]:
+    """What each job runs, where its tensors lie and with its part's own block; None for a job on the CPU."""
+    places = _places(schedule)
+    parts = {part.name: part.payload for part in schedule.network.graph.parts if isinstance(part.payload, EthosuPart)}
+    found: list[KernelOperation | None] = []
+    for job in schedule.jobs:
+        part = parts.get(job.part)
+        found.append(None if part is None else stripe(part, *(job.rows or (0, part.axis.extent(part.operation.ofm.shape))), places))
+    return found
+
+
 def lower(schedule: Schedule) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 

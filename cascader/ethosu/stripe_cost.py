@@ -10,20 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
+from cascader.ethosu.block_chain import BlockOption
 from cascader.ethosu.block_choice import shortlist
 from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.kernel_flow import Flow, KernelLoad, Source, kernel_flow, operation_load
+from cascader.ethosu.kernel_flow import Flow, KernelLoad, kernel_flow, operation_load
 from cascader.ethosu.network import ARENA, Network, ethosu_part
+from cascader.ethosu.source import Sources
 from cascader.ethosu.staging import staged_bytes
 from cascader.ethosu.stripes import Place, stripe, whole
 from cascader.prefetch import JobTimes
 from cascader.row_graph import RowGraph
 from npu_model.accelerator import Accelerator
-from npu_model.memory import Memory, MemorySystem
+from npu_model.memory import MemorySystem
 from npu_model.mlw_work import DecoderWork
 from npu_model.program import KernelOperation
-from npu_model.shapes import Shape3D, ceil_div
-from npu_model.shram import BlockQuery, shram_partition
+from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING
 from npu_model.traffic import BEAT_BYTES
 from npu_model.weight_work import operation_work
@@ -33,28 +34,11 @@ _ANYWHERE = 1 << 40
 BLOCKS = 2
 """Blocks that are looked at beside a layer's own."""
 
-GAIN, CLEAR_GAIN = 0.95, 0.8
-"""What part of the own block's cycles another one may have, and may have to be worth it in any company.
-
-A block brings its own partition of the shared buffer, and where that changes from one kernel to the next the pipeline is drained;
-which of the two choices is better for a schedule only its replay says. A block with the partition of the layer's own is welcome anyhow.
-"""
+PARTITIONS = 4
+"""Partitions of the shared buffer from which neighbours may choose a common one."""
 
 CROWDED_SHARE = 0.62
 """The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
-
-
-def cycles_per_word(memory: Memory) -> float:
-    """Cycles of one data word in a long stream of reads: the slowest of data path, pulse gate and latency."""
-    words = memory.burst_bytes // BEAT_BYTES
-    rate = float(memory.cycles_per_word)
-    if memory.pulse is not None and memory.pulse.cap_words:
-        # The transaction that crosses the cap passes whole.
-        rate = max(rate, (memory.pulse.on + memory.pulse.off) / (ceil_div(memory.pulse.cap_words, words) * words))
-    if memory.max_reads:
-        turn = memory.read_latency + words * float(memory.cycles_per_word)
-        rate = max(rate, turn / (memory.max_reads * words))
-    return rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +64,9 @@ class _Facts:
     tail: int
     crowded_cycles: int
     home_cycles: int
-    block: Shape3D | None
-    calm_block: Shape3D | None = None
 
 
-_NOTHING = _Facts(0, 0, 0, 0, 0, None)
+_NOTHING = _Facts(0, 0, 0, 0, 0)
 
 
 class StripeCost:
@@ -100,27 +82,29 @@ class StripeCost:
         self._graph = graph
         self._accelerator = accelerator
         self._choose_blocks = choose_blocks
-        home, arena = system.ports[system.port_of(0)], system.ports[system.port_of(ARENA)]
-        self._home = Source(cycles_per_word(home), home.read_latency)
+        arena = system.ports[system.port_of(ARENA)]
+        self._staged, self._direct = Sources.staged(system), Sources.direct(system)
+        home = self._direct.constants
         # While a copy runs its transactions have every other turn at the port.
-        turn = ceil(self._home.rate * DEFAULT_TIMING.grant * home.burst_bytes / BEAT_BYTES)
-        self._crowded_home = Source(self._home.rate, home.read_latency + turn)
-        self._arena = Source(1.0, arena.read_latency)
-        self._overhead = arena.read_latency + arena.write_latency
+        turn = ceil(home.rate * DEFAULT_TIMING.grant * home.burst)
+        self._crowded = replace(self._direct, constants=replace(home, latency=home.latency + turn))
+        self._overhead = arena.write_latency
         self._places = {t.name: Place(0, t.rows if t.rows == 1 else _ANYWHERE, t.row_bytes) for t in graph.tensors}
+        self._options: dict[tuple[int, int, bool], tuple[BlockOption, ...]] = {}
         self._known: dict[tuple[int, int, bool], _Facts] = {}
 
-    def _operations(self, part: int, start: int, end: int, *, staged: bool) -> list[KernelOperation]:
+    def _operations(self, part: int, start: int, end: int, *, staged: bool, partitions: int = 0) -> list[KernelOperation]:
         """The stripe's operation, and those with other blocks that may be faster; none for a CPU part."""
         payload = self._payloads[part]
         if payload is None:
             return []
         operation = whole(payload, self._places) if self._graph.parts[part].atomic else stripe(payload, start, end, self._places)
         found = [operation]
-        for block in shortlist(operation, self._accelerator, None if staged else self._home.rate, BLOCKS) if self._choose_blocks else ():
-            shram = shram_partition(BlockQuery.of(operation), block, self._accelerator)
-            if shram is not None:
-                found.append(replace(operation, block=block, shram=shram))
+        if self._choose_blocks:
+            decoding = max((core.turns[-1] for core in self._work(part) if core.turns), default=0) if operation.weights else None
+            sources = self._staged if staged else self._direct
+            blocks = shortlist(operation, self._accelerator, sources, partitions or BLOCKS, decoding, partitions=partitions > 0)
+            found += [replace(operation, block=block, shram=shram) for block, shram in blocks]
         return found
 
     def _facts(self, part: int, start: int, end: int, *, staged: bool) -> _Facts:
@@ -131,17 +115,10 @@ class StripeCost:
         return self._known[key]
 
     def _chosen(self, part: int, operations: list[KernelOperation], *, staged: bool) -> _Facts:
-        """The facts of the fastest operation, with the block that a calm choice takes; the first operation has the layer's own block."""
+        """The facts of the fastest operation."""
         if not operations:
             return _NOTHING
-        own, *others = [self._alone(part, operation, staged=staged) for operation in operations]
-        bold = calm = own
-        for other in sorted(others, key=lambda alone: alone.cycles, reverse=True):
-            if other.cycles < own.cycles * GAIN:
-                bold = other
-            if other.cycles < own.cycles * (1 if other.operation.shram == own.operation.shram else CLEAR_GAIN):
-                calm = other
-        return self._crowded(bold, calm.operation.block, staged=staged)
+        return self._beside(min((self._alone(part, op, staged=staged) for op in operations), key=lambda alone: alone.cycles), staged=staged)
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """What the part's weight streams ask of the decoder, whatever rows are made of it."""
@@ -152,32 +129,46 @@ class StripeCost:
             self._decoder_work[part] = operation_work(payload.operation, streams, self._accelerator) if streams else ()
         return self._decoder_work[part]
 
-    def _alone(self, part: int, operation: KernelOperation, *, staged: bool) -> _Alone:
-        """A kernel with its constants on the feature maps' port if ``staged``, else on their own."""
-        load = operation_load(operation, self._accelerator, self._work(part))
-        flow = kernel_flow(load, self._arena, self._arena if staged else self._home, led=staged)
-        # Alone on its port each unit is as fast as it can be; together they move a word a cycle.
-        words = load.maps + load.constants if staged else load.maps
-        return _Alone(operation, load, flow, ceil(max(flow.cycles, words)) + self._overhead)
+    def _alone(self, part: int, operation: KernelOperation, *, staged: bool, led: bool = False) -> _Alone:
+        """A kernel with its constants in the arena if ``staged``, else at home; the first ones are there already if ``led``."""
+        sources = self._staged if staged else self._direct
+        load = operation_load(operation, self._accelerator, self._work(part), sources.maps.burst, sources.constants.burst)
+        return self._flowing(operation, load, sources, led=led or staged)
 
-    def _crowded(self, alone: _Alone, calm_block: Shape3D | None, *, staged: bool) -> _Facts:
+    def _flowing(self, operation: KernelOperation, load: KernelLoad, sources: Sources, *, led: bool = False) -> _Alone:
+        flow = kernel_flow(load, sources, led=led)
+        # What passes a port moves no faster than its memory keeps up.
+        words = load.maps + (load.constants if sources.shared else 0)
+        return _Alone(operation, load, flow, ceil(max(flow.cycles, words * sources.pace)) + self._overhead)
+
+    def _beside(self, alone: _Alone, *, staged: bool) -> _Facts:
         """The facts of a kernel: what it takes if its first weights are there already, and beside a copy."""
-        load, tail, block = alone.load, ceil(alone.flow.tail) + self._overhead, alone.operation.block
+        tail, load = ceil(alone.flow.tail) + self._overhead, alone.load
         if staged or not load.constants:
-            return _Facts(alone.cycles, 0, tail, alone.cycles, 0, block, calm_block)
-        led, crowded = kernel_flow(load, self._arena, self._home, led=True), kernel_flow(load, self._arena, self._crowded_home)
-        least, most = (ceil(max(flow.cycles, load.maps)) + self._overhead for flow in (led, crowded))
-        home = ceil(load.constants * self._home.rate)
-        crowded_cycles = max(alone.cycles, most, ceil(home / CROWDED_SHARE))
-        return _Facts(alone.cycles, alone.cycles - least, tail, crowded_cycles, home, block, calm_block)
+            return _Facts(alone.cycles, 0, tail, alone.cycles, 0)
+        led = self._flowing(alone.operation, load, self._direct, led=True)
+        crowded = self._flowing(alone.operation, load, self._crowded)
+        home = ceil(load.constants * self._direct.constants.rate)
+        return _Facts(alone.cycles, alone.cycles - led.cycles, tail, max(crowded.cycles, alone.cycles, ceil(home / CROWDED_SHARE)), home)
 
-    def block(self, part: int, start: int, end: int, *, staged: bool, calm: bool) -> Shape3D | None:
-        """Block config of rows ``start`` to ``end``, with constants in cascade memory or read from home; None for a CPU part.
+    def options(self, part: int, start: int, end: int, *, staged: bool) -> tuple[BlockOption, ...]:
+        """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a CPU part.
 
-        The fastest on its own, or with ``calm`` the layer's own one unless another one is a clear gain.
+        They are the fastest ones of different partitions of the shared buffer, so that neighbours may agree on one.
         """
-        facts = self._facts(part, start, end, staged=staged)
-        return facts.calm_block if calm else facts.block
+        key = (part, end - start, staged and self.constant_bytes(part) > 0)
+        if key not in self._options:
+            operations = self._operations(part, start, end, staged=key[2], partitions=PARTITIONS)
+            self._options[key] = tuple(self._option(part, operation, staged=key[2]) for operation in operations)
+        return self._options[key]
+
+    def _option(self, part: int, operation: KernelOperation, *, staged: bool) -> BlockOption:
+        """What is known of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
+        alone = self._alone(part, operation, staged=staged, led=True)
+        flow, home = alone.flow, (self._staged if staged else self._direct).constants
+        cycles = max(alone.cycles, ceil(alone.load.constants * home.rate) + self._overhead)
+        lags = tuple(int(lag) for lag in flow.lags)
+        return BlockOption(operation.block, operation.shram, cycles, int(flow.head), int(flow.drain) + self._overhead, lags)
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
@@ -199,4 +190,4 @@ class StripeCost:
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into the arena."""
-        return ceil(ceil_div(self.constant_bytes(part), BEAT_BYTES) * self._home.rate) + self._overhead
+        return ceil(ceil_div(self.constant_bytes(part), BEAT_BYTES) * self._direct.constants.rate) + self._overhead
