@@ -89,26 +89,42 @@ class _FirstFit:
             if i != j:
                 self.conflicts[j].append((i, rounded[i][j], rounded[j][i]))
 
-    def place(self, order: Sequence[int], limit: int) -> tuple[int, list[int]]:
-        """Peak and addresses; no addresses, and a peak of ``limit`` or more, as soon as that is reached."""
+    def place(self, order: Sequence[int], limit: int, before: _Packing | None = None) -> tuple[int, list[int]]:
+        """Peak and addresses; no addresses, and a peak of ``limit`` or more, as soon as that is reached.
+
+        As far as the order is that of the packing ``before``, of a lower peak than ``limit``, the buffers stay where that has them.
+        """
+        turn = 0 if before is None else _common(order, before.order)
         addresses = [-1] * len(self.tops)
         peak = 0
-        for index in order:
-            forbidden = sorted(
-                (addresses[other] - above, addresses[other] + below)
-                for other, below, above in self.conflicts[index]
-                if addresses[other] >= 0
-            )
-            address = 0
+        if before is not None:
+            for index in order[:turn]:
+                addresses[index] = address = before.addresses[index]
+                peak = max(peak, address + self.tops[index])
+        for index in order[turn:]:
+            forbidden = [
+                (address - above, address + below) for other, below, above in self.conflicts[index] if (address := addresses[other]) >= 0
+            ]
+            forbidden.sort()
+            free = 0
             for start, end in forbidden:
-                if address <= start:
+                if free <= start:
                     break
-                address = max(address, end)
-            addresses[index] = address
-            peak = max(peak, address + self.tops[index])
+                free = max(free, end)
+            addresses[index] = free
+            peak = max(peak, free + self.tops[index])
             if peak >= limit:
                 return peak, []
         return peak, addresses
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How far two orders of the same buffers agree from their beginning.
+
+    >>> _common([3, 1, 2, 0], [3, 1, 0, 2])
+    2
+    """
+    return next((turn for turn, (one, other) in enumerate(zip(a, b, strict=True)) if one != other), len(a))
 
 
 def _orders(extents: Sequence[Extent]) -> list[list[int]]:
@@ -168,7 +184,7 @@ def _anneal(fit: _FirstFit, start: _Packing, draw: random.Random, moves: int, bo
         # A threshold instead of a probability: the same in effect, and first fit can give up early.
         limit = current.peak + int(-allowance * math.log(1 - draw.random())) + 1
         order = _neighbour(draw, current, fit.tops, alignment)
-        peak, addresses = fit.place(order, limit)
+        peak, addresses = fit.place(order, limit, current)
         if addresses:
             current = _Packing(order, peak, addresses)
             if peak < best.peak:

@@ -29,7 +29,7 @@ class StripeJob:
 
 
 class PullScheduler:
-    """Makes the stripe jobs of groups; the connections of the graph are looked up once.
+    """Makes the stripe jobs of groups, those of each once; the connections of the graph are looked up once.
 
     ``needed[i]`` are the rows that part i makes, whatever the groups are: what its readers need for the rows that they
     make. All of them if a user of the network reads the result, or nobody does.
@@ -45,6 +45,7 @@ class PullScheduler:
             for tensor, propagator in part.inputs:
                 self.consumers[tensor].append((index, propagator))
         self.needed = self._needed_rows()
+        self._jobs: dict[Group, tuple[StripeJob, ...]] = {}
 
     def _needed_rows(self) -> tuple[int, ...]:
         """Rows that each part makes, whole alignments of them, from the last part to the first."""
@@ -75,11 +76,13 @@ class PullScheduler:
 
     def jobs(self, group: Group) -> tuple[StripeJob, ...]:
         """The stripe jobs of one group, in order; earlier groups are complete."""
-        run = _Run(self, group, self._chunks(group))
-        run.produce(group.last, self.needed[group.last])
-        for index in range(group.first, group.last):
-            run.produce(index, self.needed[index])
-        return tuple(run.out)
+        if group not in self._jobs:
+            run = _Run(self, group, self._chunks(group))
+            run.produce(group.last, self.needed[group.last])
+            for index in range(group.first, group.last):
+                run.produce(index, self.needed[index])
+            self._jobs[group] = tuple(run.out)
+        return self._jobs[group]
 
 
 class _Run:
