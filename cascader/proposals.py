@@ -33,19 +33,19 @@ def propose(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fract
     ``ending[i]`` holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
     hidden by the group before: 0 trusts prefetching wholly, 1 not at all. O(number of plans).
     """
-    part, whole = cold.as_integer_ratio()
-
-    def cost(plan: Plan) -> int:
-        return plan.cycles + part * (plan.cold_cycles - plan.cycles) // whole
-
+    share, whole = cold.as_integer_ratio()
     best: list[int | None] = [0]
     choice: list[Plan | None] = [None]
     for plans in ending:
         cycles, chosen = None, None
         for plan in plans:
-            before = best[plan.group.first]
-            if plan.memory <= limit and before is not None and (cycles is None or before + cost(plan) < cycles):
-                cycles, chosen = before + cost(plan), plan
+            if plan.memory > limit or (before := best[plan.group.first]) is None:
+                continue
+            total = before + plan.cycles
+            if share:
+                total += share * (plan.cold_cycles - plan.cycles) // whole
+            if cycles is None or total < cycles:
+                cycles, chosen = total, plan
         best.append(cycles)
         choice.append(chosen)
     if best[-1] is None:
@@ -62,8 +62,10 @@ def propose(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fract
 
 def smallest_limit(ending: Sequence[Sequence[Plan]]) -> int:
     """Least limit for which there is a proposal: below it no plans of this class cover the graph."""
-    sizes = sorted({plan.memory for plans in ending for plan in plans})
-    return sizes[bisect_left(sizes, True, key=lambda size: propose(ending, size) is not None)]
+    least = [0]
+    for plans in ending:
+        least.append(min(max(least[plan.group.first], plan.memory) for plan in plans))
+    return least[-1]
 
 
 def ladder(ending: Sequence[Sequence[Plan]], rungs: int) -> tuple[int, ...]:
