@@ -1,0 +1,82 @@
+# ruff: noqa: INP001  # a script of its own, no package
+"""How fast plans are made: all groups that end alike together, and each group on its own, both in one run.
+
+    python benchmarks/bench_planning.py [MODEL.tflite | zoo:NAME] [--at-least 3]
+
+A line per variant of the network (zoo:mobilenet_v2 by default) that is searched. "Costs" are the seconds in which the costs of stripes
+are counted, each once, beside the first planning; "together" is a second planning, which knows them; "alone" makes the plans of every
+group of which one was kept, group by group. They must be the same plans. Seconds are CPU seconds of this process. Exit status 1 if the
+plans differ or a ratio of alone to together is below ``--at-least``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from tabulate import tabulate
+
+from cascader.ethosu.cascade import Cascader, variants
+from cascader.ethosu.network import Network
+from cascader.plans import Plan, Planner
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
+from npu_model.errors import InputError
+from testbed.legalise import load_task
+from testbed.search import Task
+
+T = TypeVar("T")
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """What ``work`` returns and the CPU seconds that it takes."""
+    start = time.process_time()
+    found = work()
+    return found, time.process_time() - start
+
+
+def alone(planner: Planner, kept: list[Plan]) -> set[Plan]:
+    """All plans of the groups of some plans, made group by group."""
+    return {plan for group in dict.fromkeys(plan.group for plan in kept) for plan in planner.plans(group)}
+
+
+def measure(network: Network, task: Task) -> tuple[list[object], bool, float]:
+    """The columns of a variant, whether the plans are equal, and the ratio."""
+    cascader, first = timed(lambda: Cascader(network, task.accelerator, task.system, task.options))
+    planner = Planner(cascader.scheduler, cascader.cost, cascader.options.plans)
+    ending, together = timed(planner.all_plans)
+    kept = [plan for plans in ending for plan in plans]
+    found, singly = timed(lambda: alone(planner, kept))
+    equal, ratio = ending == cascader.ending and found.issuperset(kept), singly / together
+    seconds = (f"{value:.2f}" for value in (first - together, together, singly))
+    groups = len({plan.group for plan in kept})
+    return [len(ending), groups, len(kept), "yes" if equal else "NO", *seconds, f"{ratio:.1f}"], equal, ratio
+
+
+def report(source: str, device: str, bar: float) -> int:
+    """Print a line per variant; the exit status."""
+    task = load_task(source, device)
+    found = [measure(network, task) for network in variants(task.network, task.accelerator, task.system, task.options)]
+    headers = ["parts", "groups", "plans", "equal", "costs s", "together s", "alone s", "ratio"]
+    sys.stdout.write(tabulate([columns for columns, _, _ in found], headers, disable_numparse=True, stralign="right") + "\n")
+    return int(any(not equal or ratio < bar for _, equal, ratio in found))
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("model", nargs="?", default="zoo:mobilenet_v2", help="a .tflite file, or zoo:NAME (default: zoo:mobilenet_v2)")
+    parser.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, choices=accelerator_names(), help="the device")
+    parser.add_argument("--at-least", type=float, default=0.0, help="the least ratio that is a success (default: any)")
+    options = parser.parse_args()
+    try:
+        return report(options.model, options.accelerator_config, options.at_least)
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
