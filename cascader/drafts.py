@@ -16,7 +16,7 @@ from typing import Protocol
 from cascader.group_costs import CostModel
 from cascader.overlap import allocate, live_bytes, placements
 from cascader.plans import Plan, PlanOptions
-from cascader.prefetch import Constants, JobTimes, Timeline, choose_copies, prefetch
+from cascader.prefetch import Constants, JobTimes, Shared, Timeline, choose_copies, prefetch
 from cascader.proposals import propose, smallest_limit
 from cascader.pull import PullScheduler, StripeJob, schedule_groups
 from cascader.regroup import Groups, divisions, neighbours
@@ -45,6 +45,13 @@ class JobCostModel(CostModel, Protocol):
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``."""
+
+
+class Overlap(Protocol):
+    """What the device says of two jobs in a row."""
+
+    def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
+        """Cycles that two jobs in a row share, as the second may begin while the first one drains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +108,13 @@ class _Trial:
     times: Sequence[JobTimes]
     constants: Mapping[int, Constants]
     room: Room
+    shared: Shared
 
 
 def _finished(trial: _Trial) -> Draft:
     """The draft with the copies that are best for it."""
     start = trial.draft.timeline.staged
-    return replace(trial.draft, timeline=choose_copies(trial.times, trial.constants, [start], trial.room))
+    return replace(trial.draft, timeline=choose_copies(trial.times, trial.constants, [start], trial.room, trial.shared))
 
 
 class Drafter:
@@ -116,10 +124,17 @@ class Drafter:
     """
 
     def __init__(
-        self, scheduler: PullScheduler, cost: JobCostModel, ending: Sequence[Sequence[Plan]], plans: PlanOptions, options: DraftOptions
+        self,
+        scheduler: PullScheduler,
+        cost: JobCostModel,
+        ending: Sequence[Sequence[Plan]],
+        plans: PlanOptions,
+        options: DraftOptions,
+        overlap: Overlap | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._cost = cost
+        self._overlap = overlap
         self._ending = ending
         self._plans = plans
         self._options = options
@@ -178,12 +193,16 @@ class Drafter:
 
     def _placed(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> _Trial:
         """Groups at given addresses with the best of some sets of copies, or all of them."""
-        jobs = packing.jobs
+        jobs, overlap = packing.jobs, self._overlap
         room = Room([store.extent for store in packing.stores], packing.addresses, len(jobs), budget)
         times, constants = [self._cost.times(job.part, job.start, job.end) for job in jobs], self._constants(jobs)
         sets = dict.fromkeys((*staged, frozenset(constants)))
-        timelines = (prefetch(times, [constants[part] for part in parts], room) for parts in sets)
-        return _Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), times, constants, room)
+
+        def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
+            return overlap.shared(jobs[step - 1], jobs[step], before_staged=before, staged=now) if overlap else 0
+
+        timelines = (prefetch(times, [constants[part] for part in parts], room, shared) for parts in sets)
+        return _Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), times, constants, room, shared)
 
     def _regrouped(self, best: _Trial, budget: int) -> _Trial:
         """The best that is found by changing the groups, one change after the other, round and round as long as any helps."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cascader.room import CopyRoom, Gaps, Room
@@ -64,6 +64,15 @@ class Timeline:
         return frozenset(issue.constants.part for issue in self.issues)
 
 
+Shared = Callable[[int, bool, bool], int]
+"""Cycles that a job shares with the one before it: by its step, whether the one before is staged, and whether it is."""
+
+
+def nothing_shared(step: int, before: bool, now: bool) -> int:  # noqa: ARG001, FBT001  # as every Shared
+    """For jobs that run one after the other."""
+    return 0
+
+
 class _Run:
     """The jobs in order, with the copier beside them, on one time axis in cycles.
 
@@ -71,8 +80,9 @@ class _Run:
     still use its place, and the command processor with it; a job waits for its constants.
     """
 
-    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom) -> None:
+    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom, shared: Shared) -> None:
         self.jobs = jobs
+        self.shared = shared
         self.waiting = list(reversed(wanted))
         self.room = room
         self.gaps: Gaps | None = None
@@ -136,12 +146,15 @@ class _Run:
 
     def run(self) -> Timeline:
         """All jobs."""
+        before = False
         for step, job in enumerate(self.jobs):
             self.arrival = self.begin
             while self.waiting and self._issue(step):
                 pass
             staged = job.part in self.ready
-            self.begin = max(self.finish, self.arrival, self.ready.get(job.part, 0))
+            overlap = self.shared(step, before, staged) if step else 0
+            self.begin = max(self.finish - overlap, self.arrival, self.ready.get(job.part, 0))
+            before = staged
             duration = job.staged if staged else job.direct - min(job.lead, self.jobs[step - 1].tail if step else 0)
             self.finish = self.begin + duration
             if not staged and job.home:
@@ -152,21 +165,27 @@ class _Run:
         return Timeline(tuple(self.issues), self.finish)
 
 
-def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room) -> Timeline:
+def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room, shared: Shared = nothing_shared) -> Timeline:
     """Copy the ``wanted`` constants as early as there is room for them and the copier is free, in the order of first use.
 
     A copy that finds no room is left out, and one that can be issued no earlier than right before its first use if it would
     then be waited for longer than it saves.
     """
     ordered = sorted(wanted, key=lambda constants: (constants.first, constants.part))
-    return _Run(jobs, ordered, room.copies()).run()
+    return _Run(jobs, ordered, room.copies(), shared).run()
 
 
-def choose_copies(jobs: Sequence[JobTimes], constants: Mapping[int, Constants], starts: Sequence[frozenset[int]], room: Room) -> Timeline:
+def choose_copies(
+    jobs: Sequence[JobTimes],
+    constants: Mapping[int, Constants],
+    starts: Sequence[frozenset[int]],
+    room: Room,
+    shared: Shared = nothing_shared,
+) -> Timeline:
     """The best timeline found by adding and leaving out one part's copy at a time, from the best of some sets of parts."""
 
     def timeline(parts: frozenset[int]) -> Timeline:
-        return prefetch(jobs, [constants[part] for part in parts], room)
+        return prefetch(jobs, [constants[part] for part in parts], room, shared)
 
     best = min((timeline(parts) for parts in starts), key=lambda t: t.cycles)
     improved = True

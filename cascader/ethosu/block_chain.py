@@ -4,28 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
 
 from cascader.ethosu.blockdep import blockdep
+from cascader.ethosu.kernel_flow import KernelLoad, Pipeline
+from cascader.ethosu.source import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BlockOption:
     """A block that a job may be made in, and the partition of the shared buffer that it needs.
 
-    ``cycles`` are the job's with nothing before and after it, ``head`` those before its first MAC step, ``drain`` those after its last one,
-    and ``lags`` those after its last but one block is stored, its last but two, its last but three, as long as there are such.
+    ``load`` is what it asks of the units, with its data from ``sources``; ``cycles`` are the job's with nothing before and after it but
+    with its first weights there, ``latency`` those until what it has stored may be read.
     """
 
     block: Shape3D
     shram: Shram
     cycles: int
-    head: int = 0
-    drain: int = 0
-    lags: tuple[int, ...] = ()
+    load: KernelLoad
+    sources: Sources
+    latency: int
+
+
+@lru_cache(maxsize=1 << 16)
+def _behind(one: BlockOption, two: BlockOption, distance: int) -> int:
+    """Cycles from the end of a kernel to that of the next one, of which the first is fetched before ``distance`` blocks are stored."""
+    pipeline = Pipeline(one.latency)
+    begin = pipeline.run(one.load, one.sources, led=True).cycles
+    words = two.load.maps + (two.load.constants if two.sources.shared else 0)
+    return ceil(max(pipeline.run(two.load, two.sources, distance=distance).cycles - begin, words * two.sources.pace))
+
+
+def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:
+    """Cycles that two neighbours share: the second's fetches and MAC steps may begin while the first drains.
+
+    A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are.
+    """
+    (first, one), (second, two) = before, after
+    if one.shram != two.shram:
+        return 0
+    distance = blockdep([replace(first, block=one.block, shram=one.shram)], replace(second, block=two.block, shram=two.shram), accelerator)
+    return max(0, two.cycles - _behind(one, two, distance)) if distance else 0
 
 
 @dataclass(slots=True)
@@ -33,19 +58,6 @@ class _Chain:
     """Dynamic program over the jobs in their order."""
 
     accelerator: Accelerator
-
-    def saved(self, before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption]) -> int:
-        """Cycles that two neighbours share: the second's fetches and MAC steps may begin while the first drains.
-
-        A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are.
-        """
-        (first, one), (second, two) = before, after
-        if one.shram != two.shram or not one.lags:
-            return 0
-        distance = blockdep(
-            [replace(first, block=one.block, shram=one.shram)], replace(second, block=two.block, shram=two.shram), self.accelerator
-        )
-        return min(two.head + one.drain, one.lags[min(distance, len(one.lags)) - 1]) if distance else 0
 
     def choose(self, operations: Sequence[KernelOperation | None], options: Sequence[Sequence[BlockOption]]) -> list[BlockOption | None]:
         """For each job one of its options, so that the sum of cycles less what neighbours share is least."""
@@ -58,7 +70,7 @@ class _Chain:
                 if step and options[step - 1]:
                     previous = operations[step - 1]
                     ends = [
-                        cost - (self.saved((previous, one), (operation, choice)) if previous and operation else 0)
+                        cost - (shared_cycles((previous, one), (operation, choice), self.accelerator) if previous and operation else 0)
                         for cost, one in zip(costs[-1], options[step - 1], strict=True)
                     ]
                     best = min(ends)

@@ -12,6 +12,7 @@ from cascader.ethosu.columns import column_counts, column_stripes
 from cascader.ethosu.fold import folded
 from cascader.ethosu.layouts import dense_layouts
 from cascader.ethosu.lowering import operations
+from cascader.ethosu.neighbours import Neighbours
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.reblock import reblocked
 from cascader.ethosu.rows import row_graph
@@ -45,7 +46,7 @@ class CascadeOptions:
     ``fold`` off the images' columns. ``slices`` off keeps
     layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``columns`` off keeps parts that
     are one row high whole, instead of cutting them along the width too; there equal pieces of the width (``column_counts``) are
-    asked for in place of ``stripe_rows``.
+    asked for in place of ``stripe_rows``. ``overlap`` off expects each job to begin when the one before is done.
     """
 
     layouts: tuple[int, ...] = (0, 64)
@@ -56,6 +57,7 @@ class CascadeOptions:
     slices: bool = True
     fine_slices: bool = True
     columns: bool = True
+    overlap: bool = True
     plans: PlanOptions = field(default_factory=PlanOptions)
     drafts: DraftOptions = field(default_factory=DraftOptions)
 
@@ -101,7 +103,8 @@ class Cascader:
         self.scheduler = PullScheduler(self.graph)
         self.cost = StripeCost(network, self.graph, find_accelerator(accelerator), system, choose_blocks=options.choose_blocks)
         self.ending: tuple[tuple[Plan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
-        self._drafter = Drafter(self.scheduler, self.cost, self.ending, options.plans, options.drafts)
+        overlap = Neighbours(network, self.graph, self.cost, find_accelerator(accelerator)) if options.overlap else None
+        self._drafter = Drafter(self.scheduler, self.cost, self.ending, options.plans, options.drafts, overlap)
 
     @property
     def smallest_limit(self) -> int:

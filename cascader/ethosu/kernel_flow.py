@@ -17,17 +17,10 @@ from npu_model.program import KernelOperation
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Cycles of a kernel; ``tail`` are those at its end in which the decoder already reads for the next one.
-
-    ``head`` are the cycles before its first MAC step, ``drain`` those after its last one; ``lags`` are those after the last but one,
-    the last but two and the last but three blocks are stored, as long as there are such blocks.
-    """
+    """Cycles up to the end of a kernel; ``tail`` are those at its end in which the decoder already reads for the next one."""
 
     cycles: float
     tail: float
-    head: float = 0.0
-    drain: float = 0.0
-    lags: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,42 +88,64 @@ def operation_load(
     return kernel_load(like_jobs(op, accelerator, work=work), map_burst, burst)
 
 
-def kernel_flow(kernel: KernelLoad, sources: Sources, *, led: bool = False) -> Flow:
-    """A kernel that has the ports to itself, from the first fetch to the last store.
+class Pipeline:
+    """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
 
     Each unit takes its work in order and needs a free one of two slots behind it: IFM load and weight decoder run at most
     two steps ahead of the MAC array, that two blocks ahead of the output unit, that two ahead of the write-back. Where fetches and
-    constants share a port they pass it in the order of the steps. With ``led`` the weights of the first two steps are there already:
-    the decoder does not wait for the kernel before.
+    constants share a port they pass it in the order of the steps. ``latency`` are the cycles until a stored block may be read.
     """
-    maps, home, shared = sources.maps, sources.constants, sources.shared
-    load = decoder = mac = mac_before = output = output_before = store = store_before = port = allowance = 0.0
-    steps_led = 2 if led else 0
-    head: float | None = None
-    stores: deque[float] = deque(maxlen=MAX_BLOCKDEP + 1)
-    for block in kernel.blocks:
-        # The output unit's slot is for the block, so that only its first step waits for it.
-        begin = max(mac, output_before)
-        for step in block.steps:
-            if step.fetched:
-                load = port = max(port, max(load, mac_before) + maps.latency) + maps.cycles(step.fetched, step.fetches)
-            if steps_led:
-                steps_led -= 1
-            elif step.words:
-                start = max(decoder, mac_before)
-                cycles = home.cycles(step.words, step.reads)
-                if shared:
-                    decoder = port = max(port, start + home.latency) + cycles
-                else:
-                    allowance = max(allowance, start) + step.words * home.sustained
-                    decoder = max(start + home.latency + cycles, allowance)
-            mac_before = mac
-            begin = max(begin, load, decoder)
-            head = begin if head is None else head
-            begin = mac = begin + step.mac_cycles
-        begin = max(output, mac, store_before)
-        output_before, output = output, begin + block.output_cycles
-        store_before, store = store, max(store, output) + block.stored * maps.word
-        stores.append(store)
-    lags = tuple([store - at for at in reversed(stores)][1:])
-    return Flow(store, store - max(decoder, mac_before), head or 0.0, store - mac, lags)
+
+    def __init__(self, latency: int = 0) -> None:
+        self._latency = latency
+        self._load = self._decoder = self._mac = self._mac_before = self._output = self._output_before = 0.0
+        self._store = self._store_before = self._port = self._allowance = 0.0
+        self._stores: deque[float] = deque(maxlen=MAX_BLOCKDEP + 1)
+
+    def _released(self, distance: int) -> list[float]:
+        """When the first blocks of the next kernel may be fetched, one after the other, and then all: as BLOCKDEP says."""
+        stores = list(self._stores)
+        return [stores[-1 - ahead] + self._latency if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
+
+    def run(self, kernel: KernelLoad, sources: Sources, *, led: bool = False, distance: int = 0) -> Flow:
+        """One more kernel, from its first fetch to its last store; ``distance`` blocks of the one before may be unfinished then.
+
+        With ``led`` the weights of the first two steps are there already: the decoder does not wait for the kernel before.
+        """
+        maps, home, shared = sources.maps, sources.constants, sources.shared
+        load, decoder, port, allowance = self._load, self._decoder, self._port, self._allowance
+        mac, mac_before, output, output_before = self._mac, self._mac_before, self._output, self._output_before
+        store, store_before, steps_led = self._store, self._store_before, 2 if led else 0
+        released = self._released(distance)
+        for number, block in enumerate(kernel.blocks):
+            load = max(load, released[min(number, distance)])
+            # The output unit's slot is for the block, so that only its first step waits for it.
+            begin = max(mac, output_before)
+            for step in block.steps:
+                if step.fetched:
+                    load = port = max(port, max(load, mac_before) + maps.latency) + maps.cycles(step.fetched, step.fetches)
+                if steps_led:
+                    steps_led -= 1
+                elif step.words:
+                    start = max(decoder, mac_before)
+                    cycles = home.cycles(step.words, step.reads)
+                    if shared:
+                        decoder = port = max(port, start + home.latency) + cycles
+                    else:
+                        allowance = max(allowance, start) + step.words * home.sustained
+                        decoder = max(start + home.latency + cycles, allowance)
+                mac_before = mac
+                begin = mac = max(begin, load, decoder) + step.mac_cycles
+            begin = max(output, mac, store_before)
+            output_before, output = output, begin + block.output_cycles
+            store_before, store = store, max(store, output) + block.stored * maps.word
+            self._stores.append(store)
+        self._load, self._decoder, self._port, self._allowance = load, decoder, port, allowance
+        self._mac, self._mac_before, self._output, self._output_before = mac, mac_before, output, output_before
+        self._store, self._store_before = store, store_before
+        return Flow(store, store - max(decoder, mac_before))
+
+
+def kernel_flow(kernel: KernelLoad, sources: Sources, *, led: bool = False) -> Flow:
+    """A kernel that has the units and the ports to itself."""
+    return Pipeline().run(kernel, sources, led=led)

@@ -164,11 +164,10 @@ class StripeCost:
 
     def _option(self, part: int, operation: KernelOperation, *, staged: bool) -> BlockOption:
         """What is known of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
+        sources = self._staged if staged else self._direct
         alone = self._alone(part, operation, staged=staged, led=True)
-        flow, home = alone.flow, (self._staged if staged else self._direct).constants
-        cycles = max(alone.cycles, ceil(alone.load.constants * home.rate) + self._overhead)
-        lags = tuple(int(lag) for lag in flow.lags)
-        return BlockOption(operation.block, operation.shram, cycles, int(flow.head), int(flow.drain) + self._overhead, lags)
+        cycles = max(alone.cycles, ceil(alone.load.constants * sources.constants.rate) + self._overhead)
+        return BlockOption(operation.block, operation.shram, cycles, alone.load, sources, self._overhead)
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
