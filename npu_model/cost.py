@@ -32,6 +32,18 @@ def ofm_ublock(op: KernelOperation, accelerator: Accelerator) -> Shape3D:
     return ublock
 
 
+def kernel_step_delay(op: KernelOperation, accelerator: Accelerator) -> int:
+    """Cycles that a kernel step waits for the accumulators of the one before it.
+
+    Rule and numbers are Vela's for planes of one ublock, of any convolution. The FVP's cycles speak for them in every plane of
+    depthwise convolutions, and say nothing of the others.
+    """
+    wide = op.accumulator is AccumulatorFormat.INT40
+    if accelerator.macs == 32:
+        return 7 if wide else 3
+    return 3 if wide and accelerator.macs <= 128 else 2
+
+
 def mac_cycles(
     op: KernelOperation,
     accelerator: Accelerator,
@@ -50,7 +62,7 @@ def mac_cycles(
 
     - convolution, depth first: max(w, 4 s) n d per 32 (8-bit) or 16 (16-bit) IFM channels
     - convolution, part kernel: max(w, 4 s) ceil(n / 4, 16-bit: 2) d ceil(channels / 8)
-    - depthwise: max(w, 4 s bytes) ceil(n / 4) d
+    - depthwise: max(w, 4 s bytes) k d with k = ceil(n / 4), and :func:`kernel_step_delay` (k - 1) d times, k times if d is 1
     - REDUCE_SUM: as depth first, without weights
     - pooling: max(16, n, 16-bit: 2 n) s d
 
@@ -65,16 +77,22 @@ def mac_cycles(
     plane = ceil_div(block.height, ublock.height) * ceil_div(block.width, ublock.width)
     depth = ceil_div(block.depth, ublock.depth * accelerator.cores)
     pace = mac_pace(op, accelerator, taps, ifm_channels, timing, is_known=decoding is not None)
-    return max(decoding or 0, max(pace.floor, pace.plane * plane) * pace.steps * depth)
+    return max(decoding or 0, pace.cycles(plane, depth))
 
 
 @dataclass(frozen=True, slots=True)
 class MacPace:
-    """The formula of :func:`mac_cycles` for any block: ``max(floor, plane * s) * steps * d``."""
+    """The formula of :func:`mac_cycles` for any block: ``max(floor, plane * s) * steps * d``, and the delays between kernel steps."""
 
     floor: int
     plane: int
     steps: int
+    delay: int = 0
+
+    def cycles(self, plane: int, depth: int) -> int:
+        """MAC cycles for ``plane`` ublocks in height x width and ``depth`` in depth."""
+        waits = self.steps if depth == 1 else (self.steps - 1) * depth
+        return max(self.floor, self.plane * plane) * self.steps * depth + self.delay * waits
 
 
 def mac_pace(
@@ -98,7 +116,8 @@ def mac_pace(
     has_floor = op.kind is not OperationKind.POOL and (is_depthwise or size == 2 or not is_known)
     decoder = timing.decoder_cycles_per_channel * ofm_ublock(op, accelerator).depth if has_floor else 0
     if is_depthwise:
-        return MacPace(decoder, CYCLES_PER_UBLOCK_STEP * size, ceil_div(taps, 4))
+        delay = kernel_step_delay(op, accelerator) if timing.depthwise_delays else 0
+        return MacPace(decoder, CYCLES_PER_UBLOCK_STEP * size, ceil_div(taps, 4), delay)
     if op.part_kernel:
         return MacPace(decoder, CYCLES_PER_UBLOCK_STEP, ceil_div(taps, 4 // size) * ceil_div(ifm_channels, 8))
     return MacPace(decoder, CYCLES_PER_UBLOCK_STEP, taps)

@@ -43,6 +43,10 @@ class TimingParameters:
     pool_floor: int = 16
     """Least MAC cycles of a pooling ublock. Vela's cores say 4 and (Regor, 8-bit) 16; the FVP sides with 16 for 1x1 windows."""
 
+    depthwise_delays: bool = True
+    """Whether the kernel steps of a depthwise convolution are delayed in every plane, by Vela's numbers: see
+    :func:`npu_model.cost.kernel_step_delay`."""
+
     decoder_cycles_per_channel: int = 4
     """Weight-decoder cycles for 32 weights: 4 is 8 a cycle (Vela), and one turn of the decoder a cycle where the stream is known."""
 
@@ -98,7 +102,7 @@ class TimingParameters:
                 raise InputError(f"Timing parameter {key} is {value!r}: it ranges from {low} to {high}; give an integer in that range.")
         if not isinstance(self.output_scale, Fraction) or not 0 <= self.output_scale <= 64:
             raise InputError(f"Timing parameter output_scale is {self.output_scale!r}: it is a ratio from 0 to 64; write it as 1 or 7/6.")
-        for key in ("aligned_bursts", "decodes_streams", "shram_drains", "weights_ahead", "shared_cap"):
+        for key in ("depthwise_delays", "decodes_streams", "aligned_bursts", "shram_drains", "weights_ahead", "shared_cap"):
             if type(getattr(self, key)) is not bool:
                 raise InputError(f"Timing parameter {key} is {getattr(self, key)!r}: it is a switch; write true or false.")
 

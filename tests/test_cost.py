@@ -27,7 +27,7 @@ from npu_model.program import (
     PoolKind,
 )
 from npu_model.shapes import Shape3D
-from npu_model.timing import TimingParameters
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 BLOCK = Shape3D(8, 8, 16)
 INT16, INT32 = DataType(16, signed=True), DataType(32, signed=True)
@@ -42,8 +42,10 @@ def elementwise(kind: ElementwiseKind, ifm: DataType = INT8, ofm: DataType | Non
     return of_type(replace(op, scalar=None if kind.is_unary else 1), ifm, ofm)
 
 
-def cycles(op: KernelOperation, macs: int, block: Shape3D = BLOCK, taps: int = 1, channels: int = 32) -> int:
-    return mac_cycles(op, accelerator(f"ethos-u55-{macs}"), block, taps, channels)
+def cycles(
+    op: KernelOperation, macs: int, block: Shape3D = BLOCK, taps: int = 1, channels: int = 32, timing: TimingParameters = DEFAULT_TIMING
+) -> int:
+    return mac_cycles(op, accelerator(f"ethos-u55-{macs}"), block, taps, channels, timing)
 
 
 @pytest.mark.parametrize("module", [npu_model.cost, npu_model.shapes, npu_model.shram, sim.ports])
@@ -94,8 +96,26 @@ def test_a_faster_decoder_lowers_the_floor_of_a_convolution_but_not_of_reduce_su
 
 def test_depthwise_takes_4_taps_at_once_and_16_bits_twice_as_long() -> None:
     op = replace(conv(BLOCK, BLOCK), kind=OperationKind.DEPTHWISE)
-    assert cycles(op, 128, taps=9) == 4 * 32 * 3 * 2
-    assert cycles(of_type(op, INT16), 128, taps=9) == 8 * 32 * 3 * 2
+    fast = TimingParameters(depthwise_delays=False)
+    assert cycles(op, 128, taps=9, timing=fast) == 4 * 32 * 3 * 2
+    assert cycles(of_type(op, INT16), 128, taps=9, timing=fast) == 8 * 32 * 3 * 2
+
+
+@pytest.mark.parametrize(("macs", "narrow", "wide"), [(32, 3, 7), (64, 2, 3), (128, 2, 3), (256, 2, 2)])
+def test_depthwise_kernel_steps_are_delayed_as_vela_has_it_for_one_ublock(macs: int, narrow: int, wide: int) -> None:
+    depth, fast = accelerator(f"ethos-u55-{macs}").ofm_ublock.depth, TimingParameters(depthwise_delays=False)
+    for accumulator, delay in ((AccumulatorFormat.INT32, narrow), (AccumulatorFormat.INT40, wide)):
+        op = replace(conv(BLOCK, BLOCK), kind=OperationKind.DEPTHWISE, accumulator=accumulator)
+        for ublocks, taps, delays in ((1, 4, 1), (1, 9, 3), (2, 4, 0), (2, 9, 2 * 2), (3, 36, 8 * 3)):
+            block = Shape3D(8, 8, ublocks * depth)
+            lost = cycles(op, macs, block, taps=taps) - cycles(op, macs, block, taps=taps, timing=fast)
+            assert lost == delay * delays
+
+
+def test_other_convolutions_are_not_delayed() -> None:
+    assert cycles(conv(BLOCK, BLOCK), 128, taps=9) == cycles(
+        conv(BLOCK, BLOCK), 128, taps=9, timing=TimingParameters(depthwise_delays=False)
+    )
 
 
 @pytest.mark.parametrize(("taps", "per_ublock"), [(1, 16), (9, 16), (16, 16), (49, 49)])

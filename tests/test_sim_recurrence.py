@@ -60,6 +60,7 @@ MANY = 3000 if EVERYTHING else 150
 SWITCHES: dict[str, list[Any]] = {
     "pool_floor": [4],
     "decoder_cycles_per_channel": [0, 7],
+    "depthwise_delays": [False],
     "decodes_streams": [False],
     "output_scale": [Fraction(0), Fraction(7, 6)],
     "output_start_cycles": [5],

@@ -11,23 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu_model.errors import InputError
+from npu_model.program import Layout, Strides
 from npu_model.timing import TimingParameters
 from npu_model.timing_adapter import profile
 from validation import fvp
 from validation.ablation import ABLATIONS, CANDIDATES, ablate
 from validation.ablation import render as ablation_table
 from validation.accuracy import accuracy_page
-from validation.bars import MEAN_LIMIT, WORST_LIMIT, verdicts
-from validation.fvp import Scorecard, quick_score_point, render, score_operator, scorecard, sweep_system, to_json
+from validation.bars import MEAN_LIMIT, OPERATOR_LIMIT, WORST_LIMIT, verdicts
+from validation.fvp import Scorecard, quick_score_point, render, score_operator, score_readings, scorecard, sweep_system, to_json
 from validation.references.records import points, single_operators, sweeps
 from validation.scores import TOTAL_GRID, TOTAL_OVERHEAD, BeatScore, PointScore, SweepScore, mean_error, summarise, worst_error
 from validation.single import single_program
-from validation.tables import Table, percent
+from validation.tables import Table, percent, share
 
 
 @cache
 def card() -> Scorecard:
     return scorecard()
+
+
+def table(title: str) -> Table:
+    return next(table for table in render(card()) if table.title == title)
 
 
 def test_the_replay_keeps_every_bar_against_the_fvp_but_that_of_the_single_operators() -> None:
@@ -67,11 +72,13 @@ def test_no_swept_memory_setting_is_off_by_more_than_three_steps_of_the_grid() -
     assert all(abs(score.on_grid - score.sweep.total) <= 3 * TOTAL_GRID for score in card().sweeps)
 
 
-def test_both_convolutions_take_the_expected_cycles_to_3_percent_and_the_small_depthwise_one_to_4() -> None:
-    errors = [score.error for score in card().operators[:3]]
+def test_the_operators_whose_records_are_consistent_take_the_expected_cycles_to_3_percent_however_they_are_read() -> None:
     assert [score.operator.depthwise for score in card().operators[:3]] == [False, False, True]
-    assert max(map(abs, errors[:2])) < 0.03
-    assert -0.04 < errors[2] < -0.03
+    assert max(abs(score.error) for score in card().operators[:3]) < OPERATOR_LIMIT
+    shapes = {score.operator.ifm for score in card().operators[:3]}
+    others = [reading for reading in card().readings if reading.operator.ifm in shapes]
+    assert len({(reading.operator, reading.reading) for reading in others}) == 3 * 3
+    assert max(abs(reading.error) for reading in others) < OPERATOR_LIMIT
 
 
 def test_the_4x9_operator_claims_fewer_cycles_than_its_macs_take() -> None:
@@ -79,17 +86,52 @@ def test_the_4x9_operator_claims_fewer_cycles_than_its_macs_take() -> None:
     assert odd.operator.ifm.depth != odd.operator.ofm.depth
     # 128 MACs do 16 depthwise taps a cycle: two columns of eight channels.
     assert odd.operator.cycles < 25 * ceil(73 / 2) * ceil(41 / 8) * 36 <= odd.mac_cycles
-    assert percent(odd.error) in render(card())[-1].text()
-    assert f"the MAC array alone needs {odd.mac_cycles}" in render(card())[-1].text()
-    # 40 channels, five ublocks deep, would explain it.
-    depth = replace(odd.operator.ofm, depth=40)
-    consistent = score_operator(replace(odd.operator, ofm=depth, ifm=replace(odd.operator.ifm, depth=40)))
-    assert abs(consistent.error) < 0.03
+    text = table("Single operators").text()
+    assert percent(odd.error) in text
+    assert f"the MAC array alone needs {odd.mac_cycles}" in text
+
+
+def test_with_40_channels_the_4x9_operator_would_be_within_the_bar() -> None:
+    forty = [reading for reading in card().readings if reading.operator.ofm.depth == 40]
+    assert [reading.reading for reading in forty] == [
+        "NHWC, constants outside",
+        "NHWC, constants in SRAM",
+        "NHCWB16, constants outside",
+        "NHCWB16, constants in SRAM",
+    ]
+    assert all(reading.operator.ifm.depth == 40 for reading in forty)
+    assert abs(forty[0].error) < OPERATOR_LIMIT
+    assert percent(forty[0].error) in table("Other readings of the single operators").text()
+    # Known channels are not read otherwise.
+    assert {reading.operator.ofm.depth for reading in card().readings} == {96, 276, 41, 40}
+
+
+def test_a_reading_with_constants_in_sram_moves_their_beats_there() -> None:
+    first = single_operators()[0]
+    outside, inside = score_operator(first), score_readings(first)[0]
+    assert inside.reading == "NHWC, constants in SRAM"
+    assert inside.cycles > outside.cycles
+
+
+def test_bricks_of_an_operator_whose_channels_are_none_are_padded_to_whole_ones() -> None:
+    single = single_operators()[3]
+    op = single_program(single, Layout.NHCWB16).kernels[0]
+    assert (op.ifm.layout, op.ofm.layout) == (Layout.NHCWB16, Layout.NHCWB16)
+    assert op.ofm.tiles.bases[0] == 28 * 81 * 48
+    assert op.ifm.strides == Strides(81 * 48, 16, 81 * 16)
 
 
 def test_the_checked_in_page_is_what_the_model_gives_today() -> None:
     page = Path(__file__).parents[1] / "docs" / "accuracy.md"
     assert page.read_text(encoding="utf-8") == accuracy_page(card()), "run: python -m validation.accuracy > docs/accuracy.md"
+
+
+def test_the_scorecard_page_shows_the_bars_of_today() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "scorecard.md").read_text(encoding="utf-8").splitlines()
+    shown = [line.removeprefix("fvp").split() for line in page if line.startswith("fvp ")]
+    today = [f"{bar.what} {share(bar.limit)} {share(bar.value)} {bar.count} {bar.verdict}".split() for bar in card().bars]
+    assert shown == today, "write it anew with: npu-testbed validate all zoo:ds_cnn zoo:resnet8"
+    assert all(f"Known, {bar.what}: {bar.known}." in page for bar in card().bars if bar.known and not bar.passed)
 
 
 def test_every_table_that_shows_cycles_says_what_the_agreement_is_with() -> None:
@@ -106,7 +148,7 @@ def test_the_json_form_holds_every_row_and_the_verdict() -> None:
     assert data["schema"] == 1
     assert data["passed"] is True
     assert "not silicon" in data["claim"]
-    assert [len(data[key]) for key in ("bars", "summaries", "points", "sweeps", "operators")] == [10, 2, 24, 10, 4]
+    assert [len(data[key]) for key in ("bars", "summaries", "points", "sweeps", "operators", "readings")] == [10, 2, 24, 10, 4, 16]
     assert data["points"][0]["beats"]["AXI0_RD"]["fvp"] == points()[0].beats.axi0_read  # type: ignore[union-attr]  # adapters are on
 
 
@@ -116,7 +158,7 @@ def test_progress_counts_every_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fvp, "sweeps", lambda: sweeps()[:1])
     monkeypatch.setattr(fvp, "single_operators", lambda: single_operators()[:1])
     scorecard(lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def _slower(score: PointScore, factor: float) -> PointScore:

@@ -24,6 +24,7 @@ ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
     ("no drain at a SHRAM reconfiguration", TimingParameters(shram_drains=False)),
     ("weights wait for the kernel's dependencies", TimingParameters(weights_ahead=False)),
     ("pooling floor 4, not 16", TimingParameters(pool_floor=4)),
+    ("no delay between depthwise kernel steps", TimingParameters(depthwise_delays=False)),
     ("weights dealt in proportion, 8 a cycle", TimingParameters(decodes_streams=False)),
     ("transactions cut where they start", TimingParameters(aligned_bursts=False)),
     ("no weight-decoder floor", TimingParameters(decoder_cycles_per_channel=0)),

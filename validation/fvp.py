@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
-from npu_model.memory import MemorySystem
+from npu_model.accelerator import accelerator
+from npu_model.memory import AXI0, MemorySystem
+from npu_model.memory_mode import MemoryMode
+from npu_model.program import Layout
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.timing_adapter import profile
 from sim import QuickReplay, Replay, quick_replay, replay
@@ -17,7 +21,7 @@ from sim.events import Unit
 from validation.bars import verdicts
 from validation.fvp_tables import score_tables
 from validation.references.records import Point, SingleOperator, Sweep, measured_program, measured_work, points, single_operators, sweeps
-from validation.scores import SHARES, Bar, BeatScore, OperatorScore, PointScore, Summary, SweepScore, summarise
+from validation.scores import SHARES, Bar, BeatScore, OperatorScore, PointScore, ReadingScore, Summary, SweepScore, summarise
 from validation.single import single_program
 from validation.tables import Table
 
@@ -38,6 +42,8 @@ class Scorecard:
     points: tuple[PointScore, ...]
     sweeps: tuple[SweepScore, ...]
     operators: tuple[OperatorScore, ...]
+    readings: tuple[ReadingScore, ...] = ()
+    """The operators under other readings of their records; no bar asks for them."""
 
     @property
     def summaries(self) -> tuple[Summary, Summary]:
@@ -107,13 +113,39 @@ def score_operator(single: SingleOperator) -> OperatorScore:
     return OperatorScore(single, run.cycles, run.busy[Unit.MAC])
 
 
+def _only_sram() -> MemorySystem:
+    """The adapters off and everything in SRAM (Vela's Sram_Only)."""
+    return replace(profile(ADAPTERS_OFF), memory_mode=MemoryMode(AXI0, AXI0, AXI0)).memory_system()
+
+
+def _consistent(single: SingleOperator) -> SingleOperator:
+    """A depthwise operator keeps its channels: one whose record says otherwise, with the whole ublocks of both counts."""
+    depth = single.ofm.depth
+    if not single.depthwise or single.ifm.depth == depth:
+        return single
+    depth -= depth % accelerator(single.accelerator).ofm_ublock.depth
+    return replace(single, ifm=replace(single.ifm, depth=depth), ofm=replace(single.ofm, depth=depth))
+
+
+def score_readings(single: SingleOperator) -> tuple[ReadingScore, ...]:
+    """What is not stated read otherwise: constants in SRAM, feature maps in bricks, and channels that do not contradict each other."""
+    memories = (("constants outside", profile(ADAPTERS_OFF).memory_system()), ("constants in SRAM", _only_sram()))
+    return tuple(
+        ReadingScore(one, f"{layout.name}, {where}", replay(single_program(one, layout), system).cycles)
+        for one in dict.fromkeys((single, _consistent(single)))
+        for layout in (Layout.NHWC, Layout.NHCWB16)
+        for where, system in memories
+        if (one, layout, where) != (single, Layout.NHWC, memories[0][0])
+    )
+
+
 def _silent(_done: int, _total: int) -> None:
     """The progress of a caller who does not ask."""
 
 
 def scorecard(progress: Progress = _silent) -> Scorecard:
     """Replay everything that the references hold; about ten seconds on one core."""
-    total = len(points()) + len(sweeps()) + len(single_operators())
+    total = len(points()) + len(sweeps()) + 2 * len(single_operators())
     done = 0
 
     def count(scores: Iterable[Any]) -> tuple[Any, ...]:
@@ -129,12 +161,13 @@ def scorecard(progress: Progress = _silent) -> Scorecard:
         points=count(map(score_point, points())),
         sweeps=count(map(score_sweep, sweeps())),
         operators=count(map(score_operator, single_operators())),
+        readings=tuple(chain.from_iterable(count(map(score_readings, single_operators())))),
     )
 
 
 def render(card: Scorecard) -> list[Table]:
-    """The scorecard as tables: verdict, summary, points, beats, sweeps, single operators."""
-    return score_tables(card.bars, card.summaries, card.points, card.sweeps, card.operators)
+    """The scorecard as tables: verdict, summary, points, beats, sweeps, single operators, their other readings."""
+    return score_tables(card.bars, card.summaries, card.points, card.sweeps, card.operators, card.readings)
 
 
 def _point_json(score: PointScore) -> dict[str, Any]:
@@ -164,5 +197,9 @@ def to_json(card: Scorecard) -> dict[str, Any]:
         "operators": [
             asdict(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "mac_cycles": s.mac_cycles, "error": s.error}
             for s in card.operators
+        ],
+        "readings": [
+            asdict(s.operator) | {"reading": s.reading, "expected_cycles": s.operator.cycles, "cycles": s.cycles, "error": s.error}
+            for s in card.readings
         ],
     }

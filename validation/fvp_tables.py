@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.errors import InputError
-from validation.scores import SHARES, TOTAL_GRID, TOTAL_OVERHEAD, Bar, OperatorScore, PointScore, Summary, SweepScore
+from validation.scores import SHARES, TOTAL_GRID, TOTAL_OVERHEAD, Bar, OperatorScore, PointScore, ReadingScore, Summary, SweepScore
 from validation.tables import Table, percent, share
 
 _CLAIM = "Agreement with Arm's simulator (Corstone-300 and Corstone-310 FVP), not silicon."
@@ -21,6 +21,14 @@ _VELA = (
 _SINGLE = (
     "Expected cycles as in the tests of TVM's cascader, which check them to 10 % and do not say how they were found. Assumed here: "
     "adapters off, NHWC, random weights that use all of their bits, part-kernel traversal up to 8 IFM channels."
+)
+
+
+_READINGS = (
+    "Not scored. The source states neither the layout nor where the constants lie; and as a depthwise operator keeps its channels, the "
+    "record with 42 in and 41 out contradicts itself: 40, five whole ublocks, is the largest number whose MACs take no longer than "
+    "expected. That is an interpretation: nothing says that it was measured. Adapters off. "
+    "docs/decisions/0003-timing-model.md says what else was tried."
 )
 
 
@@ -145,14 +153,34 @@ def _operators(scores: Sequence[OperatorScore]) -> Table:
     return Table("Single operators", headers, rows, (_SINGLE, least) if least else (_SINGLE,))
 
 
+def _readings(scores: Sequence[ReadingScore]) -> Table:
+    rows = tuple(
+        (
+            "depthwise" if s.operator.depthwise else "conv2d",
+            "x".join(map(str, s.operator.kernel)),
+            str(s.operator.ifm),
+            str(s.operator.ofm),
+            s.reading,
+            str(s.operator.cycles),
+            str(s.cycles),
+            percent(s.error),
+        )
+        for s in scores
+    )
+    headers = ("operator", "kernel", "IFM", "OFM", "read as", "expected", "ours", "error")
+    return Table("Other readings of the single operators", headers, rows, (_READINGS,))
+
+
 def score_tables(
     bars: Sequence[Bar],
     summaries: Sequence[Summary],
     points: Sequence[PointScore],
     sweeps: Sequence[SweepScore],
     operators: Sequence[OperatorScore],
+    readings: Sequence[ReadingScore],
 ) -> list[Table]:
     """The tables in reading order; InputError if there is no point to show."""
     if not points:
         raise InputError("The scorecard has 0 points: 1 or more are needed; replay the references first.")
-    return [_bars(bars), _summaries(summaries), _points(points), _beats(points), _sweeps(sweeps), _operators(operators)]
+    tables = [_bars(bars), _summaries(summaries), _points(points), _beats(points), _sweeps(sweeps), _operators(operators)]
+    return [*tables, _readings(readings)]

@@ -101,6 +101,20 @@ class OperatorScore:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingScore:
+    """One operator replayed under another reading of its record than the one that is scored: ``reading`` says which."""
+
+    operator: SingleOperator
+    reading: str
+    cycles: int
+
+    @property
+    def error(self) -> float:
+        """Relative error against the expected cycles."""
+        return relative(self.cycles, self.operator.cycles)
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Errors over the points with the adapters on (or off): mean absolute and worst signed error, ours and Vela's.
 

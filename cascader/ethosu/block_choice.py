@@ -176,8 +176,10 @@ class Estimator:
 
     def _mac(self, step: _Step, height: Numbers, width: Numbers, depth: Numbers) -> Cycles:
         """MAC cycles of a step of OFM blocks, or the decoder's if these are more."""
+        pace, ublocks = step.pace, _ceil(depth, self._ublock_depth)
         plane = _ceil(height, self._ublock.height) * _ceil(width, self._ublock.width)
-        cycles = np.maximum(step.pace.floor, step.pace.plane * plane) * step.pace.steps * _ceil(depth, self._ublock_depth)
+        delays = pace.delay * ((pace.steps - 1) * ublocks + (ublocks == 1))
+        cycles = np.maximum(pace.floor, pace.plane * plane) * pace.steps * ublocks + delays
         slowest: Cycles = np.maximum(cycles, (self._decoding or 0) * self._part(step, depth))
         return slowest
 
