@@ -170,3 +170,11 @@ def test_a_fit_needs_more_measurements_than_parameters() -> None:
     needs_scipy()
     with pytest.raises(InputError, match="2 measurements are too few to fit 2 parameters: give 3 or more"):
         fit(short_measurements()[:2], fitted_parameters(("grant", "lookahead")), Evaluator())
+
+
+def test_what_is_left_without_a_group_must_be_enough_as_well() -> None:
+    needs_scipy()
+    some = short_measurements()[:4]
+    odd = [replace(measurement, network=f"net{index // 2}") for index, measurement in enumerate(some)]
+    with pytest.raises(InputError, match="Without net0 the measurements left, 2, are too few to fit 2 parameters: measure more"):
+        leave_out(odd, fitted_parameters(("grant", "lookahead")), Evaluator(), by_network, DEFAULT_TIMING)

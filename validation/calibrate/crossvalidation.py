@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from npu_model.errors import InputError
 from npu_model.timing import TimingParameters
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.fit import fit
@@ -55,13 +56,19 @@ def leave_out(
 ) -> tuple[Fold, ...]:
     """Leave out one group at a time, fit the others from ``start``, score what was left out; no fold if there is but one group.
 
-    ``start`` must not come from a fit to all measurements, or the group left out has been seen.
+    ``start`` must not come from a fit to all measurements, or the group left out has been seen. InputError if what
+    is left without a group is too little to fit.
     """
     names = list(dict.fromkeys(map(group, measurements)))
     folds = []
     for name in names if len(names) > 1 else ():
         held_out = [measurement for measurement in measurements if group(measurement) == name]
         seen = [measurement for measurement in measurements if group(measurement) != name]
+        if len(seen) <= len(parameters):
+            raise InputError(
+                f"Without {name} the measurements left, {len(seen)}, are too few to fit {len(parameters)} parameters: "
+                "measure more of the others, or fit fewer parameters."
+            )
         timing = fit(seen, parameters, evaluator, start).timing
         values = tuple((parameter.name, str(getattr(timing, parameter.name))) for parameter in parameters)
         folds.append(Fold(name, values, tuple(evaluator.errors(held_out, timing))))
