@@ -172,7 +172,7 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     staged, direct = Sources.staged(system), Sources.direct(system)
     base = folded(network, device, staged) if options.fold else network
     base = reblocked(base, device, (direct, staged)) if options.reblock else base
-    made = [sliced(base, device, size) if size else base for size in _piece_sizes(network, options)]
+    made = [sliced(base, device, size, early=True) if size else base for size in _piece_sizes(network, options)]
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
     if flat and options.slices:
         made.append(sliced(base, device, LARGEST // 2))

@@ -40,11 +40,14 @@ def _count(operation: KernelOperation, largest: int) -> int:
     return min(ceil_div(sum(span.length for span in operation.weights), largest), ceil_div(operation.ofm.shape.depth, BRICK))
 
 
-def _cuts(operation: KernelOperation, largest: int) -> list[tuple[int, int]]:
-    """Channel ranges of the pieces: as many as the weights need, of equal multiples of 16 channels but for the last."""
+def _cuts(operation: KernelOperation, largest: int, lead: int = 0) -> list[tuple[int, int]]:
+    """Channel ranges of the pieces: as many as the weights need, of equal multiples of 16 channels but for the last.
+
+    The first ``lead`` channels are a piece of their own.
+    """
     depth = operation.ofm.shape.depth
     step = round_up(ceil_div(depth, _count(operation, largest)), BRICK)
-    return [(first, min(depth, first + step)) for first in range(0, depth, step)]
+    return ([(0, lead)] if lead else []) + [(first, min(depth, first + step)) for first in range(lead, depth, step)]
 
 
 def is_pointwise(operation: KernelOperation) -> bool:
@@ -69,11 +72,13 @@ def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accel
     return replace(piece, shram=shram) if shram is not None else None
 
 
-def _pieces(operation: KernelOperation, constants: StreamEditor, accelerator: Accelerator, largest: int) -> Iterator[KernelOperation]:
+def _pieces(
+    operation: KernelOperation, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int
+) -> Iterator[KernelOperation]:
     """The operation cut along its channels, with weights and scales of its own for each piece."""
     weights = weights_from_stream(operation, constants.read(operation.weights[0]), accelerator)
     scales = constants.read(operation.scales[0])
-    for first, last in _cuts(operation, largest):
+    for first, last in _cuts(operation, largest, lead):
         piece = _piece(operation, first, last, accelerator)
         if piece is None:
             return
@@ -82,11 +87,12 @@ def _pieces(operation: KernelOperation, constants: StreamEditor, accelerator: Ac
         yield replace(piece, weights=(stream,), scales=(records,))
 
 
-def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int) -> tuple[Part, ...]:
+def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int) -> tuple[Part, ...]:
     payload = ethosu_part(part)
-    if payload is None or not _may_be_cut(payload.operation, largest):
+    if payload is None or not _may_be_cut(payload.operation, 0 if lead else largest):
         return (part,)
-    operations = tuple(_pieces(payload.operation, constants, accelerator, largest))
+    lead = lead if lead < payload.operation.ofm.shape.depth else 0
+    operations = tuple(_pieces(payload.operation, constants, accelerator, largest, lead))
     if sum(operation.ofm.shape.depth for operation in operations) != payload.operation.ofm.shape.depth or len(operations) < 2:
         return (part,)
     return tuple(
@@ -104,19 +110,26 @@ def _pieces_of(part: Part, largest: int) -> int:
     return _count(payload.operation, largest) if payload is not None else 1
 
 
-def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, pointwise: bool = True) -> Network:
+def sliced(
+    network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, pointwise: bool = True, early: bool = False
+) -> Network:
     """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
 
     Layers that would be more than ``most`` pieces stay whole, with ``pointwise`` off those without a window too. The pieces are
-    parts of their own that write the same tensor; each reads the whole input.
+    parts of their own that write the same tensor; each reads the whole input. With ``early`` the first 16 channels of the network's first
+    part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
     """
+    leads = {network.graph.parts[0].name: BRICK} if early else {}
 
     def stays(part: Part) -> bool:
         payload = ethosu_part(part)
         return _pieces_of(part, largest) > most or (payload is not None and not pointwise and is_pointwise(payload.operation))
 
     constants = StreamEditor(network.constants)
-    cut = {part.name: (part,) if stays(part) else _cut_part(part, constants, accelerator, largest) for part in network.graph.parts}
+    cut = {
+        part.name: (part,) if stays(part) else _cut_part(part, constants, accelerator, largest, leads.get(part.name, 0))
+        for part in network.graph.parts
+    }
     if all(len(pieces) == 1 for pieces in cut.values()):
         return network
     parts = tuple(piece for pieces in cut.values() for piece in pieces)
