@@ -21,8 +21,8 @@ import numpy.typing as npt
 from tabulate import tabulate
 
 from cascader.ethosu.block_choice import choose_block
-from cascader.ethosu.source import Sources
 from cascader.ethosu.blockdep import blockdep
+from cascader.ethosu.source import Sources
 from examples.tiled_timeline import Spans, picture
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.command_stream.encode import encode_operations

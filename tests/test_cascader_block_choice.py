@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -10,52 +11,88 @@ from math import ceil
 import pytest
 from scheduling import network
 
-from cascader.ethosu.block_choice import Estimator, choose_block
-from cascader.ethosu.kernel_flow import Source, kernel_flow, operation_load
+from cascader.ethosu.block_choice import SIDES, Estimator, choose_block, shortlist
+from cascader.ethosu.constants import StreamEditor
+from cascader.ethosu.kernel_flow import kernel_flow, operation_load
 from cascader.ethosu.network import ethosu_part
+from cascader.ethosu.source import Sources
+from cascader.ethosu.stripe_cost import BLOCKS
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.cost import mac_cycles, output_rate
-from npu_model.program import KernelOperation, Upscale
-from npu_model.shapes import Shape3D, round_up
+from npu_model.cost import mac_pace, ofm_ublock, output_rate
+from npu_model.mlw_work import DecoderWork
+from npu_model.program import KernelOperation, Layout, OperationKind, Upscale
+from npu_model.shapes import Shape3D, ceil_div, round_up
 from npu_model.shram import BlockQuery, ifm_depth_step, shram_partition
 from npu_model.traversal import keeps_ifm, reduces_depth, sub_kernels
+from npu_model.weight_work import operation_work
+from testbed.configs import load_timing_adapter
+from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
-HOME = 7.0
-"""Cycles of a data word from home, about those of the throttled flash."""
+SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+SOURCES = {"staged": Sources.staged(SYSTEM), "direct": Sources.direct(SYSTEM)}
 NETWORKS = ("tiny_residual", "ds_cnn", "resnet8")
 DEVICES = ("ethos-u55-32", "ethos-u55-128", "ethos-u55-256")
 
 
 @cache
-def operations(name: str, device: str) -> tuple[KernelOperation, ...]:
-    payloads = (ethosu_part(part) for part in network(name, device).graph.parts)
-    return tuple(dict.fromkeys(payload.operation for payload in payloads if payload is not None))
+def operations(name: str, device: str) -> dict[KernelOperation, tuple[DecoderWork, ...]]:
+    """The kernels of a network, each once, and what their weights ask of the decoder."""
+    made = network(name, device)
+    stored, payloads = StreamEditor(made.constants), (ethosu_part(part) for part in made.graph.parts)
+    distinct = dict.fromkeys(payload.operation for payload in payloads if payload is not None)
+    streams = {operation: tuple(stored.read(where) for where in operation.weights) for operation in distinct}
+    return {op: operation_work(op, streams[op], accelerator(device)) if streams[op] else () for op in distinct}
 
 
-def with_block(operation: KernelOperation, block: Shape3D, device: Accelerator) -> KernelOperation:
+def decoding(work: tuple[DecoderWork, ...]) -> int | None:
+    """Cycles in which the decoder passes all weights once."""
+    return max((core.turns[-1] for core in work if core.turns), default=0) if work else None
+
+
+def with_block(operation: KernelOperation, block: Shape3D, device: Accelerator) -> KernelOperation | None:
     shram = shram_partition(BlockQuery.of(operation), block, device)
-    assert shram is not None
-    return replace(operation, block=block, shram=shram)
+    return None if shram is None else replace(operation, block=block, shram=shram)
 
 
-def flow(operation: KernelOperation, device: Accelerator) -> float:
-    """Cycles with weights from home, and words of the feature maps that move one a cycle."""
-    load = operation_load(operation, device)
-    return max(kernel_flow(load, Source(1.0, 32), Source(HOME, 64)).cycles, load.maps)
+def flow(operation: KernelOperation, work: tuple[DecoderWork, ...], device: Accelerator, sources: Sources) -> float:
+    """Cycles of the whole kernel, block by block."""
+    load = operation_load(operation, device, work, sources.maps.burst, sources.constants.burst)
+    words = load.maps + (load.constants if sources.shared else 0)
+    return max(kernel_flow(load, sources).cycles, words * sources.pace)
 
 
 @pytest.mark.parametrize("device_name", DEVICES)
-@pytest.mark.parametrize("home", [None, HOME])
+@pytest.mark.parametrize("where", SOURCES)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_chosen_block_fits_keeps_the_weights_order_and_is_expected_to_be_faster(name: str, home: float | None, device_name: str) -> None:
-    device = accelerator(device_name)
-    for operation in operations(name, device_name):
-        block = choose_block(operation, device, home)
+def test_a_chosen_block_fits_keeps_the_weights_order_and_is_expected_to_be_faster(name: str, where: str, device_name: str) -> None:
+    device, sources = accelerator(device_name), SOURCES[where]
+    others = 0
+    for operation, work in operations(name, device_name).items():
+        block, cycles = choose_block(operation, device, sources, decoding(work))
         assert shram_partition(BlockQuery.of(operation), block, device) is not None
         assert block.depth == operation.block.depth or not operation.weights
         assert block.height % device.ofm_ublock.height == block.width % device.ofm_ublock.width == 0 or block == operation.block
-        cycles, own = Estimator(operation, device, home).cycles((block, operation.block))
-        assert block == operation.block or cycles < own
+        chosen, own = Estimator(operation, device, sources, decoding(work)).cycles((block, operation.block))
+        assert cycles == chosen
+        assert block == operation.block or chosen < own
+        others += block != operation.block
+    assert others or device_name == "ethos-u55-32"
+
+
+@pytest.mark.parametrize("where", SOURCES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_shortlist_for_neighbours_has_the_fastest_block_of_each_of_several_partitions(name: str, where: str) -> None:
+    device, sources = accelerator("ethos-u55-128"), SOURCES[where]
+    for operation, work in operations(name, "ethos-u55-128").items():
+        every = shortlist(operation, device, sources, 10_000, decoding(work))
+        found = shortlist(operation, device, sources, 4, decoding(work), partitions=True)
+        assert len({shram for _, shram in found}) == len(found) <= 4
+        assert every[:1] == found[: len(every[:1])]
+        cycles = Estimator(operation, device, sources, decoding(work)).cycles([block for block, _ in found] or [operation.block]).tolist()
+        assert cycles == sorted(cycles)
+        for block, shram in found:
+            assert shram == shram_partition(BlockQuery.of(operation), block, device)
+            assert block in [b for b, s in every if s == shram][:1] or not any(s == shram for _, s in every)
 
 
 def pieces(extent: int, side: int) -> list[int]:
@@ -63,44 +100,139 @@ def pieces(extent: int, side: int) -> list[int]:
     return [min(side, extent - first) for first in range(0, extent, side)]
 
 
-def block_by_block(op: KernelOperation, device: Accelerator, block: Shape3D, home: float | None) -> float:
-    """The cycles of the closed form, summed over all blocks one by one; a rest in depth is thought to fetch its input anew."""
-    passes = sub_kernels(op)
-    channels = pieces(op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)) if reduces_depth(op) else [1]
-    steps, ofm, total, ends = len(passes) * len(channels), op.ofm.shape, 0.0, 0
-    for height, width in product(pieces(ofm.height, block.height), pieces(ofm.width, block.width)):
-        for number, depth in enumerate(pieces(ofm.depth, block.depth)):
-            mac = sum(mac_cycles(op, device, Shape3D(height, width, depth), part.taps, count) for part in passes for count in channels)
-            output = ceil(output_rate(op, device) * height * width * depth)
-            rows = (height - 1) * op.kernel.stride_y + op.kernel.dilated_height
-            columns = (width - 1) * op.kernel.stride_x + op.kernel.dilated_width
-            if op.upscale is not Upscale.NONE:
-                rows, columns = -(-rows // 2), -(-columns // 2)
-            read = round_up(op.ifm.shape.depth if reduces_depth(op) else depth, 16) * op.ifm.dtype.bytes * (1 if op.ifm2 is None else 2)
-            fetch = ceil(min(rows, op.ifm.shape.height) * min(columns, op.ifm.shape.width) * read / 8)
-            store = ceil(height * width * round_up(depth, 16) * op.ofm.dtype.bytes / 8)
-            weights = ceil(sum(r.length for r in op.weights + op.scales) * depth / (ofm.depth * 8))
-            fetched = 0 if number and depth == block.depth and keeps_ifm(op, steps) else fetch
-            total += max(mac, output, fetched + store + weights) if home is None else max(mac, output, weights * home, fetched + store)
-            ends = fetch // steps + output + store
-    return total + ends
+class Twin:
+    """The estimate from its docstring, block by block and step by step, without kinds of blocks and without arrays."""
+
+    def __init__(self, op: KernelOperation, device: Accelerator, sources: Sources, decoding: int | None) -> None:
+        self.op, self.device, self.sources = op, device, sources
+        self.decoding = None if op.kind is OperationKind.DEPTHWISE else decoding
+        step = ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)
+        channels = pieces(op.ifm.shape.depth, step) if reduces_depth(op) else [None]
+        self.steps = [(count, part.taps) for count in channels for part in sub_kernels(op)]
+        self.weight_shares = [taps * (count or 1) for count, taps in self.steps]
+
+    def fetch(self, count: int | None, block: Shape3D) -> tuple[int, int]:
+        """Words and transactions of a step's operands, as if no border were cut off."""
+        op, ifm = self.op, self.op.ifm
+        rows = (block.height - 1) * op.kernel.stride_y + op.kernel.dilated_height
+        columns = (block.width - 1) * op.kernel.stride_x + op.kernel.dilated_width
+        if op.upscale is not Upscale.NONE:
+            rows, columns = ceil_div(rows, 2), ceil_div(columns, 2)
+        rows, columns = min(rows, ifm.shape.height), min(columns, ifm.shape.width)
+        channels = min(block.depth if count is None else count, ifm.shape.depth)
+        if ifm.layout is Layout.NHCWB16:
+            runs, size = rows * ceil_div(channels, 16), columns * 16 * ifm.dtype.bytes
+        elif channels == ifm.shape.depth:
+            runs, size = rows, columns * channels * ifm.dtype.bytes
+        else:
+            runs, size = rows * columns, channels * ifm.dtype.bytes
+        runs *= 1 if op.ifm2 is None else 2
+        return runs * ceil_div(size, 8), runs * ceil_div(ceil_div(size, 8), self.sources.maps.burst)
+
+    def part(self, number: int, block: Shape3D) -> float:
+        """The part of all weights that a step takes."""
+        return block.depth * self.weight_shares[number] / (self.op.ofm.shape.depth * sum(self.weight_shares))
+
+    def constants(self, number: int, block: Shape3D) -> tuple[int, float]:
+        """Words of a step's weights, with the first step's scales, and the cycles in which they are read."""
+        op, home = self.op, self.sources.constants
+        weights, scales = (sum(span.length for span in spans) for spans in (op.weights, op.scales))
+        words = ceil(weights / 8 * self.part(number, block))
+        words += 0 if number else ceil_div(scales * block.depth, op.ofm.shape.depth * 8)
+        read = home.latency + home.cycles(words, ceil_div(words, home.burst))
+        return words, (read if self.sources.shared else max(read, words * home.sustained)) if words else 0.0
+
+    def mac(self, number: int, block: Shape3D) -> float:
+        """MAC cycles of a step, or the decoder's if these are more."""
+        count, taps = self.steps[number]
+        ublock = ofm_ublock(self.op, self.device)
+        pace = mac_pace(self.op, self.device, taps, count or self.op.ifm.shape.depth, is_known=self.decoding is not None)
+        plane = ceil_div(block.height, ublock.height) * ceil_div(block.width, ublock.width)
+        cycles = max(pace.floor, pace.plane * plane) * pace.steps * ceil_div(block.depth, ublock.depth * self.device.cores)
+        return max(cycles, (self.decoding or 0) * self.part(number, block))
+
+    def brought(self, number: int, block: Shape3D, *, fetches: bool) -> tuple[float, int]:
+        """Cycles in which a step's data are brought, and the words that pass the feature maps' port for it."""
+        maps, home, shared = self.sources.maps, self.sources.constants, self.sources.shared
+        fetched, transactions = self.fetch(self.steps[number][0], block) if fetches else (0, 0)
+        words, read = self.constants(number, block)
+        moved = maps.cycles(fetched, transactions)
+        ready = max(moved + maps.latency if fetches else 0, read)
+        # On one port the latency of one passes while the other moves.
+        return max(ready, moved + read - home.latency) if shared else ready, fetched + (words if shared else 0)
+
+    def blocks(self, block: Shape3D) -> Iterator[list[tuple[Shape3D, bool]]]:
+        """The OFM blocks of each place of the plane, and whether they fetch their operands or find them in the buffer."""
+        ofm, kept = self.op.ofm.shape, keeps_ifm(self.op, len(self.steps))
+        for height, width in product(pieces(ofm.height, block.height), pieces(ofm.width, block.width)):
+            yield [(Shape3D(height, width, depth), not (kept and number)) for number, depth in enumerate(pieces(ofm.depth, block.depth))]
+
+    def cycles(self, block: Shape3D) -> float:
+        """A step's MAC cycles beside what is brought for the next one; behind a place's last block comes its first one again."""
+        total = 0.0
+        for column in self.blocks(block):
+            for (size, fetches), (after, after_fetches) in zip(column, column[1:] + column[:1], strict=True):
+                brought = [self.brought(number, size, fetches=fetches) for number in range(len(self.steps))]
+                macs = [self.mac(number, size) for number in range(len(self.steps))]
+                following = [ready for ready, _ in brought[1:]] + [self.brought(0, after, fetches=after_fetches)[0]]
+                output = ceil(output_rate(self.op, self.device) * size.height * size.width * size.depth)
+                stored = ceil_div(size.height * size.width * round_up(size.depth, 16) * self.op.ofm.dtype.bytes, 8)
+                moved = (stored + sum(words for _, words in brought)) * self.sources.pace
+                total += max(output, moved, sum(max(pair) for pair in zip(macs, following, strict=True)))
+        last = size.height * size.width * size.depth
+        return total + last * (float(output_rate(self.op, self.device)) + self.op.ofm.dtype.bytes / 8)
 
 
 @pytest.mark.parametrize("device_name", DEVICES)
-@pytest.mark.parametrize("home", [None, HOME, 8.93])
+@pytest.mark.parametrize("where", SOURCES)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_closed_form_is_the_sum_over_all_blocks(name: str, home: float | None, device_name: str) -> None:
-    device = accelerator(device_name)
-    for operation in operations(name, device_name):
+def test_the_closed_form_is_the_sum_over_all_blocks(name: str, where: str, device_name: str) -> None:
+    device, sources = accelerator(device_name), SOURCES[where]
+    for operation, work in operations(name, device_name).items():
         sides = (operation.block, Shape3D(6, 10, 16), Shape3D(16, 32, 8), Shape3D(64, 4, 64))
-        expected = [block_by_block(operation, device, block, home) for block in sides]
-        assert Estimator(operation, device, home).cycles(sides).tolist() == pytest.approx(expected, rel=1e-12)
+        for known in {None, decoding(work)}:
+            twin = Twin(operation, device, sources, known)
+            estimates = Estimator(operation, device, sources, known).cycles(sides).tolist()
+            assert estimates == pytest.approx([twin.cycles(block) for block in sides], rel=1e-9)
 
 
+def alternatives(operation: KernelOperation, device: Accelerator) -> list[KernelOperation]:
+    """The operation in every block of its depth that is worth a try, the own one first."""
+    ofm, ublock, limit = operation.ofm.shape, device.ofm_ublock, device.max_block
+    heights = sorted({min(round_up(side, ublock.height), round_up(ofm.height, ublock.height), limit.height) for side in SIDES})
+    widths = sorted({min(round_up(side, ublock.width), round_up(ofm.width, ublock.width), limit.width) for side in SIDES})
+    blocks = (Shape3D(height, width, operation.block.depth) for height, width in product(heights, widths))
+    return [operation, *filter(None, (with_block(operation, block, device) for block in blocks))]
+
+
+@cache
+def regrets(name: str, where: str) -> tuple[tuple[float, float, float], ...]:
+    """The flow of each layer with weights in the favourite block, the best of a shortlist and the own one, beside the fastest of all."""
+    device, sources, found = accelerator("ethos-u55-128"), SOURCES[where], []
+    for operation, work in operations(name, "ethos-u55-128").items():
+        if operation.weights:
+            own, *others = (flow(other, work, device, sources) for other in alternatives(operation, device))
+            listed = [block for block, _ in shortlist(operation, device, sources, BLOCKS, decoding(work))]
+            flows = [flow(replace(operation, block=block), work, device, sources) for block in listed] or [own]
+            least = min(own, *others, *flows)
+            found.append((flows[0] / least, min(own, *flows) / least, own / least))
+    return tuple(found)
+
+
+@pytest.mark.parametrize(("where", "alone", "listed"), [("staged", 1.16, 1.10), ("direct", 1.045, 1.045)])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_blocks_chosen_by_the_closed_form_take_at_most_a_few_per_cent_more_in_the_flow_of_blocks(name: str) -> None:
-    """It does not see how blocks wait for each other. Measured: 0.986 of it (tiny_residual), 1.025 (ds_cnn) and 0.954 (resnet8)."""
-    device = accelerator("ethos-u55-128")
-    before = sum(flow(operation, device) for operation in operations(name, "ethos-u55-128"))
-    chosen = [with_block(op, choose_block(op, device, HOME), device) for op in operations(name, "ethos-u55-128")]
-    assert sum(flow(operation, device) for operation in chosen) <= before * 1.03
+def test_the_best_of_the_own_block_and_of_two_others_is_nearly_the_fastest_there_is(
+    name: str, where: str, alone: float, listed: float
+) -> None:
+    """The estimate does not see how blocks wait for each other, so that its favourite is not taken on trust: the flow picks.
+
+    Measured, at most and on average above the fastest block of all, for the favourite, the pick and the own block, in per cent:
+    tiny_residual staged 5.5/2.7, 2.5/0.9, 12.7/7.9, direct 4.0/1.7, 4.0/1.7, 7.1/3.7; ds_cnn staged 12.3/4.9, 4.8/1.9, 6.8/4.6,
+    direct 2.9/1.5, 2.9/1.1, 4.9/2.8; resnet8 staged 15.8/3.0, 9.3/1.8, 9.3/2.6, direct 0.5/0.0, 0.5/0.0, 81.3/8.7.
+    """
+    favourites, picks, own = zip(*regrets(name, where), strict=True)
+    assert max(favourites) <= alone
+    assert max(picks) <= listed
+    assert sum(picks) / len(picks) <= 1.02
+    assert sum(picks) <= sum(favourites)
+    assert sum(picks) < sum(own)
