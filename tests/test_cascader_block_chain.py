@@ -111,3 +111,50 @@ def test_a_reader_shares_at_most_what_a_kernel_does_that_reads_something_else(on
     before = FIRST, alone(FIRST, one)
     reader, other = (shared_cycles(before, (operation, alone(operation, two)), DEVICE) for operation in (SECOND, APART))
     assert 0 < reader <= other < alone(APART, two).cycles
+
+
+def options_of(cascader: Cascader, schedule: Schedule) -> list[tuple[BlockOption, ...]]:
+    """The blocks that each job of a schedule may be made in."""
+    numbers = {part.name: number for number, part in enumerate(cascader.graph.parts)}
+    staged = {copy.part for copy in schedule.copies}
+    found = []
+    for job in schedule.jobs:
+        start, end = job.rows or (0, cascader.graph.parts[numbers[job.part]].rows)
+        found.append(cascader.cost.options(numbers[job.part], start, end, staged=job.part in staged))
+    return found
+
+
+def replayed(schedule: Schedule, blocks: Sequence[BlockOption | None]) -> int:
+    """Cycles of a schedule with other blocks."""
+    jobs = tuple(replace(job, block=one.block) if one else job for job, one in zip(schedule.jobs, blocks, strict=True))
+    return sum(quick_replay(made, SYSTEM).cycles for made in lower(replace(schedule, jobs=jobs)).programs)
+
+
+@cache
+def cycles_by_choice(name: str) -> tuple[tuple[int, int, int], ...]:
+    """Cycles of schedules in 1, 1.5, 2 and 4 times the smallest arena: chosen together, the layers' own blocks, each job's fastest."""
+    cascader, found = Cascader(network(name), DEFAULT, SYSTEM), []
+    smallest = cascader.smallest().schedule.arena_size
+    for budget in (smallest, smallest * 3 // 2, smallest * 2, smallest * 4):
+        (candidate,) = cascader.fit(budget)
+        schedule = candidate.schedule
+        options = options_of(cascader, schedule)
+        own = [some[0] if some else None for some in options]
+        fastest = [min(some, key=lambda option: option.cycles) if some else None for some in options]
+        together = sum(quick_replay(made, SYSTEM).cycles for made in lower(schedule).programs)
+        found.append((together, replayed(schedule, own), replayed(schedule, fastest)))
+    return tuple(found)
+
+
+@pytest.mark.parametrize("name", ["resnet8", "ds_cnn", "tiny_residual"])
+def test_blocks_chosen_together_replay_faster_than_the_layers_own_and_than_each_jobs_fastest(name: str) -> None:
+    """In all four budgets together; in a single one at most a hundredth slower.
+
+    Measured, own and fastest beside those chosen together, at 1, 1.5, 2 and 4 times the smallest arena: 1.284, 1.155, 1.084, 1.024 and
+    1.001, 1.015, 0.996, 1.004 (resnet8); 1.001, 0.991, 1.021, 1.004 and 1.001, 1.094, 1.022, 1.033 (ds_cnn); 1.191, 1.050, 1.147, 1.071
+    and 0.998, 1.000, 1.000, 1.024 (tiny_residual).
+    """
+    cycles = cycles_by_choice(name)
+    together, own, fastest = (sum(column) for column in zip(*cycles, strict=True))
+    assert together < min(own, fastest)
+    assert all(one <= 1.01 * min(others) for one, *others in cycles)

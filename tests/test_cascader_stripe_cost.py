@@ -1,8 +1,7 @@
-"""The cascader's cost of stripes beside the simulator: the errors of timelines and of sums, and rates worked out by hand."""
+"""The cascader's cost of stripes beside the simulator: the errors of timelines and of sums, copies, rows and CPU operators."""
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import cache
 
 import pytest
@@ -10,9 +9,10 @@ from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascaded import make_schedule
 from cascader.ethosu.lowering import lower
+from cascader.ethosu.neighbours import Neighbours
 from cascader.ethosu.network import CONSTANTS, CpuPart
 from cascader.ethosu.rows import row_graph
-from cascader.ethosu.stripe_cost import StripeCost, cycles_per_word
+from cascader.ethosu.stripe_cost import StripeCost
 from cascader.overlap import allocate
 from cascader.prefetch import prefetch
 from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
@@ -21,7 +21,6 @@ from cascader.row_graph import RowGraph
 from cascader.schedule import Copy
 from cascader.storage import storages
 from npu_model.accelerator import accelerator
-from npu_model.memory import Memory, Pulse
 from npu_model.program import DmaOperation
 from sim import replay_network
 from sim.replay import OperationReplay
@@ -57,14 +56,20 @@ def simulated(name: str, jobs: tuple[StripeJob, ...], copies: tuple[Copy, ...] =
 
 
 @cache
-def errors(name: str, length: int, rows: int) -> tuple[float, float]:
-    """Relative errors of the sum of all stripes' costs and of their timeline, constants read from home."""
+def errors(name: str, length: int, rows: int) -> tuple[float, float, float]:
+    """Relative errors of the sum of all stripes' costs, of their timeline, and of that with neighbours overlapped; constants at home."""
     graph, cost = rows_and_cost(name)
     jobs = schedule_groups(PullScheduler(graph), groups_of(name, length, rows))
+    neighbours = Neighbours(network(name), graph, cost, accelerator(DEFAULT))
+
+    def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
+        return neighbours.shared(jobs[step - 1], jobs[step], before_staged=before, staged=now)
+
     simulator = simulated(name, jobs)[-1].finished
     total = sum(cost.direct_cycles(job.part, job.start, job.end) for job in jobs)
-    times = [cost.times(job.part, job.start, job.end) for job in jobs]
-    return total / simulator - 1, prefetch(times, [], Room([], [], len(jobs), 16)).cycles / simulator - 1
+    times, room = [cost.times(job.part, job.start, job.end) for job in jobs], Room([], [], len(jobs), 16)
+    timelines = prefetch(times, [], room).cycles, prefetch(times, [], room, shared).cycles
+    return total / simulator - 1, timelines[0] / simulator - 1, timelines[1] / simulator - 1
 
 
 CASES = [
@@ -76,25 +81,31 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "length", "rows"), CASES)
-def test_the_timeline_is_at_most_a_fourteenth_above_the_simulator_and_not_below(name: str, length: int, rows: int) -> None:
-    """Measured: 0.8 and 0.9 % (super_resolution), 6.6, 6.2 and 5.3 % (ds_cnn), 0.7, 0.2 and 0.5 % (resnet8).
-
-    The small kernels of ds_cnn begin before the one before has stored its last blocks, which a timeline does not see. A
-    share of that taken off every kernel would put resnet8 below the simulator.
-    """
-    assert 0 <= errors(name, length, rows)[1] <= 0.07
+def test_the_timeline_is_within_three_per_cent_of_the_simulator(name: str, length: int, rows: int) -> None:
+    """Measured: -0.7 and -0.7 % (super_resolution), 2.9, -1.0 and 1.6 % (ds_cnn), -1.5, -1.9 and -1.9 % (resnet8)."""
+    assert -0.02 <= errors(name, length, rows)[1] <= 0.03
 
 
 @pytest.mark.parametrize(("name", "length", "rows"), CASES)
-def test_the_sum_of_stripes_is_too_high_by_up_to_a_quarter_as_it_does_not_see_weights_fetched_ahead(
+def test_the_timeline_is_too_low_by_up_to_a_twentieth_with_what_neighbours_share(name: str, length: int, rows: int) -> None:
+    """A kernel that begins while the one before drains saves less if its weights have been waited for as well.
+
+    Measured: -0.7 and -1.0 % (super_resolution), -1.8, -4.2 and -3.2 % (ds_cnn), -2.3, -4.1 and -2.8 % (resnet8).
+    """
+    _, timeline, overlapped = errors(name, length, rows)
+    assert -0.05 <= overlapped <= timeline
+
+
+@pytest.mark.parametrize(("name", "length", "rows"), CASES)
+def test_the_sum_of_stripes_is_too_high_by_up_to_17_per_cent_as_it_does_not_see_weights_fetched_ahead(
     name: str, length: int, rows: int
 ) -> None:
     """The simulator fetches weights while the kernel before still runs, and so does the timeline, by tail and lead.
 
-    Measured: 1.2 and 3.9 % (super_resolution), 12.3, 22.7 and 23.3 % (ds_cnn), 11.9, 20.0 and 11.0 % (resnet8).
+    Measured: -0.3 and 2.1 % (super_resolution), 7.1, 12.9 and 16.3 % (ds_cnn), 9.4, 17.2 and 8.3 % (resnet8).
     """
-    total, timeline = errors(name, length, rows)
-    assert timeline < total <= 0.25
+    total, timeline, _ = errors(name, length, rows)
+    assert timeline < total <= 0.175
 
 
 def test_a_copy_with_the_memory_to_itself_takes_the_simulator_the_cycles_that_the_cost_says_within_one_period() -> None:
@@ -125,18 +136,3 @@ def test_a_cpu_operator_costs_the_npu_nothing() -> None:
     (index,) = (i for i, part in enumerate(network("cpu").graph.parts) if isinstance(part.payload, CpuPart))
     assert graph.parts[index].atomic
     assert (cost.compute_cycles(index, 0, 1), cost.direct_cycles(index, 0, 1), cost.constant_bytes(index)) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("memory", "expected"),
-    [
-        (Memory("a word per cycle", 0, 0), 1),
-        (Memory("half a word per cycle", 0, 0, cycles_per_word=Fraction(2)), 2),
-        (Memory("one burst of 8 words at a time, 64 cycles after its address", 64, 0, max_reads=1), (64 + 8) / 8),
-        (Memory("32 bursts at a time hide the latency", 64, 0, max_reads=32), 1),
-        (Memory("50 words per 500 cycles: the seventh burst crosses the cap", 0, 0, pulse=Pulse(400, 100, 50)), 500 / 56),
-    ],
-    ids=lambda value: value.name if isinstance(value, Memory) else None,
-)
-def test_a_long_stream_goes_at_the_pace_of_its_slowest_bound(memory: Memory, expected: float) -> None:
-    assert cycles_per_word(memory) == pytest.approx(expected)
