@@ -87,7 +87,8 @@ class StripeCost:
         home = self._direct.constants
         # While a copy runs its transactions have every other turn at the port.
         turn = ceil(home.rate * DEFAULT_TIMING.grant * home.burst)
-        self._crowded = replace(self._direct, constants=replace(home, latency=home.latency + turn))
+        slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
+        self._crowded = replace(self._direct, constants=slow)
         self._overhead = arena.write_latency
         self._places = {t.name: Place(0, t.rows if t.rows == 1 else _ANYWHERE, t.row_bytes) for t in graph.tensors}
         self._options: dict[tuple[int, int, bool], tuple[BlockOption, ...]] = {}
@@ -149,7 +150,7 @@ class StripeCost:
         led = self._flowing(alone.operation, load, self._direct, led=True)
         crowded = self._flowing(alone.operation, load, self._crowded)
         home = ceil(load.constants * self._direct.constants.rate)
-        return _Facts(alone.cycles, alone.cycles - led.cycles, tail, max(crowded.cycles, alone.cycles, ceil(home / CROWDED_SHARE)), home)
+        return _Facts(alone.cycles, alone.cycles - led.cycles, tail, max(crowded.cycles, alone.cycles), home)
 
     def options(self, part: int, start: int, end: int, *, staged: bool) -> tuple[BlockOption, ...]:
         """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a CPU part.
