@@ -144,14 +144,51 @@ def test_a_copy_that_is_not_needed_yet_holds_up_neither_the_command_processor_no
             assert issue.start < issue.step
 
 
-@settings(max_examples=100)
-@given(cases(crowded=True))
-def test_without_copies_the_cycles_are_those_of_the_jobs_that_read_at_home(case: Case) -> None:
-    """Of each what the job before leaves time for is saved."""
-    tails = [0, *(job.tail for job in case.jobs)]
-    assert prefetch(case.jobs, [], case.room).cycles == sum(
-        job.direct - min(job.lead, tail) for job, tail in zip(case.jobs, tails, strict=False)
+def in_a_row(jobs: Sequence[JobTimes], shared: Sequence[int]) -> int:
+    """Cycles of jobs that all read at home; each begins so many cycles before the one before ends, but not before that one.
+
+    Of each what the tail of the job before leaves time for is saved. All of its constants pass the port, from when the decoder is done with
+    those of the job before.
+    """
+    begin = end = port = tail = 0
+    for job, overlap in zip(jobs, shared, strict=True):
+        begin = max(begin, end - overlap)
+        end = begin + job.direct - min(job.lead, tail)
+        if job.home:
+            port = max(port, begin - tail) + job.home
+            end = max(end, port)
+        tail = job.tail
+    return end
+
+
+@settings(max_examples=200)
+@given(cases(crowded=True), st.data())
+def test_without_copies_the_cycles_are_those_of_the_jobs_that_read_at_home(case: Case, data: st.DataObject) -> None:
+    overlaps = [0, *(data.draw(st.integers(0, 30)) for _ in case.jobs[1:])]
+    assert prefetch(case.jobs, [], case.room).cycles == in_a_row(case.jobs, [0] * len(case.jobs))
+    assert prefetch(case.jobs, [], case.room, lambda step, before, now: 999 if before or now else overlaps[step]).cycles == in_a_row(
+        case.jobs, overlaps
     )
+
+
+def test_constants_of_small_jobs_in_a_row_pass_their_port_one_after_the_other() -> None:
+    """Each of 10 cycles, all of them on the port: the second may read 5 cycles earlier, but not before the first has read."""
+    job = JobTimes(part=0, staged=1, direct=10, lead=5, tail=5, crowded=10, home=10)
+    assert prefetch([job, replace(job, part=1)], [], Room([], [], 2, 1)).cycles == 20
+    assert prefetch([job, replace(job, part=1, home=0)], [], Room([], [], 2, 1)).cycles == 15
+
+
+def test_what_jobs_share_depends_on_where_both_read_their_constants() -> None:
+    """The first one's constants are copied in its 4 cycles before it, the second one's are read at home."""
+    jobs = [JobTimes(0, 20, 100, 0, 0, 100, 0), JobTimes(1, 10, 30, 0, 0, 30, 0)]
+    asked = []
+
+    def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
+        asked.append((step, before, now))
+        return 7
+
+    assert prefetch(jobs, [Constants(0, 1, 4, 0, 0, 0)], Room([], [], 2, 10, alignment=1), shared).cycles == 4 + 20 + 30 - 7
+    assert asked == [(1, True, False)]
 
 
 @settings(max_examples=100)
