@@ -52,7 +52,8 @@ def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...
     high = np.where(high > low, high, 0)
     most = int((high - low).max())
     if most < int(high.max()):
-        low, high = np.zeros_like(low), np.where(high > low, most, 0)
+        # Until it has rolled once, a rolling buffer holds no more than the rows so far.
+        low, high = np.zeros_like(low), np.where(high > low, np.minimum(np.maximum.accumulate(high), most), 0)
     return Storage(family, most, Extent(tensor.name, start, low * tensor.row_bytes, high * tensor.row_bytes))
 
 

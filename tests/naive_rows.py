@@ -102,18 +102,19 @@ def families(graph: RowGraph, *, in_place: bool) -> list[set[int]]:
 
 
 def bytes_held(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool) -> list[int]:
-    """Bytes that all buffers hold at every step: the spans of live rows, of rolling buffers all rows while any is live."""
+    """Bytes that all buffers hold at every step: the spans of live rows, of rolling buffers all rows so far while any is live."""
     life, written = lives(graph, jobs), first_writes(graph, jobs)
     total = [0] * len(jobs)
     for family in families(graph, in_place=in_place):
-        heights, top = [], 0
+        heights, tops, top = [], [], 0
         for step in range(len(jobs)):
             spans = [s for tensor in family if (s := span(graph, life[tensor], tensor, written[tensor], step)) is not None]
             low, high = (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else (0, 0)
             heights.append(high - low)
             top = max(top, high)
+            tops.append(top)
         most = max(heights)
         row_bytes = graph.tensors[min(family)].row_bytes
         for step, height in enumerate(heights):
-            total[step] += (most if most < top and height else height) * row_bytes
+            total[step] += (min(most, tops[step]) if most < top and height else height) * row_bytes
     return total
