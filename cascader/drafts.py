@@ -34,6 +34,8 @@ _PARTS = 100
 """Parts of the graph for which the number of regroupings is given: those of a smaller one are quicker, so that there are more of them."""
 _QUICK = 10
 """How many times fewer moves a quick search for addresses has."""
+_PATIENT = 30
+"""How many times more moves the search for the addresses of the smallest arena has, of which there is one."""
 _HOPEFUL = Fraction(4, 5)
 """What the search for addresses can at best make of a greedy one's peak; there are always other groups to go on with."""
 _NEAR_SMALLEST = Fraction(5, 4)
@@ -277,7 +279,7 @@ class Drafter:
         groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)
         budget, packings = _NO_LIMIT, {}
         for one in groups:
-            packing = self._packing(one, budget, self._options.moves)
+            packing = self._packing(one, budget, self._options.moves * _PATIENT)
             if packing is not None:
                 budget, packings[one] = packing.peak, packing
         trials = (self._placed(one, packing, [], budget) for one, packing in packings.items() if packing.peak <= budget)

@@ -91,7 +91,8 @@ class GroupBytes:
     def grow(self) -> int:
         """Most bytes of tensors that are live at one step of the group with one part more; tensors that pass by it count.
 
-        An interior tensor has a rolling buffer of a fixed size, of which the rows so far are live until it rolls. A result that is stored over its operand shares one with it.
+        An interior tensor has a rolling buffer of a fixed size, of which the rows so far are live until it rolls. A result that is
+        stored over its operand shares one with it.
         """
         self._first -= 1
         part = self._graph.parts[self._first]
@@ -169,4 +170,5 @@ class GroupBytes:
         held = high - low
         most = held.max()
         rolls = most < high.max()
-        return (np.where(held > 0, np.minimum(np.maximum.accumulate(high), most), 0) if rolls else held) * self._graph.tensors[tensors[-1]].row_bytes
+        rows = np.where(held > 0, np.minimum(np.maximum.accumulate(high), most), 0) if rolls else held
+        return rows * self._graph.tensors[tensors[-1]].row_bytes
