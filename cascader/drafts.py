@@ -31,7 +31,7 @@ _SMALLEST_TRIES = 24
 """Limits near the smallest that are tried for the smallest arena."""
 _NO_LIMIT = 1 << 60
 _PARTS = 100
-"""Parts of the graph for which the number of regroupings is given: those of a smaller one are quicker, so that there are more of them."""
+"""Parts of the graph for which the numbers of drafts and regroupings are given: a smaller one's are quicker, so that there are more."""
 _QUICK = 10
 """How many times fewer moves a quick search for addresses has."""
 _PATIENT = 30
@@ -60,14 +60,14 @@ class Overlap(Protocol):
 class DraftOptions:
     """How hard is searched: moves of the address search, drafts per budget that are improved, regroupings tried for each.
 
-    ``regroupings`` are those of a graph of 100 parts; of a smaller one there are more.
+    ``polished`` and ``regroupings`` are those of a graph of 100 parts; of a smaller one there are more.
     ``stripe_rows`` are the rows that a group's last part may be asked for then, closer together than those of the plans.
     ``prefetch`` off issues a copy only right before the first job that uses it. Of graphs with at most ``every`` parts every
     division is tried.
     """
 
     moves: int = 600
-    polished: int = 1
+    polished: int = 3
     regroupings: int = 60
     stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24)
     prefetch: bool = True
@@ -259,7 +259,7 @@ class Drafter:
         trials = [self._trial(groups, staged, budget, self._options.moves) for groups, staged in self._proposals(budget).items()]
         fitting = sorted((trial for trial in trials if trial is not None), key=lambda trial: trial.draft.cycles)
         drafts: dict[Groups, Draft] = {}
-        for trial in fitting[: self._options.polished]:
+        for trial in fitting[: max(1, self._options.polished * _PARTS // len(self._scheduler.graph.parts))]:
             best = _finished(self._regrouped(trial, budget))
             drafts.setdefault(best.groups, best)
         if len(self._scheduler.graph.parts) <= self._options.every:
