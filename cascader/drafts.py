@@ -16,7 +16,7 @@ from typing import Protocol
 from cascader.group_costs import CostModel
 from cascader.overlap import allocate, live_bytes, placements
 from cascader.plans import Plan, PlanOptions
-from cascader.prefetch import Constants, JobTimes, Shared, Timeline, choose_copies, prefetch
+from cascader.prefetch import Constants, JobTimes, Prefetcher, Timeline, choose_copies
 from cascader.proposals import propose, smallest_limit
 from cascader.pull import PullScheduler, StripeJob, schedule_groups
 from cascader.regroup import Groups, divisions, neighbours
@@ -107,16 +107,14 @@ class _Trial:
     """A draft with what its copies were chosen from."""
 
     draft: Draft
-    times: Sequence[JobTimes]
     constants: Mapping[int, Constants]
-    room: Room
-    shared: Shared
+    prefetcher: Prefetcher
 
 
 def _finished(trial: _Trial) -> Draft:
     """The draft with the copies that are best for it."""
     start = trial.draft.timeline.staged
-    return replace(trial.draft, timeline=choose_copies(trial.times, trial.constants, [start], trial.room, trial.shared))
+    return replace(trial.draft, timeline=choose_copies(trial.constants, [start], trial.prefetcher))
 
 
 class Drafter:
@@ -203,8 +201,9 @@ class Drafter:
         def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
             return overlap.shared(jobs[step - 1], jobs[step], before_staged=before, staged=now) if overlap else 0
 
-        timelines = (prefetch(times, [constants[part] for part in parts], room, shared) for parts in sets)
-        return _Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), times, constants, room, shared)
+        prefetcher = Prefetcher(times, room, shared)
+        timelines = (prefetcher.timeline([constants[part] for part in parts]) for parts in sets)
+        return _Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), constants, prefetcher)
 
     def _regrouped(self, best: _Trial, budget: int) -> _Trial:
         """The best that is found by changing the groups, one change after the other, round and round as long as any helps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cascader.room import CopyRoom, Gaps, Room
 
@@ -73,96 +73,146 @@ def nothing_shared(step: int, before: bool, now: bool) -> int:  # noqa: ARG001, 
     return 0
 
 
+_NO_JOB = JobTimes(part=-1, staged=0, direct=0, lead=0, tail=0, crowded=0, home=0)
+"""Before the first job."""
+
+
+@dataclass(slots=True)
+class _Moment:
+    """How far a run is: the job and the copy that are next, in cycles when each unit is free, and the copies so far.
+
+    The command processor reaches job k at ``arrival``, when job k - 1 begins; ``port`` is when that of the constants is free.
+    """
+
+    room: CopyRoom
+    step: int = 0
+    copy: int = 0
+    arrival: int = 0
+    copier: int = 0
+    finish: int = 0
+    port: int = 0
+    ready: dict[int, int] = field(default_factory=dict)
+    issues: list[Issue] = field(default_factory=list)
+
+    def copied(self) -> _Moment:
+        """The same moment, to go on from in another way."""
+        times = self.arrival, self.copier, self.finish, self.port
+        return _Moment(self.room.copied(), self.step, self.copy, *times, self.ready.copy(), self.issues.copy())
+
+
 class _Run:
     """The jobs in order, with the copier beside them, on one time axis in cycles.
 
-    The command processor reaches job k when job k - 1 begins. A copy waits for the one before it and for the jobs that
-    still use its place, and the command processor with it; a job waits for its constants.
+    A copy waits for the one before it and for the jobs that still use its place, and the command processor with it; a job
+    waits for its constants. ``moments[i]`` is when copy i of those ``wanted`` came to the head of the line: nothing before it
+    depends on that copy or a later one, so that other lines with the same copies before it go on from there.
     """
 
-    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom, shared: Shared) -> None:
+    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], shared: Shared, moments: list[_Moment]) -> None:
         self.jobs = jobs
+        self.wanted = wanted
         self.shared = shared
-        self.waiting = list(reversed(wanted))
-        self.room = room
+        self.moments = moments
+        self.now = moments[-1].copied()
         self.gaps: Gaps | None = None
-        self.issues: list[Issue] = []
-        self.ready: dict[int, int] = {}
-        self.arrival = self.copier = self.finish = self.begin = self.port = 0
 
     def _worth(self, constants: Constants, ready: int) -> bool:
         """Whether waiting until ``ready`` for a copy may take less time than to read at home beside other copies."""
         own = (job for job in self.jobs[constants.first : constants.last + 1] if job.part == constants.part)
         gain = sum(job.crowded - job.staged for job in own)
-        return ready - max(self.finish, self.arrival) <= gain
+        return ready - max(self.now.finish, self.now.arrival) <= gain
 
     def _delay(self, step: int, start: int) -> None:
         """Job ``step`` and a copy share the constants' memory from ``start`` on until one of them ends."""
-        job = self.jobs[step]
-        if job.part in self.ready or not job.home or self.copier <= start or self.finish <= start:
+        now, job = self.now, self.jobs[step]
+        if now.copier <= start or not job.home or now.finish <= start or job.part in now.ready:
             return
         # Beside the copy the job makes direct / crowded of its way, and takes home / crowded of the copy's turns.
-        copying, left = self.copier - start, self.finish - start
+        copying, left = now.copier - start, now.finish - start
         if left * (job.crowded - job.home) <= copying * job.direct:
-            self.finish = start + left * job.crowded // job.direct
-            self.copier += left * job.home // job.direct
+            now.finish = start + left * job.crowded // job.direct
+            now.copier += left * job.home // job.direct
         else:
             together = copying * job.crowded // (job.crowded - job.home)
-            self.copier = start + together
-            self.finish += together * (job.crowded - job.direct) // job.crowded
+            now.copier = start + together
+            now.finish += together * (job.crowded - job.direct) // job.crowded
         # Only the copy issued last is still on its way: the command processor has waited for those before it.
-        self.ready[self.issues[-1].constants.part] = self.copier
+        now.ready[now.issues[-1].constants.part] = now.copier
 
-    def _issue(self, step: int) -> bool:
-        """Issue the next copy before job ``step`` if it holds nobody up, or must be; whether it is done with."""
-        constants = self.waiting[-1]
-        must = constants.first == step
-        free = max(self.arrival, self.copier)
-        if step < constants.earliest or (not must and free >= self.finish):
+    def _issue(self) -> bool:
+        """Issue the next copy before the next job if it holds nobody up, or must be; whether it is done with."""
+        now, constants = self.now, self.wanted[self.now.copy]
+        must = constants.first == now.step
+        free = max(now.arrival, now.copier)
+        if now.step < constants.earliest or (not must and free >= now.finish):
             return False
         if self.gaps is None:
-            self.gaps = self.room.gaps(constants.size, constants.first, constants.last)
+            self.gaps = now.room.gaps(constants.size, constants.first, constants.last)
         if self.gaps is None:
             return self._drop()
-        if self.gaps.first_start > (step if must else step - 1):
+        if self.gaps.first_start > (now.step if must else now.step - 1):
             return False
-        gap = self.gaps.at(step - 1)
-        start = max(free, self.finish if gap.start == step else 0)
+        gap = self.gaps.at(now.step - 1)
+        start = max(free, now.finish if gap.start == now.step else 0)
         if must and not self._worth(constants, start + constants.transfer):
             return self._drop()
-        self.room.put(gap, constants.size, constants.last)
-        self.issues.append(Issue(constants, step, gap.start, gap.address))
-        self.arrival, self.copier = start, start + constants.transfer
-        self.ready[constants.part] = self.copier
-        if step:
-            self._delay(step - 1, start)
+        now.room.put(gap, constants.size, constants.last)
+        now.issues.append(Issue(constants, now.step, gap.start, gap.address))
+        now.arrival, now.copier = start, start + constants.transfer
+        now.ready[constants.part] = now.copier
+        if now.step:
+            self._delay(now.step - 1, start)
         return self._drop()
 
     def _drop(self) -> bool:
         """Go on to the next copy."""
-        self.waiting.pop()
+        self.now.copy += 1
         self.gaps = None
+        self.moments.append(self.now.copied())
         return True
 
-    def run(self) -> Timeline:
+    def _execute(self) -> None:
+        """The next job."""
+        now, step = self.now, self.now.step
+        job, last = self.jobs[step], self.jobs[step - 1] if step else _NO_JOB
+        staged = job.part in now.ready
+        overlap = self.shared(step, last.part in now.ready, staged) if step else 0
+        begin = max(now.finish - overlap, now.arrival, now.ready.get(job.part, 0))
+        now.finish = begin + (job.staged if staged else job.direct - min(job.lead, last.tail))
+        if not staged and job.home:
+            # All constants pass their port, at the earliest once the decoder is done with those of the job before.
+            now.port = max(now.port, begin - last.tail) + job.home
+            now.finish = max(now.finish, now.port)
+        self._delay(step, begin)
+        now.step, now.arrival = step + 1, begin
+
+    def timeline(self) -> Timeline:
         """All jobs."""
-        before = False
-        for step, job in enumerate(self.jobs):
-            self.arrival = self.begin
-            while self.waiting and self._issue(step):
+        now, copies = self.now, len(self.wanted)
+        while now.step < len(self.jobs):
+            while now.copy < copies and self._issue():
                 pass
-            staged = job.part in self.ready
-            overlap = self.shared(step, before, staged) if step else 0
-            self.begin = max(self.finish - overlap, self.arrival, self.ready.get(job.part, 0))
-            before = staged
-            duration = job.staged if staged else job.direct - min(job.lead, self.jobs[step - 1].tail if step else 0)
-            self.finish = self.begin + duration
-            if not staged and job.home:
-                # All constants pass their port, at the earliest once the decoder is done with those of the job before.
-                self.port = max(self.port, self.begin - (self.jobs[step - 1].tail if step else 0)) + job.home
-                self.finish = max(self.finish, self.port)
-            self._delay(step, self.begin)
-        return Timeline(tuple(self.issues), self.finish)
+            self._execute()
+        return Timeline(tuple(now.issues), now.finish)
+
+
+class Prefetcher:
+    """The timelines of some jobs in one room, each with other copies; it goes on from where it parts from the one before."""
+
+    def __init__(self, jobs: Sequence[JobTimes], room: Room, shared: Shared = nothing_shared) -> None:
+        self._jobs = jobs
+        self._shared = shared
+        self._wanted: Sequence[Constants] = ()
+        self._moments = [_Moment(room.copies())]
+
+    def timeline(self, wanted: Collection[Constants]) -> Timeline:
+        """As :func:`prefetch`."""
+        ordered = sorted(wanted, key=lambda constants: (constants.first, constants.part))
+        pairs = zip(ordered, self._wanted, strict=False)
+        same = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(ordered), len(self._wanted)))
+        run = _Run(self._jobs, ordered, self._shared, self._moments[: same + 1])
+        self._wanted, self._moments = ordered, run.moments
+        return run.timeline()
 
 
 def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room, shared: Shared = nothing_shared) -> Timeline:
@@ -171,21 +221,14 @@ def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room
     A copy that finds no room is left out, and one that can be issued no earlier than right before its first use if it would
     then be waited for longer than it saves.
     """
-    ordered = sorted(wanted, key=lambda constants: (constants.first, constants.part))
-    return _Run(jobs, ordered, room.copies(), shared).run()
+    return Prefetcher(jobs, room, shared).timeline(wanted)
 
 
-def choose_copies(
-    jobs: Sequence[JobTimes],
-    constants: Mapping[int, Constants],
-    starts: Sequence[frozenset[int]],
-    room: Room,
-    shared: Shared = nothing_shared,
-) -> Timeline:
+def choose_copies(constants: Mapping[int, Constants], starts: Sequence[frozenset[int]], prefetcher: Prefetcher) -> Timeline:
     """The best timeline found by adding and leaving out one part's copy at a time, from the best of some sets of parts."""
 
     def timeline(parts: frozenset[int]) -> Timeline:
-        return prefetch(jobs, [constants[part] for part in parts], room, shared)
+        return prefetcher.timeline([constants[part] for part in parts])
 
     best = min((timeline(parts) for parts in starts), key=lambda t: t.cycles)
     improved = True

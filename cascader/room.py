@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,8 @@ import numpy.typing as npt
 from cascader.overlap import Extent
 from npu_model.shapes import ceil_div, round_up
 
-Steps = npt.NDArray[np.int64]
+Steps = npt.NDArray[np.signedinteger[Any]]
+"""Numbers of jobs, in as few bytes as they need: there are many."""
 
 UNITS = 2048
 """Pieces that an arena is divided into at most: the last byte of a large one is not worth the time that it takes."""
@@ -26,18 +28,32 @@ class Gap:
     start: int
 
 
-def _occupancy(extents: Sequence[Extent], addresses: Sequence[int], steps: int, unit: int, units: int) -> npt.NDArray[np.bool_]:
-    """Whether a byte of a unit is live at a job; rows are jobs."""
-    taken = np.zeros((steps, units), dtype=np.bool_)
-    for extent, address in zip(extents, addresses, strict=True):
-        low, high = (extent.low + address) // unit, -(-(extent.high + address) // unit)
-        live = extent.high > extent.low
-        changes = np.flatnonzero(np.diff(low) | np.diff(high) | np.diff(live)) + 1
-        bounds = [0, *changes.tolist(), len(low)]
-        for first, last in pairwise(bounds):
-            if last > first and live[first]:
-                taken[extent.start + first : extent.start + last, int(low[first]) : int(high[first])] = True
-    return taken
+def _runs(extents: Sequence[Extent], addresses: Sequence[int], unit: int) -> Iterator[tuple[int, int, int, int]]:
+    """First and last job, first and last unit (both ends exclusive) of jobs in a row at which a tensor holds the same units."""
+    lengths = [len(extent.low) for extent in extents]
+    steps = np.concatenate([np.arange(extent.start, extent.end) for extent in extents])
+    bases = np.repeat(np.asarray(addresses, dtype=np.int64), lengths)
+    lows, highs = (np.concatenate([getattr(extent, end) for extent in extents]) for end in ("low", "high"))
+    live = highs > lows
+    low, high = (bases + lows) // unit, -(-(bases + highs) // unit)
+    changes = np.ones(len(steps) + 1, dtype=np.bool_)
+    changes[1:-1] = (np.diff(low) != 0) | (np.diff(high) != 0) | (live[1:] != live[:-1])
+    changes[np.cumsum(lengths)] = True
+    bounds = np.flatnonzero(changes)
+    firsts, lasts = bounds[:-1][live[bounds[:-1]]], bounds[1:][live[bounds[:-1]]]
+    return zip(*(part.tolist() for part in (steps[firsts], steps[lasts - 1] + 1, low[firsts], high[firsts])), strict=True)
+
+
+def _last_taken(extents: Sequence[Extent], addresses: Sequence[int], steps: int, unit: int, units: int) -> Steps:
+    """For every job (rows) and unit the last job up to this one at which a byte of the unit is live; -1 if there is none."""
+    kind = np.int16 if steps < np.iinfo(np.int16).max else np.int64
+    jobs = np.arange(steps, dtype=kind)[:, None]
+    found = np.full((steps, units), -1, dtype=kind)
+    for first, last, low, high in _runs(extents, addresses, unit) if extents else ():
+        found[first:last, low:high] = jobs[first:last]
+    for before, row in pairwise(found):
+        np.maximum(before, row, out=row)
+    return found
 
 
 def _highest_in_windows(values: Steps, width: int) -> Steps:
@@ -60,30 +76,30 @@ class Room:
     def __init__(self, extents: Sequence[Extent], addresses: Sequence[int], steps: int, size: int, alignment: int = 16) -> None:
         self.unit = round_up(ceil_div(size, UNITS), alignment)
         self.units = size // self.unit
-        taken = _occupancy(extents, addresses, steps, self.unit, max(self.units, *(1, *_tops(extents, addresses, self.unit))))
-        ones = np.where(taken[:, : self.units], np.arange(steps)[:, None], -1)
-        self._last_taken: npt.NDArray[np.int64] = np.maximum.accumulate(ones, axis=0) if steps else ones
+        self._last_taken = _last_taken(extents, addresses, steps, self.unit, self.units)
+        self._windows: dict[tuple[int, int], Steps] = {}
 
     def copies(self) -> CopyRoom:
         """An empty set of copies in this room."""
-        return CopyRoom(self)
+        return CopyRoom(self, np.full(self.units, -1, dtype=self._last_taken.dtype))
 
-    def last_taken(self, step: int) -> Steps:
-        """For every unit the last job up to ``step`` at which a tensor holds it; -1 if none has."""
-        row: Steps = self._last_taken[step]
-        return row
-
-
-def _tops(extents: Sequence[Extent], addresses: Sequence[int], unit: int) -> list[int]:
-    return [ceil_div(address + int(extent.high.max()), unit) for extent, address in zip(extents, addresses, strict=True)]
+    def last_taken(self, step: int, width: int) -> Steps:
+        """For every ``width`` units in a row the last job up to ``step`` at which a tensor holds one of them; -1 if none has."""
+        if (step, width) not in self._windows:
+            self._windows[step, width] = _highest_in_windows(self._last_taken[step], width)
+        return self._windows[step, width]
 
 
 class CopyRoom:
     """A room into which copies are put, one after the other, in the order of their first use."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, held_until: Steps) -> None:
         self._room = room
-        self._held_until: Steps = np.full(room.units, -1, dtype=np.int64)
+        self._held_until = held_until
+
+    def copied(self) -> CopyRoom:
+        """The same copies, to go on from with others."""
+        return CopyRoom(self._room, self._held_until.copy())
 
     def gaps(self, size: int, first: int, last: int) -> Gaps | None:
         """The gaps of ``size`` bytes that are free at jobs ``first`` to ``last``; None if there is none."""
@@ -91,15 +107,15 @@ class CopyRoom:
         width = ceil_div(size, room.unit)
         if width > room.units:
             return None
-        taken = np.maximum(room.last_taken(last), np.minimum(self._held_until, last))
-        found = Gaps(room.unit, _highest_in_windows(taken, width) + 1)
+        held = np.minimum(_highest_in_windows(self._held_until, width), last)
+        found = Gaps(room.unit, np.maximum(room.last_taken(last, width), held) + 1)
         return found if found.first_start <= first else None
 
     def put(self, gap: Gap, size: int, last: int) -> None:
         """Take a gap up to job ``last``."""
         unit = self._room.unit
-        span = slice(gap.address // unit, ceil_div(gap.address + size, unit))
-        np.maximum(self._held_until[span], last, out=self._held_until[span])
+        span = self._held_until[gap.address // unit : ceil_div(gap.address + size, unit)]
+        np.maximum(span, last, out=span)
 
 
 class Gaps:

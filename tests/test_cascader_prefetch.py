@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from moving_extents import extent, extents
 
 from cascader.overlap import Extent
-from cascader.prefetch import Constants, JobTimes, Timeline, choose_copies, prefetch
+from cascader.prefetch import Constants, JobTimes, Prefetcher, Timeline, choose_copies, prefetch
 from cascader.room import Room
 
 JOBS = 8
@@ -270,7 +270,7 @@ def test_the_choice_of_copies_is_no_worse_than_its_starts_nor_than_one_copy_more
     constants = case.by_part()
     every = subsets(sorted(constants))
     starts = data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3))
-    best = choose_copies(case.jobs, constants, starts, case.room)
+    best = choose_copies(constants, starts, Prefetcher(case.jobs, case.room))
 
     def cycles(parts: frozenset[int]) -> int:
         return prefetch(case.jobs, [constants[part] for part in parts], case.room).cycles
@@ -289,7 +289,7 @@ def test_the_choice_of_copies_is_mostly_the_best_of_all_sets() -> None:
     def compare(case: Case) -> None:
         constants = case.by_part()
         every = frozenset(constants)
-        found = choose_copies(case.jobs, constants, [frozenset(), every], case.room).cycles
+        found = choose_copies(constants, [frozenset(), every], Prefetcher(case.jobs, case.room)).cycles
         best = min(prefetch(case.jobs, [constants[part] for part in parts], case.room).cycles for parts in subsets(sorted(every)))
         assert best <= found
         outcome.append(Fraction(found, best))
