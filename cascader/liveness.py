@@ -13,6 +13,9 @@ from cascader.pull import StripeJob
 from cascader.row_graph import RowGraph
 
 Steps = npt.NDArray[np.int64]
+_FAR = 1 << 40
+_PRESENT = TensorKind.INPUT, TensorKind.VARIABLE
+_KEPT = TensorKind.OUTPUT, TensorKind.VARIABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,48 +43,55 @@ def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]
     During a step both the rows that the job reads and those that it writes are live. Inputs are whole from step 0,
     outputs and variables stay to the end.
     """
-    steps = len(jobs)
-    need: dict[int, Steps] = {}
-    written: dict[int, Steps] = {}
-    first_use: dict[int, int] = {}
-    last_use: dict[int, int] = {}
-
-    def touch(tensor: int, step: int) -> None:
-        first_use.setdefault(tensor, step)
-        last_use[tensor] = step
-
-    far = 1 << 40
-    for step, job in enumerate(jobs):
-        part = graph.parts[job.part]
-        for tensor, propagator in part.inputs:
-            low, _ = propagator.demand(job.start, job.end)
-            need.setdefault(tensor, np.full(steps, far, dtype=np.int64))
-            need[tensor][step] = min(low, need[tensor][step])
-            touch(tensor, step)
-        for tensor in part.outputs:
-            rows = graph.tensors[tensor].rows
-            written.setdefault(tensor, np.zeros(steps, dtype=np.int64))
-            written[tensor][step] = rows if part.atomic else min(rows, job.end)
-            need.setdefault(tensor, np.full(steps, far, dtype=np.int64))
-            need[tensor][step] = min(0 if part.atomic else job.start, need[tensor][step])
-            touch(tensor, step)
-    lives = {t: _life(graph, t, steps, need[t], written.get(t), first_use[t], last_use[t]) for t in need}
+    steps, used = len(jobs), _uses(graph, jobs)
+    # One row per tensor: whole steps of all tensors are faster to handle than each tensor on its own.
+    low = np.minimum.accumulate(used.need[:, ::-1], axis=1)[:, ::-1]
+    high = np.maximum.accumulate(used.written, axis=1)
     for index, facts in enumerate(graph.tensors):
-        if index not in need and facts.kind in (TensorKind.INPUT, TensorKind.VARIABLE):
+        if facts.kind in _PRESENT or index not in used.made:
+            high[index] = facts.rows
+        if facts.kind in _KEPT:
+            low[index] = 0
+    low = np.minimum(low, high)
+    lives: dict[int, LiveRows] = {}
+    for index, facts in enumerate(graph.tensors):
+        if index in used.first:
+            span = slice(0 if facts.kind in _PRESENT else used.first[index], steps if facts.kind in _KEPT else used.last[index] + 1)
+            lives[index] = LiveRows(span.start, low[index, span], high[index, span])
+        elif facts.kind in _PRESENT:
             # Nobody reads it, but it is filled, and a variable is kept.
             end = max(steps, 1) if facts.kind is TensorKind.VARIABLE else 1
             lives[index] = LiveRows(0, np.zeros(end, np.int64), np.full(end, facts.rows, np.int64))
-    return dict(sorted(lives.items()))
+    return lives
 
 
-def _life(graph: RowGraph, tensor: int, steps: int, need: Steps, written: Steps | None, first: int, last: int) -> LiveRows:
-    facts = graph.tensors[tensor]
-    present = facts.kind in (TensorKind.INPUT, TensorKind.VARIABLE)
-    kept = facts.kind in (TensorKind.OUTPUT, TensorKind.VARIABLE)
-    start, end = (0 if present else first), (steps if kept else last + 1)
-    high = np.full(steps, facts.rows, dtype=np.int64) if present or written is None else np.maximum.accumulate(written)
-    low = np.minimum.accumulate(need[::-1])[::-1]
-    if kept:
-        low = np.zeros(steps, dtype=np.int64)
-    low, high = low[start:end], high[start:end]
-    return LiveRows(start, np.minimum(low, high), high)
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """What jobs do with tensors: by tensor (rows) and step the first row needed then and the end of those written, if any.
+
+    ``first`` and ``last`` are the steps of the first and the last use of each tensor that is used; ``made`` are those written.
+    """
+
+    need: Steps
+    written: Steps
+    first: dict[int, int]
+    last: dict[int, int]
+    made: set[int]
+
+
+def _uses(graph: RowGraph, jobs: Sequence[StripeJob]) -> _Uses:
+    shape = len(graph.tensors), len(jobs)
+    uses = _Uses(np.full(shape, _FAR, dtype=np.int64), np.zeros(shape, dtype=np.int64), {}, {}, set())
+    for step, job in enumerate(jobs):
+        part = graph.parts[job.part]
+        needed = [(tensor, propagator.demand(job.start, job.end)[0]) for tensor, propagator in part.inputs]
+        needed += [(tensor, 0 if part.atomic else job.start) for tensor in part.outputs]
+        for tensor, low in needed:
+            uses.need[tensor, step] = min(low, uses.need[tensor, step])
+            uses.first.setdefault(tensor, step)
+            uses.last[tensor] = step
+        for tensor in part.outputs:
+            rows = graph.tensors[tensor].rows
+            uses.written[tensor, step] = rows if part.atomic else min(rows, job.end)
+            uses.made.add(tensor)
+    return uses

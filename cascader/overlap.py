@@ -69,7 +69,11 @@ def _gaps(extents: Sequence[Extent]) -> Steps:
         live = extent.high > extent.low
         tops[number, extent.start : extent.end] = np.where(live, extent.high, _NEVER)
         bottoms[number, extent.start : extent.end] = np.where(live, extent.low, -_NEVER)
-    gaps = np.stack([(top - bottoms).max(axis=1) for top in tops])
+    below = np.ascontiguousarray(bottoms.T)
+    gaps = np.empty((len(extents), len(extents)), dtype=np.int64)
+    for number, extent in enumerate(extents):
+        span = slice(extent.start, extent.end)
+        (tops[number, span, None] - below[span]).max(axis=0, initial=_NEVER, out=gaps[number])
     return np.where(gaps < _NEVER // 2, _NEVER, gaps)
 
 
@@ -196,8 +200,10 @@ def _search(extents: Sequence[Extent], orders: list[list[int]], alignment: int, 
     """The best packing found from ``orders``, by annealing the best of them at every heat."""
     fit = _FirstFit(extents, alignment)
     bound = round_up(int(live_bytes(extents, max(e.end for e in extents)).max()), alignment)
-    packings = [_Packing(order, *fit.place(order, _NO_LIMIT)) for order in orders]
-    best = min(packings, key=lambda packing: packing.peak)
+    best = _Packing(orders[0], *fit.place(orders[0], _NO_LIMIT))
+    for order in orders[1:]:
+        peak, addresses = fit.place(order, best.peak)
+        best = _Packing(order, peak, addresses) if addresses else best
     draw = random.Random(seed)  # noqa: S311  # a search, not a secret
     for heat in _HEATS:
         best = min(best, _anneal(fit, best, draw, moves, bound, heat, alignment), key=lambda packing: packing.peak)

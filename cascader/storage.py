@@ -12,6 +12,8 @@ from cascader.overlap import Extent
 from cascader.pull import StripeJob
 from cascader.row_graph import RowGraph
 
+_FAR = 1 << 40
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -37,24 +39,30 @@ def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) ->
     return [tuple(family) for family in families.values()]
 
 
-def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...]) -> Storage:
-    tensor = graph.tensors[family[0]]
+def _rows(lives: dict[int, LiveRows], family: tuple[int, ...]) -> LiveRows:
+    """The rows that are live of any of some tensors."""
+    if len(family) == 1:
+        return lives[family[0]]
     start, end = min(lives[t].start for t in family), max(lives[t].end for t in family)
-    low = np.full(end - start, tensor.rows, dtype=np.int64)
-    high = np.zeros(end - start, dtype=np.int64)
+    low, high = np.full(end - start, _FAR, dtype=np.int64), np.zeros(end - start, dtype=np.int64)
     for member in family:
         life = lives[member]
         span = slice(life.start - start, life.end - start)
         alive = life.high > life.low
         low[span] = np.where(alive, np.minimum(low[span], life.low), low[span])
         high[span] = np.where(alive, np.maximum(high[span], life.high), high[span])
-    low = np.where(high > low, low, 0)
-    high = np.where(high > low, high, 0)
+    return LiveRows(start, low, high)
+
+
+def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...]) -> Storage:
+    tensor, life = graph.tensors[family[0]], _rows(lives, family)
+    alive = life.high > life.low
+    low, high = life.low * alive, life.high * alive
     most = int((high - low).max())
     if most < int(high.max()):
         # Until it has rolled once, a rolling buffer holds no more than the rows so far.
         low, high = np.zeros_like(low), np.where(high > low, np.minimum(np.maximum.accumulate(high), most), 0)
-    return Storage(family, most, Extent(tensor.name, start, low * tensor.row_bytes, high * tensor.row_bytes))
+    return Storage(family, most, Extent(tensor.name, life.start, low * tensor.row_bytes, high * tensor.row_bytes))
 
 
 def storages(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool = True) -> tuple[Storage, ...]:

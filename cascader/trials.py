@@ -1,0 +1,87 @@
+"""Trials: groups at given addresses, with the copies that fill what their tensors leave free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from cascader.pace import JobCostModel, Overlap, Pace
+from cascader.packings import Packing
+from cascader.prefetch import Constants, Prefetcher, Timeline, choose_copies
+from cascader.pull import PullScheduler
+from cascader.regroup import Groups
+from cascader.room import Room
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """Groups, their tensors with places, and the copies with theirs."""
+
+    groups: Groups
+    packing: Packing
+    timeline: Timeline
+
+    @property
+    def cycles(self) -> int:
+        """Cycles that are expected."""
+        return self.timeline.cycles
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """A draft with what its copies were chosen from."""
+
+    draft: Draft
+    constants: Mapping[int, Constants]
+    prefetcher: Prefetcher
+
+    @property
+    def cycles(self) -> int:
+        """Cycles that are expected."""
+        return self.draft.cycles
+
+    def finished(self) -> Draft:
+        """The draft with the copies that are best for it."""
+        return replace(self.draft, timeline=choose_copies(self.constants, [self.draft.timeline.staged], self.prefetcher))
+
+
+class Placer:
+    """Makes the trials of one graph; with ``prefetch`` off a copy is issued only right before the first job that uses it."""
+
+    def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool) -> None:
+        self._cost = cost
+        self._segments = [part.segment for part in scheduler.graph.parts]
+        self._pace = Pace(scheduler, cost, overlap)
+        self._prefetch = prefetch
+
+    def _constants(self, packing: Packing) -> dict[int, Constants]:
+        """The constants that could be staged, by part."""
+        uses: dict[int, list[int]] = {}
+        begins: dict[int, int] = {}
+        for step, job in enumerate(packing.jobs):
+            uses.setdefault(job.part, []).append(step)
+            begins.setdefault(self._segments[job.part], step)
+        return {
+            part: Constants(
+                part=part,
+                size=size,
+                transfer=self._cost.transfer_cycles(part),
+                first=at[0],
+                last=at[-1],
+                earliest=begins[self._segments[part]] if self._prefetch else at[0],
+            )
+            for part, at in uses.items()
+            if (size := self._cost.constant_bytes(part))
+        }
+
+    def trial(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> Trial:
+        """Groups at given addresses with the best of some sets of copies, or all of them."""
+        room, constants = Room(packing.extents, packing.addresses, len(packing.jobs), budget), self._constants(packing)
+        prefetcher = Prefetcher(self._pace.times(groups), room, self._pace.shared(groups))
+        sets = dict.fromkeys((*staged, frozenset(constants)))
+        timelines = (prefetcher.timeline([constants[part] for part in parts]) for parts in sets)
+        return Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), constants, prefetcher)
+
+    def least(self, groups: Groups) -> int:
+        """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
+        return sum(min(time.staged, time.direct - time.lead) for time in self._pace.times(groups))
