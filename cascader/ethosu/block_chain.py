@@ -21,7 +21,7 @@ class BlockOption:
     """A block that a job may be made in, and the partition of the shared buffer that it needs.
 
     ``load`` is what it asks of the units, with its data from ``sources``; ``cycles`` are the job's with nothing before and after it but
-    with its first weights there, ``latency`` those until what it has stored may be read.
+    with its first weights there, ``latency`` those until what it has stored may be read, ``burden`` what is set against it besides.
     """
 
     block: Shape3D
@@ -30,6 +30,12 @@ class BlockOption:
     load: KernelLoad
     sources: Sources
     latency: int
+    burden: int = 0
+
+    @property
+    def cost(self) -> int:
+        """What is to be least."""
+        return self.cycles + self.burden
 
 
 @lru_cache(maxsize=1 << 16)
@@ -77,7 +83,7 @@ class _Chain:
                     at = ends.index(best)
                 elif step:
                     best = min(costs[-1], default=0)
-                row.append(best + choice.cycles)
+                row.append(best + choice.cost)
                 origin.append(at)
             costs.append(row or [min(costs[-1], default=0) if costs else 0])
             origins.append(origin or [0])

@@ -44,9 +44,9 @@ class Neighbours:
         if first is None or second is None:
             return 0
         ones, twos = self._options(before, staged=before_staged), self._options(after, staged=staged)
-        least = min(one.cycles for one in ones) + min(two.cycles for two in twos)
+        least = min(one.cost for one in ones) + min(two.cost for two in twos)
         gains = (
-            shared_cycles((first, one), (second, two), self._accelerator) - (one.cycles + two.cycles - least)
+            shared_cycles((first, one), (second, two), self._accelerator) - (one.cost + two.cost - least)
             for one in ones
             for two in twos
         )

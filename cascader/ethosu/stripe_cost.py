@@ -37,6 +37,9 @@ BLOCKS = 2
 PARTITIONS = 4
 """Partitions of the shared buffer from which neighbours may choose a common one."""
 
+BURDEN = 0.05
+"""The part of its reads at home by which a block is thought to be slower than it is: of two that are as fast one may read twice as much."""
+
 CROWDED_SHARE = 0.62
 """The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
 
@@ -119,7 +122,12 @@ class StripeCost:
         """The facts of the fastest operation."""
         if not operations:
             return _NOTHING
-        return self._beside(min((self._alone(part, op, staged=staged) for op in operations), key=lambda alone: alone.cycles), staged=staged)
+        alone = [self._alone(part, operation, staged=staged) for operation in operations]
+        return self._beside(min(alone, key=lambda one: one.cycles + self._burden(one.load, staged=staged)), staged=staged)
+
+    def _burden(self, load: KernelLoad, *, staged: bool) -> int:
+        """Cycles that are set against a kernel's reads at home, which hold up the copies beside it."""
+        return 0 if staged else int(load.constants * self._direct.constants.rate * BURDEN)
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """What the part's weight streams ask of the decoder, whatever rows are made of it."""
@@ -168,7 +176,8 @@ class StripeCost:
         sources = self._staged if staged else self._direct
         alone = self._alone(part, operation, staged=staged, led=True)
         cycles = max(alone.cycles, ceil(alone.load.constants * sources.constants.rate) + self._overhead)
-        return BlockOption(operation.block, operation.shram, cycles, alone.load, sources, self._overhead)
+        burden = self._burden(alone.load, staged=staged)
+        return BlockOption(operation.block, operation.shram, cycles, alone.load, sources, self._overhead, burden)
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
