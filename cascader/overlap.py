@@ -116,9 +116,10 @@ class _FirstFit:
                     break
                 free = max(free, end)
             addresses[index] = free
-            peak = max(peak, free + self.tops[index])
-            if peak >= limit:
-                return peak, []
+            if free + self.tops[index] > peak:
+                peak = free + self.tops[index]
+                if peak >= limit:
+                    return peak, []
         return peak, addresses
 
 
@@ -199,9 +200,12 @@ def _anneal(fit: _FirstFit, start: _Packing, draw: random.Random, moves: int, bo
 def _search(extents: Sequence[Extent], orders: list[list[int]], alignment: int, moves: int, seed: int) -> _Packing:
     """The best packing found from ``orders``, by annealing the best of them at every heat."""
     fit = _FirstFit(extents, alignment)
-    bound = round_up(int(live_bytes(extents, max(e.end for e in extents)).max()), alignment)
+    least = int(live_bytes(extents, max(e.end for e in extents)).max())
+    bound = round_up(least, alignment)
     best = _Packing(orders[0], *fit.place(orders[0], _NO_LIMIT))
     for order in orders[1:]:
+        if best.peak <= least:
+            break
         peak, addresses = fit.place(order, best.peak)
         best = _Packing(order, peak, addresses) if addresses else best
     draw = random.Random(seed)  # noqa: S311  # a search, not a secret

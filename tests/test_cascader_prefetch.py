@@ -260,6 +260,16 @@ def test_jobs_and_a_copy_that_share_a_memory_take_each_other_the_turns_that_they
     assert exact - 2 * len(jobs) <= timeline.cycles <= exact + 1
 
 
+@settings(max_examples=200)
+@given(cases(crowded=True), st.data())
+def test_a_timeline_does_not_depend_on_those_that_were_asked_for_before(case: Case, data: st.DataObject) -> None:
+    """Each goes on from where it parts from the one before, as if it had begun with the first job."""
+    prefetcher = Prefetcher(case.jobs, case.room, lambda step, before, now: step + 2 * before + now)
+    for wanted in data.draw(st.lists(st.lists(st.sampled_from(case.constants), unique=True), max_size=5)) if case.constants else ():
+        fresh = prefetch(case.jobs, wanted, case.room, lambda step, before, now: step + 2 * before + now)
+        assert prefetcher.timeline(wanted) == fresh
+
+
 def subsets(parts: Sequence[int]) -> list[frozenset[int]]:
     return [frozenset(some) for count in range(len(parts) + 1) for some in combinations(parts, count)]
 
