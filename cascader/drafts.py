@@ -51,7 +51,7 @@ class DraftOptions:
     """
 
     moves: int = 600
-    polished: int = 3
+    polished: int = 1
     regroupings: int = 60
     stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24)
     prefetch: bool = True
