@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import ceil
 
 from cascader.ethosu.blockdep import blockdep
-from cascader.ethosu.kernel_flow import KernelLoad, Pipeline
+from cascader.ethosu.kernel_flow import BlockLoad, KernelLoad, Pipeline
 from cascader.ethosu.source import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
@@ -38,13 +38,31 @@ class BlockOption:
         return self.cycles + self.burden
 
 
+NEAR = 8
+"""Blocks at the end of a kernel and at the beginning of the next one that decide what both share."""
+
+
+def _part(blocks: tuple[BlockLoad, ...]) -> KernelLoad:
+    maps = sum(block.stored + sum(step.fetched for step in block.steps) for block in blocks)
+    return KernelLoad(blocks, maps, sum(step.words for block in blocks for step in block.steps))
+
+
+def _cycles(option: BlockOption, load: KernelLoad, pipeline: Pipeline, *, led: bool, distance: int = 0) -> float:
+    """When a part of a kernel has run through the units."""
+    return pipeline.run(load, option.sources, led=led, distance=distance).cycles
+
+
 @lru_cache(maxsize=1 << 16)
-def _behind(one: BlockOption, two: BlockOption, distance: int) -> int:
-    """Cycles from the end of a kernel to that of the next one, of which the first is fetched before ``distance`` blocks are stored."""
+def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
+    """Cycles that a kernel is done earlier than on its own if it begins before the last ``distance`` blocks of another are stored."""
+    end, beginning = _part(one.load.blocks[-NEAR:]), _part(two.load.blocks[:NEAR])
+    constants = two.sources.constants
+    alone = max(_cycles(two, beginning, Pipeline(), led=True), beginning.constants * constants.rate)
+    words = beginning.maps + (beginning.constants if two.sources.shared else 0)
     pipeline = Pipeline(one.latency)
-    begin = pipeline.run(one.load, one.sources, led=True).cycles
-    words = two.load.maps + (two.load.constants if two.sources.shared else 0)
-    return ceil(max(pipeline.run(two.load, two.sources, distance=distance).cycles - begin, words * two.sources.pace))
+    begin = _cycles(one, end, pipeline, led=True)
+    behind = max(_cycles(two, beginning, pipeline, led=False, distance=distance) - begin, words * two.sources.pace)
+    return max(0, ceil(alone - behind) + two.latency)
 
 
 def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:
@@ -56,7 +74,7 @@ def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[Kern
     if one.shram != two.shram:
         return 0
     distance = blockdep([replace(first, block=one.block, shram=one.shram)], replace(second, block=two.block, shram=two.shram), accelerator)
-    return max(0, two.cycles - _behind(one, two, distance)) if distance else 0
+    return _shared(one, two, distance) if distance else 0
 
 
 @dataclass(slots=True)
