@@ -46,9 +46,7 @@ class Neighbours:
         ones, twos = self._options(before, staged=before_staged), self._options(after, staged=staged)
         least = min(one.cost for one in ones) + min(two.cost for two in twos)
         gains = (
-            shared_cycles((first, one), (second, two), self._accelerator) - (one.cost + two.cost - least)
-            for one in ones
-            for two in twos
+            shared_cycles((first, one), (second, two), self._accelerator) - (one.cost + two.cost - least) for one in ones for two in twos
         )
         return max(0, *gains)
 
