@@ -2,7 +2,7 @@
 
 A stripe begins with its first fetch and ends with its last store, as the shared buffer is repartitioned between parts; its
 units overlap as :mod:`cascader.ethosu.kernel_flow` says. What stripes overlap is said apart (lead and tail), for a timeline to
-count: that is within 7 % of the simulator's cycles, the mere sum up to a quarter too high.
+count: that is within 3 % of the simulator's cycles in the cases of its tests, the mere sum up to a sixth too high.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class _Alone:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins; its block configs.
+    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins.
 
-    ``tail`` are the cycles after its last fetch, in which the decoder reads for the next kernel,
+    ``tail`` are the cycles at its end in which the decoder reads for the next kernel,
     ``crowded_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
     """
 
