@@ -90,6 +90,15 @@ class RowPart:
     after: tuple[int, ...] = ()
     segment: int = 0
 
+    def typical(self, height: int) -> int:
+        """Where a stripe of ``height`` rows begins that stands for all of them: in the middle, if such a stripe may.
+
+        >>> RowPart("part", (), (0,), rows=16).typical(4), RowPart("part", (), (0,), rows=15, align=2).typical(5)
+        (6, 10)
+        """
+        middle = self.rows - height if height % self.align else (self.rows - height) // 2
+        return middle // self.align * self.align
+
 
 @dataclass(frozen=True, slots=True)
 class RowGraph:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
 
 from cascader.ethosu.cascade import Candidate, CascadeOptions, Cascader, variants
@@ -25,9 +27,8 @@ What the search expects is off by a few per cent, of small networks by up to a f
 all of their schedules are; of a large network replays take most of the time. On one processor this is about a minute.
 """
 
-
-BATCHES = 4
-"""Batches into which the memory limits of a layout are dealt."""
+_PLANS = 8
+"""Layouts whose plans a process keeps, with all that was worked out for earlier limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +73,32 @@ def _plan(task: Task, network: Network) -> Cascader:
     return Cascader(network, task.accelerator, task.system, task.options, task.provenance)
 
 
-def _at_limits(cascader: Cascader, limits: tuple[int, ...]) -> tuple[Candidate, ...]:
-    return tuple(candidate for limit in limits for candidate in cascader.schedules_at(limit))
+@lru_cache(maxsize=_PLANS)
+def _kept(pickled: bytes) -> Cascader:
+    """The plans as this process has them: what was worked out for one limit is there for the next, and changes no answer."""
+    found = pickle.loads(pickled)  # noqa: S301  # made by this program a moment ago
+    assert isinstance(found, Cascader)  # noqa: S101  # as above
+    return found
 
 
-def _within(cascader: Cascader, budgets: tuple[int, ...]) -> tuple[Candidate, ...]:
-    return tuple(candidate for budget in budgets for candidate in cascader.fit(budget))
+def _at_limit(pickled: bytes, limit: int) -> tuple[Candidate, ...]:
+    return _kept(pickled).schedules_at(limit)
 
 
-def _smallest(cascader: Cascader) -> tuple[Candidate, ...]:
-    return (cascader.smallest(),)
+def _within(pickled: bytes, budget: int) -> tuple[Candidate, ...]:
+    return _kept(pickled).fit(budget)
 
 
-def _batches(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Sizes dealt out: those of a batch share what is worked out for any of them, so that the batches must not depend on the executor."""
-    return [batch for first in range(BATCHES) if (batch := tuple(sizes[first::BATCHES]))]
+def _smallest(pickled: bytes) -> tuple[Candidate, ...]:
+    return (_kept(pickled).smallest(),)
 
 
 def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tuple[Candidate, ...]]]:
-    tasks = [executor.submit(_smallest, cascader)] if wish.smallest else []
-    tasks += [executor.submit(_within, cascader, batch) for batch in _batches(wish.budgets)]
+    pickled = pickle.dumps(cascader)
+    tasks = [executor.submit(_smallest, pickled)] if wish.smallest else []
+    tasks += [executor.submit(_within, pickled, budget) for budget in wish.budgets]
     if wish.frontier:
-        tasks += [executor.submit(_at_limits, cascader, batch) for batch in _batches(cascader.limits())]
+        tasks += [executor.submit(_at_limit, pickled, limit) for limit in cascader.limits()]
     return tasks
 
 
@@ -144,7 +149,7 @@ def search_further(found: Found, budgets: Sequence[int], executor: Executor, sho
 def _collect(answers: Sequence[Answer], show: Progress) -> tuple[Candidate, ...]:
     found: list[Candidate] = []
     for done, (network, answer) in enumerate(answers):
-        show(f"Scheduling: {done} of {len(answers)} batches of memory limits")
+        show(f"Scheduling: {done} of {len(answers)} memory limits")
         # Candidates from another process each bring a copy of the network; one is enough.
         found += [replace(c, schedule=replace(c.schedule, network=network)) for c in answer.result()]
     return _distinct(found)

@@ -16,7 +16,7 @@ _APART = 1 << 48
 
 
 class Neighbours:
-    """What pairs of jobs share; pairs of as many rows as far apart are worked out once."""
+    """What pairs of jobs share; of pairs of as many rows as far apart one in the middle speaks for all."""
 
     def __init__(self, network: Network, graph: RowGraph, cost: StripeCost, accelerator: Accelerator) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
@@ -26,11 +26,28 @@ class Neighbours:
         self._places = {t.name: Place(index * _APART, 1 if t.rows == 1 else _APART, t.row_bytes) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
 
-    def _distance(self, before: StripeJob, after: StripeJob) -> int | None:
-        """Rows from the first one that the second job reads of the first one's result to the first that is made; None if it reads none."""
+    def _first_read(self, before: StripeJob, after: StripeJob) -> int | None:
+        """The first row of the first job's result from which on the second one reads all of its operands; None if it reads none."""
         tensors = self._graph.parts[before.part].outputs
         read = (p.demand(after.start, after.end)[0] for tensor, p in self._graph.parts[after.part].inputs if tensor in tensors)
-        return min((before.start - first for first in read), default=None)
+        return max(read, default=None)
+
+    def _typical(self, job: StripeJob) -> StripeJob:
+        """A stripe as high in the middle of the part."""
+        start = self._graph.parts[job.part].typical(job.end - job.start)
+        return StripeJob(job.part, start, start + job.end - job.start)
+
+    def _typical_pair(self, before: StripeJob, after: StripeJob, distance: int) -> tuple[StripeJob, StripeJob]:
+        """The pair of stripes as high and as far apart of which the second is nearest to the middle of its part."""
+        part, middle = self._graph.parts[after.part], self._typical(after)
+        last = self._graph.parts[before.part].rows - (before.end - before.start)
+        starts = range(0, part.rows - (after.end - after.start) + 1, part.align)
+        seconds = [StripeJob(after.part, start, start + after.end - after.start) for start in starts]
+        for second in sorted(seconds, key=lambda job: (abs(job.start - middle.start), job.start)):
+            first = self._first_read(before, second)
+            if first is not None and 0 <= first + distance <= last:
+                return StripeJob(before.part, first + distance, first + distance + before.end - before.start), second
+        raise AssertionError(f"{before} and {after} are no such pair themselves")
 
     def _operation(self, job: StripeJob) -> KernelOperation | None:
         payload = self._payloads[job.part]
@@ -52,9 +69,12 @@ class Neighbours:
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         """Cycles that two jobs in a row save over the fastest blocks of each, with the blocks that are best for both."""
-        distance = self._distance(before, after)
+        first = self._first_read(before, after)
+        distance = None if first is None else before.start - first
         rows = before.end - before.start, after.end - after.start
         key = before.part, after.part, rows, distance, before_staged, staged
         if key not in self._known:
-            self._known[key] = self._shared(before, after, before_staged=before_staged, staged=staged)
+            alone = self._typical(before), self._typical(after)
+            pair = alone if distance is None else self._typical_pair(before, after, distance)
+            self._known[key] = self._shared(*pair, before_staged=before_staged, staged=staged)
         return self._known[key]

@@ -73,7 +73,10 @@ _NOTHING = _Facts(0, 0, 0, 0, 0)
 
 
 class StripeCost:
-    """Costs of the stripes of one network on one accelerator and memory system; each is computed once."""
+    """Costs of the stripes of one network on one accelerator and memory system; each is computed once.
+
+    Of the stripes of a part that are equally high, one in its middle speaks for all.
+    """
 
     def __init__(
         self, network: Network, graph: RowGraph, accelerator: Accelerator, system: MemorySystem, *, choose_blocks: bool = True
@@ -97,11 +100,13 @@ class StripeCost:
         self._options: dict[tuple[int, int, bool], tuple[BlockOption, ...]] = {}
         self._known: dict[tuple[int, int, bool], _Facts] = {}
 
-    def _operations(self, part: int, start: int, end: int, *, staged: bool, partitions: int = 0) -> list[KernelOperation]:
-        """The stripe's operation, and those with other blocks that may be faster; none for a CPU part."""
+    def _operations(self, part: int, height: int, *, staged: bool, partitions: int = 0) -> list[KernelOperation]:
+        """The operation of a typical stripe of ``height`` rows, and those with other blocks that may be faster; none for a CPU part."""
         payload = self._payloads[part]
         if payload is None:
             return []
+        start = self._graph.parts[part].typical(height)
+        end = start + height
         operation = whole(payload, self._places) if self._graph.parts[part].atomic else stripe(payload, start, end, self._places)
         found = [operation]
         if self._choose_blocks:
@@ -112,10 +117,10 @@ class StripeCost:
         return found
 
     def _facts(self, part: int, start: int, end: int, *, staged: bool) -> _Facts:
-        """What is known of stripes of this height; of equally high ones the first that is asked for speaks for all."""
+        """What is known of stripes of this height."""
         key = (part, end - start, staged and self.constant_bytes(part) > 0)
         if key not in self._known:
-            self._known[key] = self._chosen(part, self._operations(part, start, end, staged=key[2]), staged=key[2])
+            self._known[key] = self._chosen(part, self._operations(part, end - start, staged=key[2]), staged=key[2])
         return self._known[key]
 
     def _chosen(self, part: int, operations: list[KernelOperation], *, staged: bool) -> _Facts:
@@ -167,7 +172,7 @@ class StripeCost:
         """
         key = (part, end - start, staged and self.constant_bytes(part) > 0)
         if key not in self._options:
-            operations = self._operations(part, start, end, staged=key[2], partitions=PARTITIONS)
+            operations = self._operations(part, end - start, staged=key[2], partitions=PARTITIONS)
             self._options[key] = tuple(self._option(part, operation, staged=key[2]) for operation in operations)
         return self._options[key]
 
