@@ -89,17 +89,21 @@ def _within(pickled: bytes, budget: int) -> tuple[Candidate, ...]:
     return _kept(pickled).fit(budget)
 
 
-def _smallest(pickled: bytes) -> tuple[Candidate, ...]:
-    return (_kept(pickled).smallest(),)
+def _smallest(pickled: bytes, limits: tuple[int, ...]) -> tuple[Candidate, ...]:
+    """The smallest, and with it those of the least limit, which mostly come to the same."""
+    kept = _kept(pickled)
+    return (kept.smallest(), *(candidate for limit in limits for candidate in kept.schedules_at(limit)))
 
 
 def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tuple[Candidate, ...]]]:
     pickled = pickle.dumps(cascader)
-    tasks = [executor.submit(_smallest, pickled)] if wish.smallest else []
+    limits = cascader.limits() if wish.frontier else ()
+    tasks = []
+    if wish.smallest:
+        tasks.append(executor.submit(_smallest, pickled, limits[:1]))
+        limits = limits[1:]
     tasks += [executor.submit(_within, pickled, budget) for budget in wish.budgets]
-    if wish.frontier:
-        tasks += [executor.submit(_at_limit, pickled, limit) for limit in cascader.limits()]
-    return tasks
+    return tasks + [executor.submit(_at_limit, pickled, limit) for limit in limits]
 
 
 @dataclass(frozen=True, slots=True)
