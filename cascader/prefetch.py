@@ -27,8 +27,9 @@ class Constants:
 class JobTimes:
     """Cycles of a job: ``staged`` with its constants copied, ``direct`` reading them at home.
 
-    Of the latter ``lead`` are saved if the job before has a ``tail`` as long, in which the constants are read already.
-    ``crowded`` are those of a job that reads them at home while a copy keeps their memory busy, ``home`` those in which
+    ``lead`` of them are saved if the job before has a tail as long, in which the first constants are read already: ``tail`` are the
+    cycles in which it leaves time for that. Both are for a job that reads at home; ``staged_lead`` and ``staged_tail`` if not.
+    ``crowded`` are the cycles of a job that reads at home while a copy keeps that memory busy, ``home`` those in which
     it keeps that memory busy itself.
     """
 
@@ -39,6 +40,8 @@ class JobTimes:
     tail: int
     crowded: int
     home: int
+    staged_lead: int
+    staged_tail: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def nothing_shared(step: int, before: bool, now: bool) -> int:  # noqa: ARG001, 
     return 0
 
 
-_NO_JOB = JobTimes(part=-1, staged=0, direct=0, lead=0, tail=0, crowded=0, home=0)
+_NO_JOB = JobTimes(part=-1, staged=0, direct=0, lead=0, tail=0, crowded=0, home=0, staged_lead=0, staged_tail=0)
 """Before the first job."""
 
 
@@ -175,15 +178,19 @@ class _Run:
         """The next job."""
         now, step = self.now, self.now.step
         job, last = self.jobs[step], self.jobs[step - 1] if step else _NO_JOB
-        staged = job.part in now.ready
-        overlap = self.shared(step, last.part in now.ready, staged) if step else 0
-        begin = max(now.finish - overlap, now.arrival, now.ready.get(job.part, 0))
-        now.finish = begin + (job.staged if staged else job.direct - min(job.lead, last.tail))
+        before, staged = last.part in now.ready, job.part in now.ready
+        tail = last.staged_tail if before else last.tail
+        overlap = self.shared(step, before, staged) if step else 0
+        # Before its constants are there, and before the command processor knows of the job, nothing is read ahead.
+        known = max(now.arrival, now.ready.get(job.part, 0))
+        begin = max(now.finish - overlap, known)
+        ahead = min(job.staged_lead if staged else job.lead, tail, begin - known)
+        now.finish = begin - ahead + (job.staged if staged else job.direct)
         if not staged and job.home:
             # All constants pass their port, at the earliest once the decoder is done with those of the job before.
-            now.port = max(now.port, begin - last.tail) + job.home
+            now.port = max(now.port, begin - tail) + job.home
             now.finish = max(now.finish, now.port)
-        self._delay(step, begin)
+        self._delay(step, begin - ahead)
         now.step, now.arrival = step + 1, begin
 
     def timeline(self) -> Timeline:

@@ -84,4 +84,4 @@ class Placer:
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
-        return sum(min(time.staged, time.direct - time.lead) for time in self._pace.times(groups))
+        return sum(min(time.staged - time.staged_lead, time.direct - time.lead) for time in self._pace.times(groups))

@@ -7,6 +7,7 @@ from typing import Any
 from tabulate import tabulate
 
 from testbed.compare import NOISE, Answer, Comparison, SweepRow, cycles_verdict
+from testbed.compare_verdicts import verdicts
 from testbed.frontier import FrontierPoint
 from testbed.frontier_report import bounds_text, frontier_json
 from testbed.vela_points import VelaPoint
@@ -101,8 +102,21 @@ def _ours_json(point: FrontierPoint | None) -> dict[str, Any] | None:
     return None if point is None else {"memory_bytes": point.memory, "cycles": point.cycles, "schedule_sha256": point.digest}
 
 
+def _verdicts_json(comparison: Comparison) -> dict[str, Any]:
+    judged = verdicts(comparison)
+    return {
+        "lost": judged.lost,
+        "gaps": [
+            {"vela": _vela_json(gap.vela), "closest": _ours_json(gap.closest), "worse_in_both": _ours_json(gap.worse)}
+            for gap in judged.gaps
+        ],
+        "slower_at": [row.arena_cache_size for row in judged.slower],
+        "passed": judged.passed,
+    }
+
+
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as values that JSON can hold."""
+    """The comparison as values that JSON can hold: bytes and cycles of every schedule, ratios, and the verdicts."""
     return {
         "frontier": frontier_json(comparison.frontier),
         "noise": NOISE,
@@ -128,4 +142,5 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             }
             for row in comparison.sweep
         ],
+        "verdicts": _verdicts_json(comparison),
     }

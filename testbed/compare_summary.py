@@ -1,29 +1,19 @@
-"""Comparisons with Vela over several networks: a row for each, and the geometric means of what was gained."""
+"""Comparisons with Vela over several networks: a row for each, a row for each arena size, means, and where Vela is ahead."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log
+from typing import Any
 
-from testbed.compare import Answer, Comparison
+from testbed.compare import Answer, Comparison, SweepRow
+from testbed.compare_report import comparison_json
+from testbed.compare_verdicts import SLOWEST, Gap, Verdicts, vela_fits, verdicts
+from testbed.failures import Failure
+from testbed.frontier import FrontierPoint
 from testbed.vela_points import VelaPoint
 from validation.tables import Table
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One network: Vela's two strategies by the better core, and our four answers in the order of :func:`testbed.compare.answers`."""
-
-    network: str
-    size: VelaPoint
-    performance: VelaPoint
-    answers: tuple[Answer, ...]
-
-    @classmethod
-    def of(cls, comparison: Comparison) -> Row:
-        """The row of a comparison."""
-        return cls(comparison.frontier.model, comparison.size, comparison.performance, comparison.answers)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
@@ -46,10 +36,19 @@ _HEADERS = (
 )
 
 
+def network_name(comparison: Comparison) -> str:
+    """What a table calls the network."""
+    return comparison.frontier.model.removesuffix(".tflite")
+
+
+def _pair(point: VelaPoint | FrontierPoint) -> str:
+    return f"{point.memory:,} / {point.cycles:,}"
+
+
 def _bytes(answer: Answer) -> str:
     if answer.ours is None or answer.memory_ratio is None:
         return "none found"
-    return f"{answer.ours.memory:,} ({answer.memory_ratio:.2f})"
+    return f"{answer.ours.memory:,} ({answer.memory_ratio:.3f})"
 
 
 def _cycles(answer: Answer) -> str:
@@ -58,18 +57,10 @@ def _cycles(answer: Answer) -> str:
     return f"{answer.ours.cycles:,} ({answer.cycles_ratio:.3f})"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    at_size, smallest, at_cycles, at_bytes = row.answers
-    least = "-" if smallest.ours is None else f"{smallest.ours.memory:,} / {smallest.ours.cycles:,}"
-    return (
-        row.network.removesuffix(".tflite"),
-        f"{row.size.memory:,} / {row.size.cycles:,}",
-        f"{row.performance.memory:,} / {row.performance.cycles:,}",
-        _bytes(at_size),
-        least,
-        _bytes(at_cycles),
-        _cycles(at_bytes),
-    )
+def _cells(one: Comparison) -> tuple[str, ...]:
+    at_size, smallest, at_cycles, at_bytes = one.answers
+    least = "-" if smallest.ours is None else _pair(smallest.ours)
+    return (network_name(one), _pair(one.size), _pair(one.performance), _bytes(at_size), least, _bytes(at_cycles), _cycles(at_bytes))
 
 
 def _mean(name: str, ratios: Sequence[float | None]) -> str:
@@ -81,54 +72,126 @@ def _mean(name: str, ratios: Sequence[float | None]) -> str:
     return f"{name}: {geometric_mean(known):.3f} by geometric mean over {len(known)}, worst {max(known):.3f}{missing}."
 
 
-def summary_table(rows: Sequence[Row]) -> Table:
-    """All rows, in brackets the ratio to Vela's figure, and the geometric means."""
+def summary_table(comparisons: Sequence[Comparison]) -> Table:
+    """A row per network, in brackets the ratio to Vela's figure, and the geometric means."""
     notes = (
-        _mean("Our bytes per byte of Vela Size at its cycles or fewer", [row.answers[0].memory_ratio for row in rows]),
-        _mean("Our bytes per byte of Vela Performance at its cycles or fewer", [row.answers[2].memory_ratio for row in rows]),
-        _mean("Our cycles per cycle of Vela Performance at its bytes or fewer", [row.answers[3].cycles_ratio for row in rows]),
+        _mean("Our bytes per byte of Vela Size at its cycles or fewer", [one.answers[0].memory_ratio for one in comparisons]),
+        _mean("Our bytes per byte of Vela Performance at its cycles or fewer", [one.answers[2].memory_ratio for one in comparisons]),
+        _mean("Our cycles per cycle of Vela Performance at its bytes or fewer", [one.answers[3].cycles_ratio for one in comparisons]),
     )
-    return Table("Beside Vela", _HEADERS, tuple(_cells(row) for row in rows), notes)
+    return Table("Beside Vela", _HEADERS, tuple(_cells(one) for one in comparisons), notes)
 
 
-SLOWEST = 1.01
-"""Most cycles per cycle of Vela Performance in its bytes."""
+_SWEEP_HEADERS = ("network", "arena cache size", "Vela: bytes / cycles", "ours: bytes / cycles", "ours / Vela")
+
+
+def _sweep_cells(one: Comparison, row: SweepRow) -> tuple[str, ...]:
+    theirs = "fails" if row.vela is None else f"{row.vela.memory:,} overflows" if row.vela.overflows else _pair(row.vela)
+    ours = f"{one.frontier.points[0].memory:,} at least" if row.ours is None else _pair(row.ours)
+    ratio = "-" if row.cycles_ratio is None else f"{row.cycles_ratio:.3f}"
+    return (network_name(one), f"{row.arena_cache_size:,}", theirs, ours, ratio)
+
+
+def _at(one: Comparison, row: SweepRow) -> str:
+    """One place of a sweep."""
+    ratio = "does not fit" if row.cycles_ratio is None else f"{row.cycles_ratio:.3f}"
+    return f"{network_name(one)} at {row.arena_cache_size:,} bytes ({ratio})"
+
+
+def _same_size(rows: Sequence[tuple[Comparison, SweepRow]]) -> str:
+    """How ours does at the sizes that Vela fits."""
+    ratios = [row.cycles_ratio for _, row in rows if row.cycles_ratio is not None]
+    if not ratios:
+        return f"At {len(rows)} sizes Vela fits, and ours at none of them."
+    good = sum(ratio <= SLOWEST for ratio in ratios)
+    worst = max((pair for pair in rows if pair[1].cycles_ratio is not None), key=lambda pair: pair[1].cycles_ratio or 0)
+    return (
+        f"At {good} of the {len(rows)} sizes that Vela fits ours takes at most {SLOWEST} of its cycles, "
+        f"{geometric_mean(ratios):.3f} by geometric mean; worst {_at(*worst)}."
+    )
+
+
+def _sweep_notes(rows: Sequence[tuple[Comparison, SweepRow]]) -> tuple[str, ...]:
+    fitted = [(one, row) for one, row in rows if vela_fits(row)]
+    over = [row for _, row in rows if row.vela is not None and row.vela.overflows]
+    failed = sum(row.vela is None for _, row in rows)
+    notes = [_same_size(fitted)] if fitted else ["Vela fits none of the sizes."]
+    slower = [_at(one, row) for one, row in fitted if row.cycles_ratio is None or row.cycles_ratio > SLOWEST]
+    if slower:
+        notes.append(f"Ours is slower at {len(slower)}: {', '.join(slower)}.")
+    if over:
+        notes.append(f"Vela overflows {len(over)} sizes; ours fits {sum(row.ours is not None for row in over)} of these.")
+    if failed:
+        notes.append(f"Vela fails on both of its cores at {failed} sizes.")
+    return tuple(notes)
+
+
+def sweep_table(comparisons: Sequence[Comparison]) -> Table:
+    """A row per network and arena size: Vela's fastest that fits and ours, the ratio of their cycles, and how often ours is no slower."""
+    rows = [(one, row) for one in comparisons for row in one.sweep]
+    return Table("At the same arena size", _SWEEP_HEADERS, tuple(_sweep_cells(*pair) for pair in rows), _sweep_notes(rows))
+
+
+def _gap_text(name: str, gap: Gap, ours: FrontierPoint | None) -> str:
+    beside = "each of ours needs more bytes" if ours is None else f"ours {_pair(ours)}"
+    return f"{name} ({gap.vela.run.name}, {gap.vela.run.core} core, {_pair(gap.vela)}; {beside})"
+
+
+def _verdict_notes(judged: Sequence[tuple[str, Verdicts]]) -> tuple[str, ...]:
+    """Three sentences: lost, worse in both, not reached."""
+    lost = [name for name, one in judged if one.lost]
+    worse = [_gap_text(name, gap, gap.worse) for name, one in judged for gap in one.worse]
+    apart = [_gap_text(name, gap, gap.closest) for name, one in judged for gap in one.gaps if gap.worse is None]
+    notes = [
+        f"Vela is ahead, in bytes at Size's cycles or in cycles in Performance's bytes, on {_list(lost)}.",
+        f"Ours is worse than a schedule of Vela's in both bytes and cycles on {_list(worse)}.",
+    ]
+    if apart:
+        notes.append(
+            f"Not worse in both, but in its bytes ours takes more than {SLOWEST} of the cycles of a schedule of Vela's on {_list(apart)}."
+        )
+    return tuple(notes)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The rows of several networks on one accelerator."""
+    """The comparisons of several networks on one accelerator and memory system, and those that failed."""
 
     accelerator: str
-    rows: tuple[Row, ...]
-
-    def lost(self) -> tuple[str, ...]:
-        """Networks for which Vela's Size core needs less memory at its cycles, or its Performance core is faster in its bytes."""
-        return tuple(row.network for row in self.rows if _is_lost(row))
+    memory_system: str
+    comparisons: tuple[Comparison, ...]
+    failures: tuple[Failure, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether no network is lost."""
-        return not self.lost()
+        """Whether there are comparisons, none failed, and every one passes its verdicts."""
+        return bool(self.comparisons) and not self.failures and all(verdicts(one).passed for one in self.comparisons)
 
-    def table(self) -> Table:
-        """All rows, and which are lost."""
-        table = summary_table(self.rows)
-        lost = self.lost()
-        verdict = f"Vela is ahead on {', '.join(lost)}." if lost else "Vela is ahead on none."
-        return Table(f"{table.title}, {self.accelerator}", table.headers, table.rows, (*table.notes, verdict))
+    def tables(self) -> tuple[Table, ...]:
+        """A row per network with verdicts and failures, and a row per arena size."""
+        place = f"{self.accelerator}, {self.memory_system}"
+        whole, sweep = summary_table(self.comparisons), sweep_table(self.comparisons)
+        judged = [(network_name(one), verdicts(one)) for one in self.comparisons]
+        notes = (*whole.notes, *_verdict_notes(judged), *(failure.sentence for failure in self.failures))
+        return (
+            Table(f"{whole.title}, {place}", whole.headers, whole.rows, notes),
+            Table(f"{sweep.title}, {place}", sweep.headers, sweep.rows, sweep.notes),
+        )
 
-    def to_json(self) -> dict[str, object]:
-        """Ratios by network; None where no point of ours meets the condition."""
-        rows = {
-            row.network: {answer.condition: {"bytes": answer.memory_ratio, "cycles": answer.cycles_ratio} for answer in row.answers}
-            for row in self.rows
+    def to_json(self) -> dict[str, Any]:
+        """All comparisons as ``npu-testbed compare --json`` prints them, and by verdict the networks on which Vela is ahead."""
+        judged = [(one.frontier.model, verdicts(one)) for one in self.comparisons]
+        return {
+            "accelerator": self.accelerator,
+            "memory_system": self.memory_system,
+            "networks": [comparison_json(one) for one in self.comparisons],
+            "failures": [failure.to_json() for failure in self.failures],
+            "lost": [name for name, one in judged if one.lost],
+            "worse_in_both": [name for name, one in judged if one.worse],
+            "slower_at_a_size": [name for name, one in judged if one.slower],
+            "passed": self.passed,
         }
-        return {"accelerator": self.accelerator, "networks": rows, "lost": list(self.lost())}
-
-
-def _is_lost(row: Row) -> bool:
-    at_size, _, _, at_bytes = row.answers
-    smaller = at_size.memory_ratio is not None and at_size.memory_ratio <= 1
-    faster = at_bytes.cycles_ratio is not None and at_bytes.cycles_ratio <= SLOWEST
-    return not (smaller and faster)

@@ -17,8 +17,6 @@ from cascader.frontends.zoo import zoo_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.compiled import CompiledNetwork, read_compiled
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
-from testbed.compare import compare as compare_frontiers
-from testbed.compare_summary import Row, Summary
 from testbed.configs import load_memory_system
 from testbed.models import ZOO, Model, load_model
 from testbed.progress import Progress, silent
@@ -50,13 +48,6 @@ def _cases(
         for device, strategy in product(devices, optimise):
             progress(f"{what}: {model.name}, {device}, {strategy}")
             yield model, device, strategy
-
-
-def compare_schedules(models: Sequence[str], accelerators: Sequence[str], progress: Progress = silent) -> tuple[Summary, ...]:
-    """Our schedules of all ``models`` beside Vela's, a summary for each of the ``accelerators``."""
-    return tuple(
-        Summary(device, tuple(Row.of(compare_frontiers(model, device, progress=progress)) for model in models)) for device in accelerators
-    )
 
 
 def validate_vela(

@@ -85,10 +85,6 @@ def _at_limit(pickled: bytes, limit: int) -> tuple[Candidate, ...]:
     return _kept(pickled).schedules_at(limit)
 
 
-def _within(pickled: bytes, budget: int) -> tuple[Candidate, ...]:
-    return _kept(pickled).fit(budget)
-
-
 def _smallest(pickled: bytes, limits: tuple[int, ...]) -> tuple[Candidate, ...]:
     """The smallest, and with it those of the least limit, which mostly come to the same."""
     kept = _kept(pickled)
@@ -102,8 +98,7 @@ def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tu
     if wish.smallest:
         tasks.append(executor.submit(_smallest, pickled, limits[:1]))
         limits = limits[1:]
-    tasks += [executor.submit(_within, pickled, budget) for budget in wish.budgets]
-    return tasks + [executor.submit(_at_limit, pickled, limit) for limit in limits]
+    return tasks + [executor.submit(_at_limit, pickled, limit) for limit in (*wish.budgets, *limits)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def cycles_by_choice(name: str) -> tuple[tuple[int, int, int], ...]:
     cascader, found = Cascader(network(name), DEFAULT, SYSTEM), []
     smallest = cascader.smallest().schedule.arena_size
     for budget in (smallest, smallest * 3 // 2, smallest * 2, smallest * 4):
-        (candidate,) = cascader.fit(budget)
+        candidate = cascader.schedules_at(budget)[0]
         schedule = candidate.schedule
         options = options_of(cascader, schedule)
         own = [some[0] if some else None for some in options]

@@ -22,6 +22,7 @@ class BlockOption:
 
     ``load`` is what it asks of the units, with its data from ``sources``; ``cycles`` are the job's with nothing before and after it but
     with its first weights there, ``latency`` those until what it has stored may be read, ``burden`` what is set against it besides.
+    It takes ``lead`` more if they are not there; in its last ``tail`` cycles the decoder reads for the next job already.
     """
 
     block: Shape3D
@@ -31,6 +32,8 @@ class BlockOption:
     sources: Sources
     latency: int
     burden: int = 0
+    lead: int = 0
+    tail: int = 0
 
     @property
     def cost(self) -> int:
@@ -54,7 +57,10 @@ def _cycles(option: BlockOption, load: KernelLoad, pipeline: Pipeline, *, led: b
 
 @lru_cache(maxsize=1 << 16)
 def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
-    """Cycles that a kernel is done earlier than on its own if it begins before the last ``distance`` blocks of another are stored."""
+    """Cycles that a kernel is done earlier than on its own if it begins before the last ``distance`` blocks of another are stored.
+
+    On its own its first weights are there. Less than nothing if they are not, and that costs more than is shared.
+    """
     end, beginning = _part(one.load.blocks[-NEAR:]), _part(two.load.blocks[:NEAR])
     constants = two.sources.constants
     alone = max(_cycles(two, beginning, Pipeline(), led=True), beginning.constants * constants.rate)
@@ -62,19 +68,21 @@ def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
     pipeline = Pipeline(one.latency)
     begin = _cycles(one, end, pipeline, led=True)
     behind = max(_cycles(two, beginning, pipeline, led=False, distance=distance) - begin, words * two.sources.pace)
-    return max(0, ceil(alone - behind) + two.latency)
+    return ceil(alone - behind) + two.latency
 
 
 def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:
     """Cycles that two neighbours share: the second's fetches and MAC steps may begin while the first drains.
 
-    A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are.
+    A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. Negative are those that the
+    second one waits for its first weights, of which it reads some while the first one's decoder has nothing left to do.
     """
     (first, one), (second, two) = before, after
+    waits = max(0, two.lead - one.tail)
     if one.shram != two.shram:
-        return 0
+        return -waits
     distance = blockdep([replace(first, block=one.block, shram=one.shram)], replace(second, block=two.block, shram=two.shram), accelerator)
-    return _shared(one, two, distance) if distance else 0
+    return max(_shared(one, two, distance), -waits) if distance else -waits
 
 
 @dataclass(slots=True)
@@ -84,13 +92,13 @@ class _Chain:
     accelerator: Accelerator
 
     def choose(self, operations: Sequence[KernelOperation | None], options: Sequence[Sequence[BlockOption]]) -> list[BlockOption | None]:
-        """For each job one of its options, so that the sum of cycles less what neighbours share is least."""
+        """For each job one of its options, so that the sum of cycles less what neighbours share is least; the first waits for its weights."""
         costs: list[list[int]] = []
         origins: list[list[int]] = []
         for step, (operation, choices) in enumerate(zip(operations, options, strict=True)):
             row, origin = [], []
             for choice in choices:
-                best, at = 0, 0
+                best, at = (0 if step else choice.lead), 0
                 if step and options[step - 1]:
                     previous = operations[step - 1]
                     ends = [

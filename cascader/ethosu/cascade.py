@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from cascader.drafts import Draft, Drafter, DraftOptions
@@ -135,15 +135,8 @@ class Cascader:
         return Candidate(replace(schedule, jobs=jobs), draft.cycles)
 
     def schedules_at(self, limit: int) -> tuple[Candidate, ...]:
-        """The schedules that a memory limit gives, in arenas of at most as many bytes."""
-        return self._candidates(self._drafter.drafts(limit))
-
-    def fit(self, budget: int) -> tuple[Candidate, ...]:
-        """The schedules expected to be fastest of those found whose arena is at most ``budget`` bytes; none if there is none."""
-        return self._candidates(self._drafter.drafts(budget)[:1])
-
-    def _candidates(self, drafts: Sequence[Draft]) -> tuple[Candidate, ...]:
-        return tuple(self.realise(draft) for draft in drafts)
+        """Schedules whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found."""
+        return tuple(self.realise(draft) for draft in self._drafter.drafts(limit))
 
     def smallest(self) -> Candidate:
         """The schedule with the smallest arena found."""

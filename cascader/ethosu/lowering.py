@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Port, Segment
+from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.staging import weight_ranges, with_staged_weights
-from cascader.ethosu.stream import Stream
+from cascader.ethosu.stream import Stream, overlapping
 from cascader.ethosu.stripes import Place, stripe
 from cascader.schedule import Copy, Job
 from npu_model.accelerator import Accelerator
@@ -39,7 +39,11 @@ class _Lowering:
     def program(self, segment: Segment, first: int, last: int) -> Program:
         """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment."""
         stream = Stream(self.accelerator)
+        early = self._early_tables(first, last)
         for step in range(first, last):
+            if step == first + 1:
+                for table, layer in early:
+                    stream.load(table, layer)
             self._run(stream, step)
         stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
         operations = tuple(stream.operations)
@@ -58,6 +62,20 @@ class _Lowering:
         )
         check_program(program, self.accelerator)
         return program
+
+    def _early_tables(self, first: int, last: int) -> list[tuple[LutLoad, str]]:
+        """The tables, each with its layer, that are the first in their place: they can be loaded while the first job runs.
+
+        None where kernels without a table use the same banks of SHRAM.
+        """
+        if self.accelerator.reserved_lut_banks == 0:
+            return []
+        found: list[tuple[LutLoad, str]] = []
+        for step in range(first, last):
+            part = self.parts.get(self.schedule.jobs[step].part)
+            if part is not None and part.lut is not None and not any(overlapping(part.lut, table) for table, _ in found):
+                found.append((part.lut, part.layer))
+        return found
 
     def _run(self, stream: Stream, step: int) -> None:
         """Issue one job with its table and the copies before it.

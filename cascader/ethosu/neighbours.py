@@ -6,6 +6,7 @@ from cascader.ethosu.block_chain import BlockOption, shared_cycles
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.stripe_cost import StripeCost
 from cascader.ethosu.stripes import Place, stripe
+from cascader.prefetch import JobTimes
 from cascader.pull import StripeJob
 from cascader.row_graph import RowGraph
 from npu_model.accelerator import Accelerator
@@ -56,19 +57,30 @@ class Neighbours:
     def _options(self, job: StripeJob, *, staged: bool) -> tuple[BlockOption, ...]:
         return self._cost.options(job.part, job.start, job.end, staged=staged)
 
+    @staticmethod
+    def _one_by_one(before: JobTimes, after: JobTimes, *, before_staged: bool, staged: bool) -> int:
+        """What two jobs take of which the second begins when the first is done; the first one's first weights are there."""
+        tail = before.staged_tail if before_staged else before.tail
+        first = before.staged - before.staged_lead if before_staged else max(before.direct - before.lead, before.home)
+        if staged:
+            return first + after.staged - min(after.staged_lead, tail)
+        return first + max(after.direct - min(after.lead, tail), after.home)
+
     def _shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         first, second = self._operation(before), self._operation(after)
         if first is None or second is None:
             return 0
-        ones, twos = self._options(before, staged=before_staged), self._options(after, staged=staged)
-        least = min(one.cost for one in ones) + min(two.cost for two in twos)
-        gains = (
-            shared_cycles((first, one), (second, two), self._accelerator) - (one.cost + two.cost - least) for one in ones for two in twos
+        pairs = (
+            (one.cost + two.cost - shared, one.cycles + two.cycles - shared)
+            for one in self._options(before, staged=before_staged)
+            for two in self._options(after, staged=staged)
+            for shared in [shared_cycles((first, one), (second, two), self._accelerator)]
         )
-        return max(0, *gains)
+        times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))
+        return max(0, self._one_by_one(*times, before_staged=before_staged, staged=staged) - min(pairs)[1])
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
-        """Cycles that two jobs in a row save over the fastest blocks of each, with the blocks that are best for both."""
+        """Cycles that two jobs in a row save over their times one by one, with the blocks that are best for both."""
         first = self._first_read(before, after)
         distance = None if first is None else before.start - first
         rows = before.end - before.start, after.end - after.start

@@ -25,7 +25,7 @@ class Stream:
     transfers: list[DmaOperation] = field(default_factory=list)
     """The newest transfers, those that may not have finished: a further one is only started when it can be outstanding too."""
     tables: list[LutLoad] = field(default_factory=list)
-    """Look-up tables that are in SHRAM."""
+    """Look-up tables that are in SHRAM, or on their way."""
 
     def issue(self, operation: Operation, name: str) -> None:
         """Append an operation of the layer ``name``."""
@@ -33,13 +33,12 @@ class Stream:
         self.names.append(name)
 
     def load(self, table: LutLoad, name: str) -> None:
-        """Transfer a table unless it is in its place already, after the kernels that use that place, and wait for it."""
+        """Begin to transfer a table unless it is in its place already, after the kernels that use that place."""
         if table in self.tables:
             return
         self._finish_kernels([age for age in range(self.running) if self._uses(self.kernels[-1 - age], table)], name)
         self._transfer(DmaOperation(table.source, table.destination, to_shram=True), name)
-        self._finish_transfers([0], name)
-        self.tables = [other for other in self.tables if not _overlap(other, table)] + [table]
+        self.tables = [other for other in self.tables if not overlapping(other, table)] + [table]
 
     def stage(self, ranges: Sequence[ByteRange], address: int, name: str) -> None:
         """Begin to copy ranges of the constants, one after the other, to ``address`` of the arena, behind the kernels that use them."""
@@ -53,7 +52,7 @@ class Stream:
     def run(self, operation: KernelOperation, name: str) -> None:
         """Issue a kernel behind the others and behind the transfers of what it works on, but no later ones."""
         newest_first = self.transfers[::-1]
-        self._finish_transfers([age for age, transfer in enumerate(newest_first) if _touches(operation, transfer)], name)
+        self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(operation, transfer)], name)
         operation = replace(operation, blockdep=blockdep(self.kernels, operation, self.accelerator))
         self.issue(operation, name)
         self.kernels.append(operation)
@@ -78,6 +77,12 @@ class Stream:
             self.issue(DmaWait(ages[0]), name)
             self.transfers = self.transfers[len(self.transfers) - ages[0] :]
 
+    def _needs(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
+        """Whether the kernel works on a byte that the transfer writes, in memory or in SHRAM."""
+        if transfer.to_shram:
+            return self._uses(kernel, LutLoad(transfer.source, transfer.destination))
+        return _touches(kernel, transfer)
+
     def _uses(self, kernel: KernelOperation, table: LutLoad) -> bool:
         """Whether the kernel holds SHRAM bytes of the table's place."""
         if self.accelerator.reserved_lut_banks == 0:
@@ -94,5 +99,6 @@ def _touches(kernel: KernelOperation, transfer: DmaOperation) -> bool:
     return any(span.overlaps(target) for target in transfer.writes() for span in kernel.reads() + kernel.writes())
 
 
-def _overlap(a: LutLoad, b: LutLoad) -> bool:
+def overlapping(a: LutLoad, b: LutLoad) -> bool:
+    """Whether two tables cannot be in SHRAM at once."""
     return a.destination < b.destination + b.source.length and b.destination < a.destination + a.source.length

@@ -124,10 +124,10 @@ class StripeCost:
         return self._known[key]
 
     def _chosen(self, part: int, operations: list[KernelOperation], *, staged: bool) -> _Facts:
-        """The facts of the fastest operation."""
+        """The facts of the fastest operation; one that reads its constants in the arena is asked how fast it is once the first are there."""
         if not operations:
             return _NOTHING
-        alone = [self._alone(part, operation, staged=staged) for operation in operations]
+        alone = [self._alone(part, operation, staged=staged, led=staged) for operation in operations]
         return self._beside(min(alone, key=lambda one: one.cycles + self._burden(one.load, staged=staged)), staged=staged)
 
     def _burden(self, load: KernelLoad, *, staged: bool) -> int:
@@ -143,11 +143,11 @@ class StripeCost:
             self._decoder_work[part] = operation_work(payload.operation, streams, self._accelerator) if streams else ()
         return self._decoder_work[part]
 
-    def _alone(self, part: int, operation: KernelOperation, *, staged: bool, led: bool = False) -> _Alone:
+    def _alone(self, part: int, operation: KernelOperation, *, staged: bool, led: bool) -> _Alone:
         """A kernel with its constants in the arena if ``staged``, else at home; the first ones are there already if ``led``."""
         sources = self._staged if staged else self._direct
         load = operation_load(operation, self._accelerator, self._work(part), sources.maps.burst, sources.constants.burst)
-        return self._flowing(operation, load, sources, led=led or staged)
+        return self._flowing(operation, load, sources, led=led)
 
     def _flowing(self, operation: KernelOperation, load: KernelLoad, sources: Sources, *, led: bool = False) -> _Alone:
         flow = kernel_flow(load, sources, led=led)
@@ -156,14 +156,18 @@ class StripeCost:
         return _Alone(operation, load, flow, ceil(max(flow.cycles, words * sources.pace)) + self._overhead)
 
     def _beside(self, alone: _Alone, *, staged: bool) -> _Facts:
-        """The facts of a kernel: what it takes if its first weights are there already, and beside a copy."""
-        tail, load = ceil(alone.flow.tail) + self._overhead, alone.load
-        if staged or not load.constants:
-            return _Facts(alone.cycles, 0, tail, alone.cycles, 0)
-        led = self._flowing(alone.operation, load, self._direct, led=True)
+        """The facts of a kernel: what it takes if its first weights are there already and if not, and beside a copy."""
+        load = alone.load
+        if not load.constants:
+            return _Facts(alone.cycles, 0, ceil(alone.flow.tail) + self._overhead, alone.cycles, 0)
+        sources = self._staged if staged else self._direct
+        led, cold = (self._flowing(alone.operation, load, sources, led=led) for led in (True, False))
+        tail = ceil(cold.flow.tail) + self._overhead
+        if staged:
+            return _Facts(cold.cycles, cold.cycles - led.cycles, tail, cold.cycles, 0)
         crowded = self._flowing(alone.operation, load, self._crowded)
         home = ceil(load.constants * self._direct.constants.rate)
-        return _Facts(alone.cycles, alone.cycles - led.cycles, tail, max(crowded.cycles, alone.cycles), home)
+        return _Facts(cold.cycles, cold.cycles - led.cycles, tail, max(crowded.cycles, cold.cycles), home)
 
     def options(self, part: int, start: int, end: int, *, staged: bool) -> tuple[BlockOption, ...]:
         """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a CPU part.
@@ -179,14 +183,16 @@ class StripeCost:
     def _option(self, part: int, operation: KernelOperation, *, staged: bool) -> BlockOption:
         """What is known of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
         sources = self._staged if staged else self._direct
-        alone = self._alone(part, operation, staged=staged, led=True)
-        cycles = max(alone.cycles, ceil(alone.load.constants * sources.constants.rate) + self._overhead)
-        burden = self._burden(alone.load, staged=staged)
-        return BlockOption(operation.block, operation.shram, cycles, alone.load, sources, self._overhead, burden)
+        led, cold = (self._alone(part, operation, staged=staged, led=led) for led in (True, False))
+        cycles = max(led.cycles, ceil(led.load.constants * sources.constants.rate) + self._overhead)
+        burden = self._burden(led.load, staged=staged)
+        lead, tail = max(0, cold.cycles - cycles), ceil(cold.flow.tail) + self._overhead
+        return BlockOption(operation.block, operation.shram, cycles, led.load, sources, self._overhead, burden, lead, tail)
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
-        """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
-        return self._facts(part, start, end, staged=True).cycles
+        """Cycles of rows ``start`` to ``end`` with the constants in cascade memory, where the first are read before."""
+        facts = self._facts(part, start, end, staged=True)
+        return facts.cycles - facts.lead
 
     def direct_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of the same rows with the constants read from their home memory."""
@@ -196,7 +202,17 @@ class StripeCost:
         """What a timeline asks of rows ``start`` to ``end``."""
         staged, direct = (self._facts(part, start, end, staged=staged) for staged in (True, False))
         home = direct.home_cycles if self.constant_bytes(part) else 0
-        return JobTimes(part, staged.cycles, direct.cycles, direct.lead, direct.tail, direct.crowded_cycles, home)
+        return JobTimes(
+            part=part,
+            staged=staged.cycles,
+            direct=direct.cycles,
+            lead=direct.lead,
+            tail=direct.tail,
+            crowded=direct.crowded_cycles,
+            home=home,
+            staged_lead=staged.lead,
+            staged_tail=staged.tail,
+        )
 
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales."""

@@ -78,9 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _report(comparisons: Sequence[Comparison], arguments: argparse.Namespace) -> None:
     from testbed.compare_report import comparison_json, comparison_text
-    from testbed.compare_summary import Row, summary_table
+    from testbed.compare_summary import summary_table
 
-    summary = summary_table([Row.of(comparison) for comparison in comparisons])
+    summary = summary_table(comparisons)
     if arguments.json:
         print_json("compare", {"networks": [comparison_json(comparison) for comparison in comparisons], "summary": list(summary.notes)})
     elif arguments.markdown:

@@ -1,0 +1,52 @@
+"""Work on many networks, of which one that fails must not lose what the others gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from npu_model.errors import InputError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What was not done, for which network on which accelerator, and why not."""
+
+    network: str
+    accelerator: str
+    what: str
+    error: Exception
+
+    @property
+    def reason(self) -> str:
+        """One sentence; an error that is none of the input's is named as such."""
+        if isinstance(self.error, InputError):
+            return " ".join(str(self.error).split())
+        said = " ".join(str(self.error).split()).rstrip(".")
+        return f"Internal error {type(self.error).__name__}: {said or 'no message'}."
+
+    @property
+    def sentence(self) -> str:
+        """The reason with what it is about."""
+        return f"{self.what} of {self.network} on {self.accelerator} failed: {self.reason}"
+
+    def to_json(self) -> dict[str, str]:
+        """The failure as values that JSON can hold."""
+        return {"network": self.network, "accelerator": self.accelerator, "what": self.what, "reason": self.reason}
+
+
+def attempt(work: Callable[[], T], network: str, accelerator: str, what: str) -> T | Failure:
+    """The result of ``work``, or its failure; ``what`` is a noun, such as "The comparison".
+
+    >>> attempt(lambda: 1, "n", "a", "The count")
+    1
+    >>> attempt(lambda: 1 // 0, "n", "a", "The count").sentence
+    'The count of n on a failed: Internal error ZeroDivisionError: integer division or modulo by zero.'
+    """
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001  # a run takes hours: whatever fails in one network, the others' results are kept
+        return Failure(network, accelerator, what, error)
