@@ -13,7 +13,7 @@ from testbed.compare_summary import Summary
 from testbed.failures import Failure, attempt
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import require_one_memory
-from testbed.models import load_model
+from testbed.models import Model, load_model
 from testbed.peers import validate_vela
 from testbed.progress import Progress, silent
 from validation.vela import OPTIMISE, VelaScore
@@ -34,15 +34,18 @@ class BesideVela:
         return not self.failures and scores_passed(self.scores) and all(summary.passed for summary in self.summaries)
 
 
+Sources = Sequence[tuple[str, Model]]
+"""Where each network comes from (a path or ``zoo:NAME``), with the network."""
+
+
 def _scores(
-    models: Sequence[str], devices: Sequence[str], optimise: Sequence[str], progress: Progress
+    sources: Sources, devices: Sequence[str], optimise: Sequence[str], progress: Progress
 ) -> tuple[tuple[VelaScore, ...], tuple[Failure, ...]]:
     scores: list[VelaScore] = []
     failures: list[Failure] = []
-    for model, device, strategy in product(models, devices, optimise):
-        outcome = attempt(
-            partial(validate_vela, (model,), (device,), (strategy,), progress), model, device, f"The replay of Vela {strategy}"
-        )
+    for (source, model), device, strategy in product(sources, devices, optimise):
+        replay = partial(validate_vela, (source,), (device,), (strategy,), progress)
+        outcome = attempt(replay, model.name, device, f"The replay of Vela {strategy}")
         if isinstance(outcome, Failure):
             failures.append(outcome)
         else:
@@ -50,17 +53,18 @@ def _scores(
     return tuple(scores), tuple(failures)
 
 
-def _summary(models: Sequence[str], device: str, memory: MemoryOptions, processes: int | None, progress: Progress) -> Summary:
+def _placed(progress: Progress, place: str) -> Progress:
+    """Progress that says, too, where in the list of networks it is."""
+    return lambda doing: progress(f"{place}: {doing}")
+
+
+def _summary(sources: Sources, device: str, memory: MemoryOptions, processes: int | None, progress: Progress) -> Summary:
     comparisons: list[Comparison] = []
     failures: list[Failure] = []
-    for number, model in enumerate(models, 1):
-
-        def show(doing: str, place: str = f"{model}, {device}, {number} of {len(models)}") -> None:
-            progress(f"{place}: {doing}")
-
-        outcome = attempt(
-            partial(compare, model, device, memory=memory, processes=processes, progress=show), model, device, "The comparison"
-        )
+    for number, (source, model) in enumerate(sources, 1):
+        show = _placed(progress, f"{model.name}, {device}, {number} of {len(sources)}")
+        comparison = partial(compare, source, device, memory=memory, processes=processes, progress=show)
+        outcome = attempt(comparison, model.name, device, "The comparison")
         if isinstance(outcome, Failure):
             failures.append(outcome)
         else:
@@ -85,11 +89,10 @@ def beside_vela(
     for name in accelerators:
         require_schedulable(name)
     require_one_memory(memory.memory_system())
-    for model in models:
-        load_model(model)
+    sources = [(source, load_model(source)) for source in models]
     devices = tuple(accelerator(name).name for name in accelerators)
-    scores, failures = _scores(models, devices, optimise, progress)
-    summaries = tuple(_summary(models, device, memory, processes, progress) for device in devices)
+    scores, failures = _scores(sources, devices, optimise, progress)
+    summaries = tuple(_summary(sources, device, memory, processes, progress) for device in devices)
     failed = (*failures, *(failure for summary in summaries for failure in summary.failures))
     if failed and not scores and not any(summary.comparisons for summary in summaries):
         raise failed[0].error

@@ -102,11 +102,11 @@ def _same_size(rows: Sequence[tuple[Comparison, SweepRow]]) -> str:
     """How ours does at the sizes that Vela fits."""
     ratios = [row.cycles_ratio for _, row in rows if row.cycles_ratio is not None]
     if not ratios:
-        return f"At {len(rows)} sizes Vela fits, and ours at none of them."
+        return f"Sizes that Vela fits: {len(rows)}, of which ours fits none."
     good = sum(ratio <= SLOWEST for ratio in ratios)
     worst = max((pair for pair in rows if pair[1].cycles_ratio is not None), key=lambda pair: pair[1].cycles_ratio or 0)
     return (
-        f"At {good} of the {len(rows)} sizes that Vela fits ours takes at most {SLOWEST} of its cycles, "
+        f"At {good} of {len(rows)} sizes that Vela fits ours takes at most {SLOWEST} of its cycles, "
         f"{geometric_mean(ratios):.3f} by geometric mean; worst {_at(*worst)}."
     )
 
@@ -120,9 +120,9 @@ def _sweep_notes(rows: Sequence[tuple[Comparison, SweepRow]]) -> tuple[str, ...]
     if slower:
         notes.append(f"Ours is slower at {len(slower)}: {', '.join(slower)}.")
     if over:
-        notes.append(f"Vela overflows {len(over)} sizes; ours fits {sum(row.ours is not None for row in over)} of these.")
+        notes.append(f"Sizes that Vela overflows: {len(over)}, of which ours fits {sum(row.ours is not None for row in over)}.")
     if failed:
-        notes.append(f"Vela fails on both of its cores at {failed} sizes.")
+        notes.append(f"Sizes at which Vela fails on both of its cores: {failed}.")
     return tuple(notes)
 
 

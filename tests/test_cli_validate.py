@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import call, refusal
 
+import testbed.beside_vela
 import testbed.peers
 import testbed.suite
 import validation.fvp
@@ -81,10 +82,13 @@ def test_without_a_model_the_whole_zoo_is_validated(monkeypatch: pytest.MonkeyPa
     # No score is no agreement.
     assert call("validate", "vela").status == 1
     assert call("validate", "vela", "zoo:ds_cnn", "--accelerator-config", "all", "--optimise", "Size").status == 1
+    some = ("--accelerator-config", "ethos-u55-64", "--accelerator-config", "ethos-u55-32", "--accelerator-config", "ethos-u55-64")
+    assert call("validate", "vela", "zoo:ds_cnn", *some, "--optimise", "Size").status == 1
     assert zoo_models() == tuple(f"zoo:{name}" for name in zoo_names())
     assert [choices[:3] for choices in asked] == [
         (zoo_models(), ("ethos-u55-128",), ("Size", "Performance")),
         (("zoo:ds_cnn",), tuple(f"ethos-u55-{macs}" for macs in (32, 64, 128, 256)), ("Size",)),
+        (("zoo:ds_cnn",), ("ethos-u55-64", "ethos-u55-32"), ("Size",)),
     ]
 
 
@@ -95,6 +99,58 @@ def test_velas_sram_is_touched_to_the_byte_and_the_table_says_so() -> None:
     document = json.loads(call("validate", "vela", "zoo:tiny_conv", "--optimise", "Size", "--json").output)
     (row,) = document["networks"]
     assert (row["network"], row["verdict"], row["peak"]) == ("zoo:tiny_conv", "EQUAL", row["vela_sram"])
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A file that is no model."""
+    path = tmp_path / "broken.tflite"
+    path.write_bytes(b"nothing")
+    return path
+
+
+def test_a_network_that_fails_leaves_the_others_their_comparisons_and_misses_the_bar(broken: Path) -> None:
+    options = ("--accelerator-config", "ethos-u55-32", "--system-config", "Ethos_U55_Deep_Embedded", "--jobs", "1", "--optimise", "Size")
+    outcome = call("validate", "vela", broken, "zoo:tiny_conv", "--compare", *options)
+    assert outcome.status == 1
+    for what in ("The replay of Vela Size", "The comparison"):
+        assert f"\n{what} of broken.tflite on ethos-u55-32 failed: The file is not a .tflite model" in outcome.output
+    assert "Beside Vela, ethos-u55-32, Ethos_U55_Deep_Embedded, Shared_Sram\n" in outcome.output
+    assert "At the same arena size, ethos-u55-32, Ethos_U55_Deep_Embedded, Shared_Sram\n" in outcome.output
+    assert "This table is of Vela's default system config and memory mode.\n" in outcome.output
+    rows = [line.split() for line in outcome.output.splitlines() if line.startswith("zoo:tiny_conv")]
+    # Vela's replay, the comparison, and a row for each of eight arena sizes.
+    assert len(rows) == 1 + 1 + 8
+
+
+def test_comparisons_of_several_accelerators_are_the_same_as_those_of_compare() -> None:
+    devices = ("ethos-u55-64", "ethos-u55-256")
+    named = [part for device in devices for part in ("--accelerator-config", device)]
+    outcome = call("validate", "vela", "zoo:tiny_conv", "--compare", *named, "--timing-adapter", "off", "--json")
+    document = json.loads(outcome.output)
+    assert [one["accelerator"] for one in document["comparisons"]] == list(devices)
+    assert {one["memory_system"] for one in document["comparisons"]} == {"timing adapter off"}
+    alone = call("compare", "zoo:tiny_conv", "--accelerator-config", devices[1], "--timing-adapter", "off", "--json")
+    assert document["comparisons"][1]["networks"] == json.loads(alone.output)["networks"]
+    assert document["passed"] is (outcome.status == 0) is all(one["passed"] for one in document["comparisons"])
+
+
+def test_an_error_of_ours_in_one_network_costs_no_other_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(source: str, *_: object, **__: object) -> object:
+        raise RuntimeError(f"{source} is too odd.")
+
+    monkeypatch.setattr(testbed.beside_vela, "compare", search)
+    outcome = call("validate", "vela", "zoo:tiny_conv", "--compare", "--optimise", "Size")
+    assert outcome.status == 1
+    assert "1 of 1 peaks equal Vela's figure" in outcome.output
+    assert (
+        "The comparison of zoo:tiny_conv on ethos-u55-128 failed: Internal error RuntimeError: zoo:tiny_conv is too odd.\n"
+        in outcome.output
+    )
+
+
+def test_a_comparison_of_which_nothing_can_be_done_is_bad_input(broken: Path) -> None:
+    assert "is not a .tflite model" in refusal("validate", "vela", broken, broken, "--compare")
 
 
 def test_velas_estimate_is_reproduced_and_counted() -> None:
@@ -166,6 +222,17 @@ def test_the_scorecard_passes_when_no_bar_is_missed(monkeypatch: pytest.MonkeyPa
         (("validate", "vela", "zoo:nothing"), "The zoo has no network 'nothing'"),
         (("validate", "vela", "zoo:tiny_conv", "--accelerator-config", "npu"), "Accelerator 'npu' is unknown"),
         (("validate", "litert", "absent.tflite"), "cannot be read"),
+        (("validate", "vela", "zoo:tiny_conv", "absent.tflite", "--compare"), "'absent.tflite' cannot be read"),
+        (("validate", "vela", "zoo:tiny_conv", "--compare", "--accelerator-config", "npu"), "Accelerator 'npu' is unknown"),
+        (
+            ("validate", "vela", "zoo:tiny_conv", "--jobs", "1", "--config", "x.ini"),
+            "--config and --jobs can only be given together with --comp",
+        ),
+        (
+            ("validate", "vela", "zoo:tiny_conv", "--compare", "--system-config", "Flash"),
+            "System config 'Flash' is not in the Vela configuration",
+        ),
+        (("validate", "vela", "zoo:tiny_conv", "--compare", "--timing-adapter", "off", "--memory-mode", "Sram_Only"), "choose one kind"),
         (("validate", "vela-estimate", "zoo:tiny_conv", "--optimise", "Speed"), "Speed"),
         (("validate", "fvp", "zoo:tiny_conv"), "MODEL can only be given together with --live"),
         (("validate", "fvp", "--timeout", "5", "--no-trace"), "--no-trace and --timeout can only be given together with --live"),

@@ -12,9 +12,11 @@ from scheduling import schedule as layer_by_layer
 
 from npu_model.errors import InputError
 from testbed import compare as module
-from testbed.compare import Comparison, compare, cycles_verdict, sweep_sizes
+from testbed.compare import Comparison, SweepRow, compare, cycles_verdict, sweep_sizes
 from testbed.compare_report import comparison_json, comparison_text
-from testbed.compare_summary import Row, Summary, summary_table
+from testbed.compare_summary import Summary, summary_table, sweep_table
+from testbed.compare_verdicts import Verdicts, verdicts
+from testbed.failures import Failure
 from testbed.frontier import Frontier, FrontierPoint, LowerBounds
 from testbed.pipeline import VelaOptions, simulate_vela
 from testbed.vela_points import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_points
@@ -33,12 +35,28 @@ def point(memory: int, cycles: int) -> FrontierPoint:
     return FrontierPoint(memory, cycles, cycles, layer_by_layer("tiny_conv"))
 
 
-def frontier(*points: FrontierPoint) -> Frontier:
-    return Frontier("m", "", "ethos-u55-128", "s", "", 500_000_000, (), points, LowerBounds(1, 2), 3, 3)
+def frontier(*points: FrontierPoint, name: str = "m") -> Frontier:
+    return Frontier(name, "", "ethos-u55-128", "s", "", 500_000_000, (), points, LowerBounds(1, 2), 3, 3)
 
 
 def vela(optimise: str, memory: int, cycles: int, size: int | None = None, core: str = "C++") -> VelaPoint:
     return VelaPoint(VelaRun(core, optimise, size), memory, cycles)
+
+
+SIZE, PERFORMANCE = vela("Size", 100, 500), vela("Performance", 200, 300)
+
+
+def compared(
+    *points: FrontierPoint, swept: tuple[VelaPoint, ...] = (), sizes: tuple[int, ...] = (), name: str = "net.tflite"
+) -> Comparison:
+    """Ours beside Size (100 bytes, 500 cycles), Performance (200 bytes, 300 cycles) and what Vela made for some arena sizes."""
+    ours = frontier(*points, name=name)
+    rows = tuple(SweepRow(size, module._best_at(swept, size), ours.within(size)) for size in sizes)
+    return Comparison(ours, (SIZE, PERFORMANCE, *swept), (), SIZE, PERFORMANCE, module.answers(ours, SIZE, PERFORMANCE), rows)
+
+
+def judged(*points: FrontierPoint, swept: tuple[VelaPoint, ...] = (), sizes: tuple[int, ...] = ()) -> Verdicts:
+    return verdicts(compared(*points, swept=swept, sizes=sizes))
 
 
 def test_each_answer_is_the_best_point_that_meets_its_condition() -> None:
@@ -156,28 +174,135 @@ def test_vela_in_a_picture_needs_the_picture() -> None:
 
 
 def test_a_summary_has_a_row_per_network_and_counts_what_has_no_answer() -> None:
-    size, performance = vela("Size", 100, 500), vela("Performance", 400, 400)
-    met = Row("a.tflite", size, performance, module.answers(frontier(point(50, 450), point(200, 200)), size, performance))
-    unmet = Row("b", size, performance, module.answers(frontier(point(50, 900)), size, performance))
+    met = compared(point(50, 450), point(160, 150), name="a.tflite")
+    unmet = compared(point(50, 900), name="b")
     table = summary_table([met, unmet])
     assert [row[0] for row in table.rows] == ["a", "b"]
-    assert table.rows[0][3:] == ("50 (0.50)", "50 / 450", "200 (0.50)", "200 (0.500)")
+    assert table.rows[0][3:] == ("50 (0.500)", "50 / 450", "160 (0.800)", "150 (0.500)")
     assert table.rows[1][3] == "none found"
     assert "0.500 by geometric mean over 1, worst 0.500; 1 of 2 networks have no such point" in table.notes[0]
-    assert "1.061 by geometric mean over 2, worst 2.250." in table.notes[2]
+    assert "1.225 by geometric mean over 2, worst 3.000." in table.notes[2]
 
 
 def test_a_network_is_lost_unless_ours_needs_no_more_bytes_than_size_and_is_not_slower_in_performances_bytes() -> None:
-    size, performance = vela("Size", 100, 500), vela("Performance", 200, 300)
+    assert not judged(point(100, 500), point(200, 303)).lost
+    assert judged(point(100, 500), point(200, 304)).lost
+    assert judged(point(101, 500), point(200, 300)).lost
+    assert judged(point(90, 501)).lost
 
-    def lost(*points: FrontierPoint) -> tuple[str, ...]:
-        row = Row("net", size, performance, module.answers(frontier(*points), size, performance))
-        return Summary("ethos-u55-128", (row,)).lost()
 
-    assert lost(point(100, 500), point(200, 303)) == ()
-    assert lost(point(100, 500), point(200, 304)) == ("net",)
-    assert lost(point(101, 500), point(200, 300)) == ("net",)
-    assert lost(point(90, 501)) == ("net",)
+def test_ours_is_worse_in_both_only_where_one_of_ours_has_more_bytes_and_more_than_a_hundredth_more_cycles() -> None:
+    assert not judged(point(100, 505), point(200, 303)).gaps
+    # In fewer bytes ours is slower, with more bytes it is as fast: Vela offers something else, but nothing better than ours.
+    (between,) = judged(point(99, 600), point(150, 303)).gaps
+    assert (between.vela, between.worse) == (SIZE, None)
+    assert between.closest == point(99, 600)
+    # 101 bytes and 506 cycles are worse than 100 bytes and 500 cycles.
+    (beaten,) = judged(point(101, 506), point(200, 300)).worse
+    assert (beaten.vela, beaten.closest, beaten.worse) == (SIZE, None, point(101, 506))
+    assert not judged(point(101, 505), point(200, 300)).worse
+
+
+def test_a_schedule_of_velas_that_overflows_its_arena_is_a_schedule_that_ours_may_be_worse_than() -> None:
+    ours = (point(100, 500), point(150, 480), point(200, 300))
+    assert not judged(*ours).gaps
+    swept = vela("Performance", 140, 320, size=110)
+    (gap,) = judged(*ours, swept=(swept,), sizes=(110,)).gaps
+    assert (gap.vela, gap.closest, gap.worse) == (swept, ours[0], ours[1])
+    # What another schedule of Vela's beats says nothing more.
+    assert judged(*ours, swept=(swept, vela("Performance", 141, 320, size=140)), sizes=(110,)).gaps == (gap,)
+
+
+def test_ours_is_slower_at_an_arena_size_where_vela_fits_and_ours_does_not_or_takes_more_than_a_hundredth_more_cycles() -> None:
+    ours = (point(90, 500), point(200, 300))
+    swept = (
+        vela("Performance", 80, 900, 80),  # ours does not fit
+        vela("Performance", 95, 496, 96),  # 500 / 496 is less than 1.01
+        vela("Performance", 95, 495, 112),  # and 500 / 495 more
+        vela("Performance", 129, 1, 128),  # overflows
+    )
+    slower = judged(*ours, swept=swept, sizes=(80, 96, 112, 128, 144)).slower
+    assert [row.arena_cache_size for row in slower] == [80, 112]
+
+
+def test_the_sweeps_table_has_a_row_per_network_and_size_and_counts_those_at_which_ours_is_no_slower() -> None:
+    swept = (
+        vela("Performance", 144, 250, 80),
+        vela("Performance", 96, 1000, 96),
+        vela("Performance", 110, 400, 112),
+    )
+    one = compared(point(70, 900), point(100, 500), point(200, 300), swept=swept, sizes=(80, 96, 112, 128), name="one.tflite")
+    two = compared(point(70, 500), point(110, 200), swept=swept, sizes=(64, 112), name="two")
+    table = sweep_table([one, two])
+    assert table.rows == (
+        ("one", "80", "144 overflows", "70 / 900", "-"),
+        ("one", "96", "96 / 1,000", "70 / 900", "0.900"),
+        ("one", "112", "110 / 400", "100 / 500", "1.250"),
+        ("one", "128", "fails", "100 / 500", "-"),
+        ("two", "64", "fails", "70 at least", "-"),
+        ("two", "112", "110 / 400", "110 / 200", "0.500"),
+    )
+    assert table.notes == (
+        "At 2 of 3 sizes that Vela fits ours takes at most 1.01 of its cycles, 0.825 by geometric mean; worst one at 112 bytes (1.250).",
+        "Ours is slower at 1: one at 112 bytes (1.250).",
+        "Sizes that Vela overflows: 1, of which ours fits 1.",
+        "Sizes at which Vela fails on both of its cores: 2.",
+    )
+
+
+def test_a_sweep_says_where_vela_fits_and_ours_does_not() -> None:
+    table = sweep_table([compared(point(100, 500), swept=(vela("Performance", 80, 900, 80),), sizes=(80,), name="n")])
+    assert table.rows == (("n", "80", "80 / 900", "100 at least", "-"),)
+    assert table.notes[1] == "Ours is slower at 1: n at 80 bytes (does not fit)."
+
+
+def test_a_summary_passes_if_it_has_networks_no_verdict_is_against_ours_and_none_failed() -> None:
+    good, failure = compared(point(100, 500), point(200, 300)), Failure("x", "ethos-u55-128", "The comparison", InputError("It broke."))
+    assert Summary("ethos-u55-128", "s", (good,)).passed
+    assert not Summary("ethos-u55-128", "s", ()).passed
+    assert not Summary("ethos-u55-128", "s", (good,), (failure,)).passed
+    for bad in (
+        compared(point(90, 501), point(200, 300)),
+        compared(point(100, 500), point(150, 480), point(200, 300), swept=(vela("Performance", 140, 320, 110),)),
+        compared(point(100, 500), point(200, 300), swept=(vela("Performance", 95, 490, 96),), sizes=(96,)),
+    ):
+        assert not Summary("ethos-u55-128", "s", (good, bad)).passed
+
+
+def test_a_summary_names_the_networks_and_schedules_of_its_verdicts() -> None:
+    lost = compared(point(101, 506), point(200, 300), name="lost.tflite")
+    fine = compared(point(100, 500), point(200, 300), name="fine")
+    error = Failure("odd", "ethos-u55-128", "The comparison", KeyError("x"))
+    summary = Summary("ethos-u55-128", "s", (lost, fine), (error,))
+    text = "\n".join(table.text() for table in summary.tables())
+    assert "in cycles in Performance's bytes, on lost.\n" in text
+    assert "in both bytes and cycles on lost (Vela Size, C++ core, 100 / 500; ours 101 / 506).\n" in text
+    assert "The comparison of odd on ethos-u55-128 failed: Internal error KeyError: 'x'.\n" in text
+    apart = Summary("ethos-u55-128", "s", (compared(point(99, 600), point(150, 303), name="n"),)).tables()[0].notes
+    assert apart[-2].endswith("in both bytes and cycles on none.")
+    assert apart[-1].endswith("than 1.01 of the cycles of a schedule of Vela's on n (Vela Size, C++ core, 100 / 500; ours 99 / 600).")
+    document = summary.to_json()
+    assert (document["lost"], document["worse_in_both"], document["slower_at_a_size"]) == (["lost.tflite"], ["lost.tflite"], [])
+    assert document["passed"] is False
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_the_document_of_a_comparison_holds_all_that_the_tables_show() -> None:
+    """So that tables can be made of several documents of single networks."""
+    document = comparison_json(comparison())
+    whole = summary_table([comparison()]).rows[0]
+    by_condition = {answer["condition"]: answer for answer in document["answers"]}
+    at_bytes = by_condition["at Vela Performance's bytes or fewer"]
+    assert whole[1] == f"{document['vela_size']['memory_bytes']:,} / {document['vela_size']['cycles']:,}"
+    assert whole[6] == f"{at_bytes['ours']['cycles']:,} ({at_bytes['cycles_ratio']:.3f})"
+    for row, cells in zip(document["sweep"], sweep_table([comparison()]).rows, strict=True):
+        ratio = "-" if row["cycles_ratio"] is None else f"{row['cycles_ratio']:.3f}"
+        assert cells[1] == f"{row['arena_cache_size']:,}"
+        assert cells[3:] == (f"{row['ours']['memory_bytes']:,} / {row['ours']['cycles']:,}", ratio)
+        assert ("overflows" in cells[2]) is row["vela"]["overflows"]
+    expected = verdicts(comparison())
+    assert document["verdicts"]["passed"] is expected.passed
+    assert document["verdicts"]["slower_at"] == [row.arena_cache_size for row in expected.slower]
 
 
 def test_several_networks_have_one_summary_and_no_picture() -> None:

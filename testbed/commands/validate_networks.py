@@ -149,9 +149,10 @@ def _run_comparison(arguments: argparse.Namespace) -> int:
         found = {"passed": result.passed, "failures": failures, "comparisons": [summary.to_json() for summary in result.summaries]}
         print_json("validate vela", to_json(result.scores) | found)
     else:
-        notes = ["\n".join(failure.sentence for failure in result.failures)] if result.failures else []
-        compared = [table for summary in result.summaries for table in summary.tables()]
-        print("\n\n".join([table.text() for table in render(result.scores)] + notes + [table.text() for table in compared]))
+        notes = ["This table is of Vela's default system config and memory mode."] if memory.given else []
+        notes += [failure.sentence for failure in result.failures]
+        scores = "\n".join([*(table.text() for table in render(result.scores)), *notes])
+        print("\n\n".join([scores, *(table.text() for summary in result.summaries for table in summary.tables())]))
     return 0 if result.passed else BAR_MISSED
 
 
