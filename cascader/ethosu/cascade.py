@@ -163,15 +163,19 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     """
     device = find_accelerator(accelerator)
     staged, direct = Sources.staged(system), Sources.direct(system)
-    base = folded(network, device, staged) if options.fold else network
-    base = reblocked(base, device, (direct, staged)) if options.reblock else base
-    made = [sliced(base, device, size, early=True) if size else base for size in _piece_sizes(network, options)]
+    plain = folded(network, device, staged) if options.fold else network
+
+    def encoded(form: Network, *sources: Sources) -> Network:
+        return reblocked(form, device, sources) if options.reblock else form
+
+    base = encoded(plain, direct, staged)
+    coarse, *fine = _piece_sizes(network, options)
+    found = [dense_layouts(sliced(base, device, coarse, early=True) if coarse else base, depth) for depth in options.layouts]
+    # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
+    found += [dense_layouts(encoded(sliced(plain, device, size, early=True), staged), options.layouts[-1]) for size in fine]
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
     if flat and options.slices:
-        made.append(sliced(base, device, LARGEST // 2))
-    # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
-    found = [dense_layouts(made[0], depth) for depth in options.layouts]
-    found += [dense_layouts(form, options.layouts[-1]) for form in made[1:]]
+        found.append(dense_layouts(sliced(base, device, LARGEST // 2), options.layouts[-1]))
     for form in flat:
         found.append(form)
         if options.slices and options.fine_slices:
