@@ -105,12 +105,10 @@ def _ours_json(point: FrontierPoint | None) -> dict[str, Any] | None:
 def _verdicts_json(comparison: Comparison) -> dict[str, Any]:
     judged = verdicts(comparison)
     return {
-        "lost": judged.lost,
-        "gaps": [
-            {"vela": _vela_json(gap.vela), "closest": _ours_json(gap.closest), "worse_in_both": _ours_json(gap.worse)}
-            for gap in judged.gaps
-        ],
+        "more_bytes": judged.more_bytes,
+        "more_cycles": judged.more_cycles,
         "slower_at": [row.arena_cache_size for row in judged.slower],
+        "gaps": [{"vela": _vela_json(gap.vela), "closest": _ours_json(gap.closest)} for gap in judged.gaps],
         "passed": judged.passed,
     }
 

@@ -132,25 +132,20 @@ def sweep_table(comparisons: Sequence[Comparison]) -> Table:
     return Table("At the same arena size", _SWEEP_HEADERS, tuple(_sweep_cells(*pair) for pair in rows), _sweep_notes(rows))
 
 
-def _gap_text(name: str, gap: Gap, ours: FrontierPoint | None) -> str:
-    beside = "each of ours needs more bytes" if ours is None else f"ours {_pair(ours)}"
+def _gap_text(name: str, gap: Gap) -> str:
+    beside = "each of ours needs more bytes" if gap.closest is None else f"ours {_pair(gap.closest)}"
     return f"{name} ({gap.vela.run.name}, {gap.vela.run.core} core, {_pair(gap.vela)}; {beside})"
 
 
 def _verdict_notes(judged: Sequence[tuple[str, Verdicts]]) -> tuple[str, ...]:
-    """Three sentences: lost, worse in both, not reached."""
-    lost = [name for name, one in judged if one.lost]
-    worse = [_gap_text(name, gap, gap.worse) for name, one in judged for gap in one.worse]
-    apart = [_gap_text(name, gap, gap.closest) for name, one in judged for gap in one.gaps if gap.worse is None]
-    notes = [
-        f"Vela is ahead, in bytes at Size's cycles or in cycles in Performance's bytes, on {_list(lost)}.",
-        f"Ours is worse than a schedule of Vela's in both bytes and cycles on {_list(worse)}.",
-    ]
-    if apart:
-        notes.append(
-            f"Not worse in both, but in its bytes ours takes more than {SLOWEST} of the cycles of a schedule of Vela's on {_list(apart)}."
-        )
-    return tuple(notes)
+    """On which networks Vela is ahead, in one or in both, and which of its schedules ours does not match."""
+    lost = _list(name for name, one in judged if one.lost)
+    both = _list(name for name, one in judged if one.worse_in_both)
+    apart = _list(_gap_text(name, gap) for name, one in judged for gap in one.gaps)
+    return (
+        f"Vela is ahead, in bytes at Size's cycles or in cycles in Performance's bytes, on {lost}; in both, on {both}.",
+        f"Schedules of Vela's that ours does not match in their bytes and {SLOWEST} of their cycles: {apart}.",
+    )
 
 
 def _list(names: Iterable[str]) -> str:
@@ -191,7 +186,7 @@ class Summary:
             "networks": [comparison_json(one) for one in self.comparisons],
             "failures": [failure.to_json() for failure in self.failures],
             "lost": [name for name, one in judged if one.lost],
-            "worse_in_both": [name for name, one in judged if one.worse],
+            "worse_in_both": [name for name, one in judged if one.worse_in_both],
             "slower_at_a_size": [name for name, one in judged if one.slower],
             "passed": self.passed,
         }

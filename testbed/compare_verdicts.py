@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cascader.pareto import pareto
-from testbed.compare import Answer, Comparison, SweepRow
+from testbed.compare import Comparison, SweepRow
 from testbed.frontier import FrontierPoint
 from testbed.vela_points import VelaPoint
 
@@ -15,39 +15,46 @@ SLOWEST = 1.01
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A schedule of Vela's that none of ours reaches: in at most its bytes none takes at most :data:`SLOWEST` of its cycles.
+    """A schedule of Vela's that no point of our frontier matches: in at most its bytes none takes at most :data:`SLOWEST` of its cycles.
 
-    ``closest`` is our fastest in at most its bytes, None if each of ours needs more. ``worse`` is our smallest that loses in both, by more
-    bytes and more than :data:`SLOWEST` of the cycles; None if ours that need more bytes are as fast, so that there is a choice.
+    ``closest`` is our fastest in at most its bytes, None if each of ours needs more.
     """
 
     vela: VelaPoint
     closest: FrontierPoint | None
-    worse: FrontierPoint | None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What a comparison says against ours.
+    """What a comparison says against ours. A better frontier never makes one of these worse.
 
-    ``lost``: Vela Size needs fewer bytes than ours at its cycles, or Vela Performance is faster in its bytes.
-    ``gaps``: Vela's schedules that ours does not reach, by ascending bytes.
+    ``more_bytes``: ours needs more bytes than Vela Size at its cycles. ``more_cycles``: ours is slower than Vela Performance in its bytes.
     ``slower``: arena sizes that Vela fits and at which ours is slower, or does not fit.
+    ``gaps``: Vela's schedules that ours does not match, by ascending bytes.
     """
 
-    lost: bool
-    gaps: tuple[Gap, ...]
+    more_bytes: bool
+    more_cycles: bool
     slower: tuple[SweepRow, ...]
+    gaps: tuple[Gap, ...]
 
     @property
-    def worse(self) -> tuple[Gap, ...]:
-        """Vela's schedules beside which one of ours is worse in both bytes and cycles."""
-        return tuple(gap for gap in self.gaps if gap.worse is not None)
+    def lost(self) -> bool:
+        """Whether Vela is ahead in bytes or in cycles."""
+        return self.more_bytes or self.more_cycles
+
+    @property
+    def worse_in_both(self) -> bool:
+        """Whether Vela is ahead in bytes and in cycles."""
+        return self.more_bytes and self.more_cycles
 
     @property
     def passed(self) -> bool:
-        """Whether ours is not lost, nowhere worse in both, and slower at no arena size."""
-        return not (self.lost or self.worse or self.slower)
+        """Whether ours is not lost and slower at no arena size.
+
+        Gaps are left to the reader: they are at the bytes that Vela happens to use of an arena, for which ours was not asked.
+        """
+        return not (self.lost or self.slower)
 
 
 def as_fast(ours: FrontierPoint, vela: VelaPoint) -> bool:
@@ -60,31 +67,22 @@ def vela_fits(row: SweepRow) -> bool:
     return row.vela is not None and not row.vela.overflows
 
 
-def _lost(answers: tuple[Answer, ...]) -> bool:
-    """By the answers of :func:`testbed.compare.answers`."""
-    at_size, _, _, at_bytes = answers
-    smaller = at_size.memory_ratio is not None and at_size.memory_ratio <= 1
-    faster = at_bytes.ours is not None and as_fast(at_bytes.ours, at_bytes.vela)
-    return not (smaller and faster)
-
-
 def gaps(comparison: Comparison) -> tuple[Gap, ...]:
     """The gaps beside all of Vela's schedules, those that overflow their arena too.
 
-    A schedule of Vela's that another of its own beats is left out: whatever of ours reaches the better one reaches it, too.
+    A schedule of Vela's that another of its own beats is left out: whatever of ours matches the better one matches it, too.
     """
-    frontier = comparison.frontier
-    found = []
-    for point in pareto(comparison.points):
-        closest = frontier.within(point.memory)
-        if closest is not None and as_fast(closest, point):
-            continue
-        losing = (ours for ours in frontier.points if ours.memory > point.memory and not as_fast(ours, point))
-        found.append(Gap(point, closest, next(losing, None)))
-    return tuple(found)
+    closest = ((point, comparison.frontier.within(point.memory)) for point in pareto(comparison.points))
+    return tuple(Gap(point, ours) for point, ours in closest if ours is None or not as_fast(ours, point))
 
 
 def verdicts(comparison: Comparison) -> Verdicts:
-    """All verdicts on one comparison."""
+    """All verdicts on one comparison, the first two by its :func:`testbed.compare.answers`."""
+    at_size, _, _, at_bytes = comparison.answers
     slower = (row for row in comparison.sweep if vela_fits(row) and (row.cycles_ratio is None or row.cycles_ratio > SLOWEST))
-    return Verdicts(_lost(comparison.answers), gaps(comparison), tuple(slower))
+    return Verdicts(
+        more_bytes=at_size.memory_ratio is None or at_size.memory_ratio > 1,
+        more_cycles=at_bytes.ours is None or not as_fast(at_bytes.ours, at_bytes.vela),
+        slower=tuple(slower),
+        gaps=gaps(comparison),
+    )

@@ -29,8 +29,8 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory import MemorySystem
 
 _UNKNOWN = Provenance()
-_PIECES = 12
-"""Pieces of equal size into which all weights of a network are thought to be cut to find a finer size of slices."""
+_PIECES = (12, 24)
+"""Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
 _SMALLEST_PIECE = 2 * 1024
 _FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
 """Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
@@ -149,8 +149,8 @@ def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
         return (0,)
     payloads = (ethosu_part(part) for part in network.graph.parts)
     total = sum(span.length for payload in payloads if payload is not None for span in payload.operation.weights)
-    fine = max(_SMALLEST_PIECE, total // _PIECES)
-    return (LARGEST, fine) if options.fine_slices and fine < LARGEST else (LARGEST,)
+    fine = (max(_SMALLEST_PIECE, total // pieces) for pieces in _PIECES) if options.fine_slices and total // _PIECES[0] < LARGEST else ()
+    return (LARGEST, *dict.fromkeys(fine))
 
 
 def variants(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = _DEFAULT) -> tuple[Network, ...]:
