@@ -23,8 +23,8 @@ def add(peers: Any) -> None:
         "SRAM and cycles of Vela's schedules, and ours beside them",
         "Compile networks with Vela for its default memory system, replay its schedules and compare the SRAM that they touch with "
         "Vela's own figure, and cycles with its estimate.\n"
-        "With --compare, set our own schedules beside Vela's, too: a row per network, and a row per arena size of a sweep of eight; and name every "
-        "schedule of Vela's that ours does not match in its bytes and cycles (1 %).\n\n"
+        "With --compare, set our own schedules beside Vela's, too: a row per network, a row per arena size of a sweep of eight, and every\n"
+        "schedule of Vela's that ours does not match in its bytes and cycles.\n\n"
         "Status 1 if a difference in SRAM has no explanation, or if with --compare\n"
         "- ours needs more bytes than Vela Size at its cycles, or is more than 1 % slower in Vela Performance's bytes,\n"
         "- at an arena size that Vela fits ours is more than 1 % slower, or\n"
