@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from cascader.drafts import Draft, Drafter, DraftOptions
 from cascader.ethosu.block_chain import choose_together
@@ -29,9 +30,15 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory import MemorySystem
 
 _UNKNOWN = Provenance()
-_PIECES = (12, 24)
+_PIECES = (12, 24, 40, 100)
 """Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
+_FINER = Fraction(3, 4)
+"""What part of the next larger size a size may have: others hardly differ."""
 _SMALLEST_PIECE = 2 * 1024
+_LARGE = 30_000
+"""Parts times rows of all parts above which a network is searched in two forms only, as each search takes long."""
+_PIECES_OF_LARGE = (40, 100)
+"""As ``_PIECES``, for a large network: the first of these that gives pieces that are finer."""
 _FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
 """Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
 
@@ -143,14 +150,23 @@ class Cascader:
         return self.realise(self._drafter.smallest())
 
 
+def _is_large(network: Network) -> bool:
+    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
+    return len(payloads) * sum(payload.axis.extent(payload.operation.ofm.shape) for payload in payloads) > _LARGE
+
+
 def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
-    """Bytes of weights above which layers are cut, coarse and fine; 0 for not at all."""
+    """Bytes of weights above which layers are cut, coarse and finer; 0 for not at all."""
     if not options.slices:
         return (0,)
     payloads = (ethosu_part(part) for part in network.graph.parts)
     total = sum(span.length for payload in payloads if payload is not None for span in payload.operation.weights)
-    fine = (max(_SMALLEST_PIECE, total // pieces) for pieces in _PIECES) if options.fine_slices and total // _PIECES[0] < LARGEST else ()
-    return (LARGEST, *dict.fromkeys(fine))
+    large = _is_large(network)
+    sizes = [LARGEST]
+    for pieces in (_PIECES_OF_LARGE if large else _PIECES) if options.fine_slices else ():
+        size = max(_SMALLEST_PIECE, total // pieces)
+        sizes += [size] if size <= sizes[-1] * _FINER else []
+    return tuple(sizes[:2] if large else sizes)
 
 
 def variants(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = _DEFAULT) -> tuple[Network, ...]:
@@ -170,7 +186,8 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
 
     base = encoded(plain, direct, staged)
     coarse, *fine = _piece_sizes(network, options)
-    found = [dense_layouts(sliced(base, device, coarse, early=True) if coarse else base, depth) for depth in options.layouts]
+    layouts = options.layouts[-1:] if fine and _is_large(network) else options.layouts
+    found = [dense_layouts(sliced(base, device, coarse, early=True) if coarse else base, depth) for depth in layouts]
     # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
     found += [dense_layouts(encoded(sliced(plain, device, size, early=True), staged), options.layouts[-1]) for size in fine]
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
