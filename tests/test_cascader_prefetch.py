@@ -42,7 +42,8 @@ def job_times(draw: st.DrawFn, part: int, *, crowded: bool) -> JobTimes:
     direct = staged + draw(st.integers(0, 30))
     home = draw(st.integers(0, direct)) if crowded else 0
     slowest = max(direct, home + 1) + draw(st.integers(0, 20)) if crowded else direct
-    return JobTimes(part, staged, direct, draw(st.integers(0, staged)), draw(st.integers(0, 10)), slowest, home)
+    leads, tails = st.integers(0, staged), st.integers(0, 10)
+    return JobTimes(part, staged, direct, draw(leads), draw(tails), slowest, home, draw(leads), draw(tails))
 
 
 @st.composite
@@ -87,9 +88,13 @@ def follow(case: Case, timeline: Timeline) -> Followed:
                 begin = max(processor, copier, in_use_until)
                 processor, copier = begin, begin + issue.constants.transfer
                 copies[issue.constants.part] = (begin, copier)
-        begin = max(processor, jobs[-1][1] if jobs else 0, copies.get(job.part, (0, 0))[1])
-        tail = case.jobs[step - 1].tail if step else 0
-        jobs.append((begin, begin + (job.staged if job.part in copies else job.direct - min(job.lead, tail))))
+        known = max(processor, copies.get(job.part, (0, 0))[1])
+        begin = max(known, jobs[-1][1] if jobs else 0)
+        last = case.jobs[step - 1] if step else None
+        tail = 0 if last is None else last.staged_tail if last.part in copies else last.tail
+        cycles, lead = (job.staged, job.staged_lead) if job.part in copies else (job.direct, job.lead)
+        # What the job before leaves time for is read before it ends, but not before the job is known of and its constants are there.
+        jobs.append((begin, begin + cycles - min(lead, tail, begin - known)))
         processor = begin
     return Followed(tuple(jobs), copies)
 
@@ -147,13 +152,13 @@ def test_a_copy_that_is_not_needed_yet_holds_up_neither_the_command_processor_no
 def in_a_row(jobs: Sequence[JobTimes], shared: Sequence[int]) -> int:
     """Cycles of jobs that all read at home; each begins so many cycles before the one before ends, but not before that one.
 
-    Of each what the tail of the job before leaves time for is saved. All of its constants pass the port, from when the decoder is done with
-    those of the job before.
+    Of each what the tail of the job before leaves time for is saved, once that one has begun. All of its constants pass the port, from
+    when the decoder is done with those of the job before.
     """
     begin = end = port = tail = 0
     for job, overlap in zip(jobs, shared, strict=True):
-        begin = max(begin, end - overlap)
-        end = begin + job.direct - min(job.lead, tail)
+        before, begin = begin, max(begin, end - overlap)
+        end = begin + job.direct - min(job.lead, tail, begin - before)
         if job.home:
             port = max(port, begin - tail) + job.home
             end = max(end, port)
@@ -173,14 +178,24 @@ def test_without_copies_the_cycles_are_those_of_the_jobs_that_read_at_home(case:
 
 def test_constants_of_small_jobs_in_a_row_pass_their_port_one_after_the_other() -> None:
     """Each of 10 cycles, all of them on the port: the second may read 5 cycles earlier, but not before the first has read."""
-    job = JobTimes(part=0, staged=1, direct=10, lead=5, tail=5, crowded=10, home=10)
+    job = JobTimes(part=0, staged=1, direct=10, lead=5, tail=5, crowded=10, home=10, staged_lead=0, staged_tail=0)
     assert prefetch([job, replace(job, part=1)], [], Room([], [], 2, 1)).cycles == 20
     assert prefetch([job, replace(job, part=1, home=0)], [], Room([], [], 2, 1)).cycles == 15
 
 
+def test_constants_that_were_waited_for_are_not_read_ahead() -> None:
+    """The second job's first constants take 4 of its 10 cycles, which the first leaves time for if their copy is done by then."""
+    jobs = [JobTimes(0, 20, 20, 0, 6, 20, 0, 0, 6), JobTimes(1, 10, 100, 0, 0, 100, 0, 4, 0)]
+
+    def cycles(transfer: int) -> int:
+        return prefetch(jobs, [Constants(1, 1, transfer, 1, 1, 0)], Room([], [], 2, 10, alignment=1)).cycles
+
+    assert [cycles(transfer) for transfer in (10, 16, 18, 20, 25)] == [26, 26, 28, 30, 35]
+
+
 def test_what_jobs_share_depends_on_where_both_read_their_constants() -> None:
     """The first one's constants are copied in its 4 cycles before it, the second one's are read at home."""
-    jobs = [JobTimes(0, 20, 100, 0, 0, 100, 0), JobTimes(1, 10, 30, 0, 0, 30, 0)]
+    jobs = [JobTimes(0, 20, 100, 0, 0, 100, 0, 0, 0), JobTimes(1, 10, 30, 0, 0, 30, 0, 0, 0)]
     asked = []
 
     def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
@@ -207,21 +222,22 @@ def test_the_order_in_which_copies_are_asked_for_does_not_matter(case: Case) -> 
 @settings(max_examples=120)
 @given(cases())
 def test_with_ample_room_every_copy_begins_as_soon_as_the_copier_is_free_and_a_job_hides_it(case: Case) -> None:
-    """It is issued before the first job, from its earliest on, that is handed over while the one before it outlasts the copier."""
+    """It is issued before the first job, from its earliest and the issue before on, that is handed over while the one before outlasts the copier."""
     case = with_ample_room(case)
     timeline = prefetch(case.jobs, case.constants, case.room)
-    followed, copier = follow(case, timeline), 0
+    followed, copier, last = follow(case, timeline), 0, 0
     for issue in timeline.issues:
-        for step in range(issue.constants.earliest, issue.step):
+        last = max(last, issue.constants.earliest)
+        for step in range(last, issue.step):
             handed_over, ends = (followed.jobs[step - 1][0], followed.jobs[step - 1][1]) if step else (0, 0)
             assert max(copier, handed_over) >= ends
-        copier = followed.copies[issue.constants.part][1]
+        copier, last = followed.copies[issue.constants.part][1], issue.step
 
 
 @settings(max_examples=120)
 @given(cases(parts=1))
 def test_one_copy_that_saves_more_than_it_takes_is_never_slower_with_more_room(case: Case) -> None:
-    jobs = tuple(replace(job, direct=job.direct + 40, crowded=job.direct + 40, lead=0) for job in case.jobs)
+    jobs = tuple(replace(job, direct=job.direct + 40, crowded=job.direct + 40, lead=0, staged_lead=0) for job in case.jobs)
     constants = [replace(constants, earliest=0) for constants in case.constants]
     cycles = [prefetch(jobs, constants, Room(case.tensors, case.addresses, len(jobs), size, 1)).cycles for size in range(1, 60, 3)]
     assert cycles == sorted(cycles, reverse=True)
@@ -253,7 +269,7 @@ def test_jobs_and_a_copy_that_share_a_memory_take_each_other_the_turns_that_they
     Cycles are rounded down once for each job, of the copy and of the job.
     """
     jobs = [replace(job, lead=0) for job in jobs]
-    last = JobTimes(1, 1, 1000, 0, 0, 1000, 0)
+    last = JobTimes(1, 1, 1000, 0, 0, 1000, 0, 0, 0)
     timeline = prefetch([*jobs, last], [Constants(1, 1, transfer, len(jobs), len(jobs), 1)], Room([], [], len(jobs) + 1, 10, alignment=1))
     assert [issue.step for issue in timeline.issues] == [1]
     exact = shared(jobs, transfer) + last.staged

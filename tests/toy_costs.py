@@ -30,4 +30,6 @@ class ToyCosts:
     def times(self, part: int, start: int, end: int) -> JobTimes:
         staged, direct = self.compute_cycles(part, start, end), self.direct_cycles(part, start, end)
         home = self.home * self.constant_bytes(part) // 4
-        return JobTimes(part, staged, direct, lead=min(3, home), tail=2, crowded=direct + home, home=home)
+        return JobTimes(
+            part, staged, direct, lead=min(3, home), tail=2, crowded=direct + home, home=home, staged_lead=min(1, staged), staged_tail=1
+        )

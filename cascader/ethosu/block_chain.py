@@ -92,7 +92,7 @@ class _Chain:
     accelerator: Accelerator
 
     def choose(self, operations: Sequence[KernelOperation | None], options: Sequence[Sequence[BlockOption]]) -> list[BlockOption | None]:
-        """For each job one of its options, so that the sum of cycles less what neighbours share is least; the first waits for its weights."""
+        """For each job one of its options, so that cycles less what neighbours share are least; the first waits for its weights."""
         costs: list[list[int]] = []
         origins: list[list[int]] = []
         for step, (operation, choices) in enumerate(zip(operations, options, strict=True)):

@@ -2,7 +2,7 @@
 
 A stripe begins with its first fetch and ends with its last store, as the shared buffer is repartitioned between parts; its
 units overlap as :mod:`cascader.ethosu.kernel_flow` says. What stripes overlap is said apart (lead and tail), for a timeline to
-count: that is within 3 % of the simulator's cycles in the cases of its tests, the mere sum up to a sixth too high.
+count: that is within 4 % of the simulator's cycles in the cases of its tests, the mere sum up to a sixth too high.
 """
 
 from __future__ import annotations
