@@ -117,6 +117,8 @@ class Pipeline:
         mac, mac_before, output, output_before = self._mac, self._mac_before, self._output, self._output_before
         store, store_before, steps_led = self._store, self._store_before, 2 if led else 0
         released = self._released(distance)
+        # The decoder is handed a kernel when the IFM load has done with the one before.
+        decoder = max(decoder, load)
         for number, block in enumerate(kernel.blocks):
             load = max(load, released[min(number, distance)])
             # The output unit's slot is for the block, so that only its first step waits for it.
@@ -143,7 +145,7 @@ class Pipeline:
         self._load, self._decoder, self._port, self._allowance = load, decoder, port, allowance
         self._mac, self._mac_before, self._output, self._output_before = mac, mac_before, output, output_before
         self._store, self._store_before = store, store_before
-        return Flow(store, store - max(decoder, mac_before))
+        return Flow(store, store - max(decoder, mac_before, load))
 
 
 def kernel_flow(kernel: KernelLoad, sources: Sources, *, led: bool = False) -> Flow:
