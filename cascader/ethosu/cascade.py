@@ -16,6 +16,7 @@ from cascader.ethosu.lowering import operations
 from cascader.ethosu.neighbours import Neighbours
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.reblock import reblocked
+from cascader.ethosu.row_shapes import in_row_shapes
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Provenance, Schedule
 from cascader.ethosu.slices import LARGEST, sliced
@@ -49,11 +50,11 @@ class CascadeOptions:
 
     ``layouts`` are the channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a
     search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
-    block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths,
-    ``fold`` off the images' columns. ``slices`` off keeps
-    layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``columns`` off keeps parts that
-    are one row high whole, instead of cutting them along the width too; there equal pieces of the width (``column_counts``) are
-    asked for in place of ``stripe_rows``. ``overlap`` off expects each job to begin when the one before is done.
+    block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``fold`` off the images' columns,
+    ``row_shapes`` off the shapes of elementwise kernels. ``slices`` off keeps layers with many weights in one piece, ``fine_slices``
+    off cuts only those that are very large. ``columns`` off keeps parts that are one row high whole, instead of cutting them along
+    the width too; there equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``. ``overlap`` off
+    expects each job to begin when the one before is done.
     """
 
     layouts: tuple[int, ...] = (0, 64)
@@ -61,6 +62,7 @@ class CascadeOptions:
     choose_blocks: bool = True
     reblock: bool = True
     fold: bool = True
+    row_shapes: bool = True
     slices: bool = True
     fine_slices: bool = True
     columns: bool = True
@@ -179,7 +181,8 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     """
     device = find_accelerator(accelerator)
     staged, direct = Sources.staged(system), Sources.direct(system)
-    plain = folded(network, device, staged) if options.fold else network
+    plain = in_row_shapes(network, device) if options.row_shapes else network
+    plain = folded(plain, device, staged) if options.fold else plain
 
     def encoded(form: Network, *sources: Sources) -> Network:
         return reblocked(form, device, sources) if options.reblock else form
