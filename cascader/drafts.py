@@ -45,7 +45,8 @@ class DraftOptions:
     """How hard is searched: moves of the address search, drafts per budget that are improved, regroupings tried for each.
 
     ``polished`` and ``regroupings`` are those of a graph of 100 parts; of a smaller one there are more.
-    ``stripe_rows`` are the rows that a group's last part may be asked for then, closer together than those of the plans.
+    ``stripe_rows`` are the rows that a group's last part may be asked for then, closer together than those of the plans,
+    ``inner_rows`` bounds for the rows that the parts before it make at a time, beside none.
     ``prefetch`` off issues a copy only right before the first job that uses it. Of graphs with at most ``every`` parts every
     division is tried.
     """
@@ -53,7 +54,8 @@ class DraftOptions:
     moves: int = 600
     polished: int = 1
     regroupings: int = 60
-    stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+    stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+    inner_rows: tuple[int, ...] = (1, 4)
     prefetch: bool = True
     every: int = 5
 
@@ -87,8 +89,8 @@ class Drafter:
 
     def _regrouped(self, best: Trial, budget: int) -> Trial:
         """The best that is found by changing the groups, one change after the other, round and round as long as any helps."""
-        graph, rows = self._graph, self._options.stripe_rows
-        changes = list(neighbours(graph, best.draft.groups, rows))
+        graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
+        changes = list(neighbours(graph, best.draft.groups, rows, inner))
         # There are many, so that none of them is worth a long search for addresses.
         moves = self._options.moves // _QUICK
         at = idle = 0
@@ -99,7 +101,7 @@ class Drafter:
             at, idle = at + 1, idle + 1
             if found is not None and found.cycles < best.cycles:
                 best, idle = found, 0
-                changes = list(neighbours(graph, best.draft.groups, rows))
+                changes = list(neighbours(graph, best.draft.groups, rows, inner))
         return best
 
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
@@ -116,7 +118,8 @@ class Drafter:
     def _best_of_every(self, budget: int, cycles: int) -> Draft | None:
         """The fastest draft of less than ``cycles`` of every division and every order of its buffers; None if there is none."""
         graph = self._graph
-        order = sorted((self._placer.least(groups), at, groups) for at, groups in enumerate(divisions(graph, self._plans.stripe_rows)))
+        every = divisions(graph, self._plans.stripe_rows, self._plans.inner_rows)
+        order = sorted((self._placer.least(groups), at, groups) for at, groups in enumerate(every))
         best = None
         for least, _, groups in order:
             if least >= cycles:

@@ -21,12 +21,14 @@ from cascader.row_graph import RowGraph
 class PlanOptions:
     """What plans are tried, each a switch of its own.
 
-    ``stripe_rows`` are the row counts that a group's last part is asked for, ``group_length`` the most parts of a
-    group. ``staging`` are the sizes in bytes up to which constants are staged (0: none). ``cascade`` off leaves single
-    parts only, ``in_place`` off keeps results and operands apart.
+    ``stripe_rows`` are the row counts that a group's last part is asked for, ``inner_rows`` bounds for the rows that the
+    parts before it make at a time, which are tried beside none where it is asked for the fewest; ``group_length`` are the
+    most parts of a group. ``staging`` are the sizes in bytes up to which constants are staged (0: none). ``cascade`` off
+    leaves single parts only, ``in_place`` off keeps results and operands apart.
     """
 
-    stripe_rows: tuple[int, ...] = (1, 2, 4, 8, 16)
+    stripe_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    inner_rows: tuple[int, ...] = (1,)
     group_length: int = 24
     staging: tuple[int, ...] = (0, 2048, 4096, 8192, 16384, 40960, 1 << 30)
     cascade: bool = True
@@ -96,6 +98,17 @@ class Planner:
             return tuple(rows for rows in self.options.stripe_rows if rows <= 8)
         return tuple(sorted({min(rows, part.rows) for rows in (*self.options.stripe_rows, part.rows)}))
 
+    def _groups(self, first: int, last: int) -> Iterator[Group]:
+        """The ways to make some parts as one group; one that comes to the same jobs is left out."""
+        choices = self._stripe_choices(first, last)
+        yield from (Group(first, last, rows) for rows in choices)
+        known = {self.scheduler.jobs(Group(first, last, rows)) for rows in choices[:1]} if first < last else set()
+        for inner in self.options.inner_rows if known else ():
+            group = Group(first, last, choices[0], inner)
+            if self.scheduler.jobs(group) not in known:
+                known.add(self.scheduler.jobs(group))
+                yield group
+
     def _firsts(self, last: int) -> range:
         """The first parts of the groups that end with ``last``: as far back as groups and segments reach."""
         first, parts = last, self.graph.parts
@@ -105,13 +118,14 @@ class Planner:
         return range(first, last + 1)
 
     def _plans_ending(self, last: int) -> Iterator[Plan]:
-        endings: dict[int, _Ending] = {}
+        endings: dict[tuple[int, int], _Ending] = {}
         for first in self._firsts(last):
             found: list[Plan] = []
-            for rows in self._stripe_choices(first, last):
-                if rows not in endings:
-                    endings[rows] = self._ending(Group(first, last, rows))
-                found += endings[rows].plans(first)
+            for group in self._groups(first, last):
+                ways = group.stripe_rows, group.inner_rows
+                if ways not in endings:
+                    endings[ways] = self._ending(group)
+                found += endings[ways].plans(first)
             yield from dict.fromkeys(pareto(found) + pareto(found, cycles=lambda plan: plan.cold_cycles))
 
     def all_plans(self) -> tuple[tuple[Plan, ...], ...]:

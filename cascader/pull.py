@@ -12,11 +12,15 @@ from npu_model.shapes import round_up
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Consecutive parts ``first`` to ``last`` (inclusive), the last asked for ``stripe_rows`` rows at a time."""
+    """Consecutive parts ``first`` to ``last`` (inclusive), the last asked for ``stripe_rows`` rows at a time.
+
+    The parts before it make at most ``inner_rows`` rows at a time; as many as their readers ask for if that is 0.
+    """
 
     first: int
     last: int
     stripe_rows: int
+    inner_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class PullScheduler:
                 if group.first <= consumer <= group.last and consumer > index and not propagator.whole and propagator.taps < propagator.rows
             ]
             rows = max(1, min(wanted)) if wanted else group.stripe_rows
+            rows = min(rows, group.inner_rows or rows) if index < group.last else rows
             chunks[index] = part.rows if part.atomic else min(part.rows, round_up(rows, part.align))
         return chunks
 

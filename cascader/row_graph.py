@@ -75,7 +75,8 @@ class RowPart:
     """A part that writes ``rows`` rows of tensor ``output`` from ``inputs`` (tensor index and propagator each).
 
     Stripes begin at multiples of ``align`` rows; an ``atomic`` part is run whole. ``in_place`` is the input tensor that
-    the output may be stored over, row by row: one with as many rows, of as many bytes, that only this part reads.
+    the output may be stored over, row by row: one with as many rows, of as many bytes, of which no other part reads a row any more
+    when this one may make it.
     The earlier parts ``after`` must be complete before this one begins, as it overwrites what they read or write. Parts
     of different ``segment`` are never interleaved.
     """

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cascader.graph import TensorKind
 from cascader.pull import Group
+from cascader.residual import is_last_reader
 from cascader.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 
 MAX_ROWS = 12
@@ -68,6 +69,17 @@ class _Draft:
         self.pointwise.add(len(self.parts))
         self.part(inputs, self.tensor(TensorKind.INTERMEDIATE, facts.rows, facts.row_bytes), facts.rows)
 
+    def skip(self) -> None:
+        """The sum of the newest tensor and of one that it was made from, one or two parts before."""
+        newest = source = len(self.tensors) - 1
+        for _ in range(self.draw(st.integers(1, 2))):
+            source = next((part.inputs[0][0] for part in self.parts if source in part.outputs), source)
+        if source != newest and self.tensors[source].rows == self.tensors[newest].rows:
+            facts = self.tensors[source]
+            self.pointwise.add(len(self.parts))
+            inputs = [(source, self.identity(source)), (newest, self.identity(newest))]
+            self.part(inputs, self.tensor(TensorKind.INTERMEDIATE, facts.rows, facts.row_bytes), facts.rows)
+
     def concatenation(self) -> None:
         """One more producer of the newest tensor, if it is somebody's output that nobody reads yet."""
         target = len(self.tensors) - 1
@@ -102,19 +114,21 @@ class _Draft:
             chance = 1 if readers[index] else 9
             if tensor.kind is TensorKind.INTERMEDIATE and self.draw(st.integers(0, 9)) < chance:
                 self.tensors[index] = replace(tensor, kind=TensorKind.OUTPUT)
+        graph = RowGraph(tuple(self.parts), tuple(self.tensors))
         segment = 0
         for index, part in enumerate(self.parts):
             segment += self.draw(st.integers(0, 9)) == 0
-            self.parts[index] = replace(part, in_place=self._overwritable(index, readers), segment=segment)
-        return RowGraph(tuple(self.parts), tuple(self.tensors))
+            self.parts[index] = replace(part, in_place=self._overwritable(index, graph), segment=segment)
+        return RowGraph(tuple(self.parts), graph.tensors)
 
-    def _overwritable(self, index: int, readers: list[list[int]]) -> int | None:
+    def _overwritable(self, index: int, graph: RowGraph) -> int | None:
+        """An operand that the part may overwrite; whether its other readers are done with it, the code under test says."""
         part = self.parts[index]
         output = self.tensors[part.outputs[0]]
         for tensor, propagator in part.inputs if index in self.pointwise else ():
             facts = self.tensors[tensor]
             alike = (facts.rows, facts.row_bytes) == (output.rows, output.row_bytes) and not propagator.whole
-            alone = set(readers[tensor]) == {index} and sum(part.outputs[0] in p.outputs for p in self.parts) == 1
+            alone = is_last_reader(graph, index, tensor) and sum(part.outputs[0] in p.outputs for p in self.parts) == 1
             if alike and alone and facts.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and output.kind is not TensorKind.VARIABLE:
                 return tensor
         return None
@@ -129,7 +143,7 @@ def row_graphs(draw: st.DrawFn, max_parts: int = 6, max_rows: int = MAX_ROWS) ->
     if draw(st.integers(0, 3)) == 0:
         draft.tensor(TensorKind.INPUT, draw(st.integers(1, max_rows)))
     kinds: list[Callable[[], None]] = [draft.window] * 4 + [draft.join] * 3
-    kinds += [draft.concatenation] * 2 + [draft.upscale, draft.whole, draft.state]
+    kinds += [draft.concatenation] * 2 + [draft.skip] * 2 + [draft.upscale, draft.whole, draft.state]
     for _ in range(draw(st.integers(1, max_parts))):
         if len(draft.parts) < max_parts:
             draw(st.sampled_from(kinds))()
@@ -147,7 +161,7 @@ def divisions(draw: st.DrawFn, graph: RowGraph) -> tuple[Group, ...]:
     for index, part in enumerate(graph.parts):
         ends = index + 1 == len(graph.parts) or graph.parts[index + 1].segment != part.segment
         if ends or draw(st.integers(0, 2)) == 0:
-            groups.append(Group(first, index, draw(st.integers(1, 4))))
+            groups.append(Group(first, index, draw(st.integers(1, 4)), draw(st.integers(0, 2))))
             first = index + 1
     return tuple(groups)
 

@@ -120,7 +120,13 @@ def divisions(graph: RowGraph) -> Iterator[tuple[Group, ...]]:
         bounds = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), count]
         spans = [(first, end - 1) for first, end in pairwise(bounds)]
         if all(graph.parts[first].segment == graph.parts[last].segment for first, last in spans):
-            yield from product(*([Group(first, last, rows) for rows in rows_of(graph, first, last)] for first, last in spans))
+            yield from product(*(groups_of(graph, first, last) for first, last in spans))
+
+
+def groups_of(graph: RowGraph, first: int, last: int) -> list[Group]:
+    """All numbers of rows for the last part, and one row at a time for the others where it makes the fewest."""
+    rows = rows_of(graph, first, last)
+    return [Group(first, last, count) for count in rows] + [Group(first, last, rows[0], 1)] * (first < last)
 
 
 def rows_of(graph: RowGraph, first: int, last: int) -> list[int]:

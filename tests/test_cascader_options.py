@@ -36,6 +36,7 @@ PLANS: dict[str, tuple[object, object]] = {
     **{option.name: (False, True) for option in fields(PlanOptions) if option.type == "bool"},
     "staging": ((0,), (0, 1 << 30)),
     "stripe_rows": ((1, 4), (1, 2, 8)),
+    "inner_rows": ((), (1,)),
     "group_length": (2, 24),
 }
 DRAFTS: dict[str, tuple[object, object]] = {
@@ -45,6 +46,7 @@ DRAFTS: dict[str, tuple[object, object]] = {
     "polished": (1, 2),
     "moves": (0, 20),
     "stripe_rows": ((1, 4), (1, 3)),
+    "inner_rows": ((), (1, 2)),
 }
 SWITCHES = [*(("cascade", name) for name in CASCADE), *(("plans", name) for name in PLANS), *(("drafts", name) for name in DRAFTS)]
 

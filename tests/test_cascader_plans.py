@@ -157,7 +157,9 @@ def group_choices(graph: RowGraph, first: int, last: int, options: PlanOptions) 
     """The stripes and staging sizes that the options allow for a group."""
     height = graph.parts[last].rows
     rows = {height} if first == last else {r if graph.parts[last].atomic else min(r, height) for r in (*options.stripe_rows, height)}
-    return [(Group(first, last, r), limit) for r in sorted(rows) for limit in options.staging]
+    groups = [Group(first, last, r) for r in sorted(rows)]
+    groups += [Group(first, last, min(rows), inner) for inner in options.inner_rows if first < last]
+    return [(group, limit) for group in groups for limit in options.staging]
 
 
 def every_schedule(graph: RowGraph, options: PlanOptions) -> Iterator[tuple[int, int]]:

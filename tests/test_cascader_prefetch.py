@@ -222,7 +222,10 @@ def test_the_order_in_which_copies_are_asked_for_does_not_matter(case: Case) -> 
 @settings(max_examples=120)
 @given(cases())
 def test_with_ample_room_every_copy_begins_as_soon_as_the_copier_is_free_and_a_job_hides_it(case: Case) -> None:
-    """It is issued before the first job, from its earliest and the issue before on, that is handed over while the one before outlasts the copier."""
+    """It is issued before the first job that is handed over while the one before it outlasts the copier, from its earliest on.
+
+    Copies are issued in order, so that it is not issued before the last one either.
+    """
     case = with_ample_room(case)
     timeline = prefetch(case.jobs, case.constants, case.room)
     followed, copier, last = follow(case, timeline), 0, 0

@@ -192,3 +192,13 @@ def test_the_jobs_are_the_same_whatever_the_hash_seed() -> None:
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
         texts.append(subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True, text=True).stdout)
     assert texts[0] == texts[1] != ""
+
+
+def test_parts_before_the_last_make_no_more_rows_at_a_time_than_their_bound() -> None:
+    """Two rows of a pooling with stride 2 need four of what it reads: in one job, or in two of two rows each."""
+    graph = chain((8, RowPropagator(8)), (4, RowPropagator(8, stride=2, taps=2)))
+    jobs = [[(job.part, job.start, job.end) for job in PullScheduler(graph).jobs(Group(0, 1, 2, inner))] for inner in (0, 2)]
+    assert jobs == [
+        [(0, 0, 4), (1, 0, 2), (0, 4, 8), (1, 2, 4)],
+        [(0, 0, 2), (0, 2, 4), (1, 0, 2), (0, 4, 6), (0, 6, 8), (1, 2, 4)],
+    ]

@@ -53,8 +53,8 @@ class CascadeOptions:
     block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``fold`` off the images' columns,
     ``row_shapes`` off the shapes of elementwise kernels. ``slices`` off keeps layers with many weights in one piece, ``fine_slices``
     off cuts only those that are very large. ``columns`` off keeps parts that are one row high whole, instead of cutting them along
-    the width too; there equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``. ``overlap`` off
-    expects each job to begin when the one before is done.
+    the width too; there equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``, without bounds for
+    inner rows. ``overlap`` off expects each job to begin when the one before is done.
     """
 
     layouts: tuple[int, ...] = (0, 64)
@@ -105,8 +105,8 @@ class Cascader:
         if columns:
             # A group of more parts than there are layers is mostly pieces of layers, which gain nothing from each other.
             length = min(options.plans.group_length, len({p.layer for part in network.graph.parts if (p := ethosu_part(part))}))
-            plans = replace(options.plans, stripe_rows=columns, group_length=max(1, length))
-            options = replace(options, plans=plans, drafts=replace(options.drafts, stripe_rows=columns))
+            plans = replace(options.plans, stripe_rows=columns, inner_rows=(), group_length=max(1, length))
+            options = replace(options, plans=plans, drafts=replace(options.drafts, stripe_rows=columns, inner_rows=()))
         self.options = options
         self.graph: RowGraph = row_graph(network)
         self.scheduler = PullScheduler(self.graph)

@@ -11,7 +11,8 @@ from cascader.ethosu.axis import Axis, Window
 from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.overwriting import overwriting_parts
-from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
+from cascader.graph import Part, Tensor, TensorKind
+from cascader.residual import is_last_reader
 from cascader.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Upscale
 
@@ -73,13 +74,6 @@ def _align(operation: KernelOperation, axis: Axis) -> int | None:
     return 2 if axis.window(operation) == Window(stride=1, taps=1, pad=0) and operation.upscale is Upscale.NEAREST else None
 
 
-def _dies_here(graph: CascaderGraph, name: str, part: Part, output: RowTensor, operand: RowTensor) -> bool:
-    """Whether ``part`` alone reads the tensor and alone writes its output, of the same rows; a variable's old bytes stay."""
-    alone = graph.consumers(name) == (part,) and graph.producers(output.name) == (part,)
-    alike = (operand.rows, operand.row_bytes) == (output.rows, output.row_bytes)
-    return alone and alike and operand.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and output.kind is not TensorKind.VARIABLE
-
-
 @dataclass(frozen=True, slots=True)
 class _Order:
     """What must hold of the order of a network's parts: (predecessors that end before, runs in one piece, segment) by name."""
@@ -103,9 +97,7 @@ def _order(network: Network) -> _Order:
     return _Order(after, frozenset(first for first, second, _ in pairs if first == second), segment)
 
 
-def _kernel_part(
-    graph: CascaderGraph, part: Part, payload: EthosuPart, index: dict[str, int], tensors: tuple[RowTensor, ...], *, single: bool
-) -> RowPart:
+def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], tensors: tuple[RowTensor, ...], *, single: bool) -> RowPart:
     operation = payload.operation
     output, rows = tensors[index[payload.ofm]], payload.axis.extent(operation.ofm.shape)
     align = _align(operation, payload.axis)
@@ -115,8 +107,30 @@ def _kernel_part(
         (index[name], RowPropagator(tensors[index[name]].rows, whole=True) if atomic else _propagator(payload, fm, tensors[index[name]]))
         for name, fm in operands
     )
-    in_place = next((index[n] for n in overwritable_operands(part) if _dies_here(graph, n, part, output, tensors[index[n]])), None)
-    return RowPart(part.name, inputs, (index[payload.ofm],), 1 if atomic else rows, align or 1, atomic, in_place)
+    return RowPart(part.name, inputs, (index[payload.ofm],), 1 if atomic else rows, align or 1, atomic)
+
+
+def _may_be_overwritten(graph: RowGraph, part: int, operand: int) -> bool:
+    """Whether the part alone makes its output, of rows like the operand's, and is the last to read these; a variable's old bytes stay."""
+    (output,) = graph.parts[part].outputs
+    new, old = graph.tensors[output], graph.tensors[operand]
+    alike = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and graph.producers(output) == (part,)
+    kinds = old.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and new.kind is not TensorKind.VARIABLE
+    return alike and kinds and is_last_reader(graph, part, operand)
+
+
+def _stored_in_place(network: Network, graph: RowGraph, index: dict[str, int]) -> RowGraph:
+    """The graph with the operands that results are stored over.
+
+    Of two it is the one that more parts read: that is there before, so that the result need not find room beside it. The other one's
+    rows are made when the sum asks for them.
+    """
+    parts = []
+    for at, (part, facts) in enumerate(zip(network.graph.parts, graph.parts, strict=True)):
+        fitting = [index[name] for name in overwritable_operands(part) if _may_be_overwritten(graph, at, index[name])]
+        chosen = max(fitting, key=lambda operand: len(graph.consumers(operand)), default=None)
+        parts.append(replace(facts, in_place=chosen))
+    return RowGraph(tuple(parts), graph.tensors)
 
 
 def _opaque_part(part: Part, index: dict[str, int], kinds: dict[str, TensorKind]) -> RowPart:
@@ -145,6 +159,6 @@ def row_graph(network: Network) -> RowGraph:
     for part in graph.parts:
         payload = ethosu_part(part)
         single = part.name in order.single
-        made = _kernel_part(graph, part, payload, index, tensors, single=single) if payload else _opaque_part(part, index, kinds)
+        made = _kernel_part(part, payload, index, tensors, single=single) if payload else _opaque_part(part, index, kinds)
         parts.append(order.of(made))
-    return RowGraph(tuple(parts), tensors)
+    return _stored_in_place(network, RowGraph(tuple(parts), tensors), index)

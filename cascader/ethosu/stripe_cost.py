@@ -120,11 +120,14 @@ class StripeCost:
         """What is known of stripes of this height."""
         key = (part, end - start, staged and self.constant_bytes(part) > 0)
         if key not in self._known:
-            self._known[key] = self._chosen(part, self._operations(part, end - start, staged=key[2]), staged=key[2])
+            operations = self._operations(part, end - start, staged=key[2])
+            # Whatever neighbours may agree on counts for one alone too: else each of two pairs would be said to gain by it.
+            operations += self._operations(part, end - start, staged=key[2], partitions=PARTITIONS)[1:]
+            self._known[key] = self._chosen(part, operations, staged=key[2])
         return self._known[key]
 
     def _chosen(self, part: int, operations: list[KernelOperation], *, staged: bool) -> _Facts:
-        """The facts of the fastest operation; one that reads its constants in the arena is asked how fast it is once the first are there."""
+        """The facts of the fastest operation; of one that reads its constants in the arena that counts with the first ones there."""
         if not operations:
             return _NOTHING
         alone = [self._alone(part, operation, staged=staged, led=staged) for operation in operations]

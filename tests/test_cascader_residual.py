@@ -1,0 +1,71 @@
+"""Results over operands with several readers: whoever reads them is done by then, in any groups and stripes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from naive_rows import first_writes, lives
+from row_graphs import chain, divided_graphs
+
+from cascader.graph import TensorKind
+from cascader.pull import Group, PullScheduler, schedule_groups
+from cascader.residual import is_last_reader
+from cascader.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from cascader.storage import storages
+
+WINDOW = RowPropagator(8, taps=3, pad=1)
+SAME = RowPropagator(8)
+
+
+def block(*windows: RowPropagator) -> RowGraph:
+    """Windows one after the other and the sum of what the last one makes and the input of the first."""
+    graph = chain(*((8, window) for window in windows), (8, SAME))
+    last = len(windows)
+    tensors = (RowTensor("t0", TensorKind.INTERMEDIATE, 8, 1), *graph.tensors[1:])
+    return RowGraph((*graph.parts[:-1], RowPart("sum", ((0, SAME), (last, SAME)), (last + 1,), 8)), tensors)
+
+
+@settings(max_examples=400)
+@given(divided_graphs())
+def test_a_row_is_overwritten_only_by_the_last_job_that_reads_it(divided: tuple[RowGraph, tuple[Group, ...]]) -> None:
+    graph, groups = divided
+    jobs = schedule_groups(PullScheduler(graph), groups)
+    life, written = lives(graph, jobs), first_writes(graph, jobs)
+    for part in graph.parts:
+        if part.in_place is not None:
+            for row, step in written[part.outputs[0]].items():
+                assert life[part.in_place].get(row, (0, 0))[1] <= step
+
+
+@pytest.mark.parametrize("windows", [(SAME,), (SAME, WINDOW, SAME), (WINDOW, WINDOW), (WINDOW, SAME, WINDOW)])
+def test_a_sum_is_the_last_to_read_what_its_block_began_with(windows: tuple[RowPropagator, ...]) -> None:
+    assert is_last_reader(block(*windows), len(windows), 0)
+
+
+def test_a_window_of_three_rows_just_before_the_sum_needs_the_row_above_again() -> None:
+    assert not is_last_reader(block(WINDOW), 1, 0)
+    assert not is_last_reader(block(WINDOW, SAME), 2, 0)
+
+
+def test_a_part_behind_the_sum_or_beside_the_block_is_not_done() -> None:
+    graph = block(SAME)
+    behind = RowPart("behind", ((0, WINDOW),), (3,), 8)
+    tensors = (*graph.tensors, RowTensor("t3", TensorKind.OUTPUT, 8, 1))
+    assert not is_last_reader(RowGraph((*graph.parts, behind), tensors), 1, 0)
+    assert not is_last_reader(RowGraph((graph.parts[0], behind, graph.parts[1]), tensors), 2, 0)
+
+
+def test_the_sums_of_a_chain_of_blocks_lie_where_its_input_has_lain() -> None:
+    """Two blocks of a part without a window: three tensors of 8 rows share one buffer of as many, and the others roll."""
+    parts, tensors = [], [RowTensor("t0", TensorKind.INPUT, 8, 1)]
+    for source in (0, 2):
+        inside, output = source + 1, source + 2
+        parts.append(RowPart(f"p{source}", ((source, SAME),), (inside,), 8))
+        parts.append(RowPart(f"sum{source}", ((source, SAME), (inside, SAME)), (output,), 8, in_place=source))
+        tensors += [RowTensor(f"t{index}", TensorKind.INTERMEDIATE, 8, 1) for index in (inside, output)]
+    jobs = schedule_groups(PullScheduler(RowGraph(tuple(parts), tuple(tensors))), [Group(0, 1, 2), Group(2, 3, 2)])
+    assert {store.tensors: store.rows for store in storages(RowGraph(tuple(parts), tuple(tensors)), jobs)} == {
+        (0, 2, 4): 8,
+        (1,): 2,
+        (3,): 2,
+    }
