@@ -44,13 +44,13 @@ def _runs(extents: Sequence[Extent], addresses: Sequence[int], unit: int) -> Ite
     return zip(*(part.tolist() for part in (steps[firsts], steps[lasts - 1] + 1, low[firsts], high[firsts])), strict=True)
 
 
-def _last_taken(extents: Sequence[Extent], addresses: Sequence[int], steps: int, unit: int, units: int) -> Steps:
-    """For every job (rows) and unit the last job up to this one at which a byte of the unit is live; -1 if there is none."""
+def _free_from(extents: Sequence[Extent], addresses: Sequence[int], steps: int, unit: int, units: int) -> Steps:
+    """For every job (rows) and unit the job behind the last one up to this one at which a byte of the unit is live; 0 if there is none."""
     kind = np.int16 if steps < np.iinfo(np.int16).max else np.int64
-    jobs = np.arange(steps, dtype=kind)[:, None]
-    found = np.full((steps, units), -1, dtype=kind)
+    behind = np.arange(1, steps + 1, dtype=kind)[:, None]
+    found = np.zeros((steps, units), dtype=kind)
     for first, last, low, high in _runs(extents, addresses, unit) if extents else ():
-        found[first:last, low:high] = jobs[first:last]
+        found[first:last, low:high] = behind[first:last]
     for before, row in pairwise(found):
         np.maximum(before, row, out=row)
     return found
@@ -76,30 +76,30 @@ class Room:
     def __init__(self, extents: Sequence[Extent], addresses: Sequence[int], steps: int, size: int, alignment: int = 16) -> None:
         self.unit = round_up(ceil_div(size, UNITS), alignment)
         self.units = size // self.unit
-        self._last_taken = _last_taken(extents, addresses, steps, self.unit, self.units)
+        self._free_from = _free_from(extents, addresses, steps, self.unit, self.units)
         self._windows: dict[tuple[int, int], Steps] = {}
 
     def copies(self) -> CopyRoom:
         """An empty set of copies in this room."""
-        return CopyRoom(self, np.full(self.units, -1, dtype=self._last_taken.dtype))
+        return CopyRoom(self, np.zeros(self.units, dtype=self._free_from.dtype))
 
-    def last_taken(self, step: int, width: int) -> Steps:
-        """For every ``width`` units in a row the last job up to ``step`` at which a tensor holds one of them; -1 if none has."""
+    def free_from(self, step: int, width: int) -> Steps:
+        """For every ``width`` units in a row the job behind the last one up to ``step`` at which a tensor holds one of them."""
         if (step, width) not in self._windows:
-            self._windows[step, width] = _highest_in_windows(self._last_taken[step], width)
+            self._windows[step, width] = _highest_in_windows(self._free_from[step], width)
         return self._windows[step, width]
 
 
 class CopyRoom:
     """A room into which copies are put, one after the other, in the order of their first use."""
 
-    def __init__(self, room: Room, held_until: Steps) -> None:
+    def __init__(self, room: Room, free_from: Steps) -> None:
         self._room = room
-        self._held_until = held_until
+        self._free_from = free_from
 
     def copied(self) -> CopyRoom:
         """The same copies, to go on from with others."""
-        return CopyRoom(self._room, self._held_until.copy())
+        return CopyRoom(self._room, self._free_from.copy())
 
     def gaps(self, size: int, first: int, last: int) -> Gaps | None:
         """The gaps of ``size`` bytes that are free at jobs ``first`` to ``last``; None if there is none."""
@@ -107,15 +107,15 @@ class CopyRoom:
         width = ceil_div(size, room.unit)
         if width > room.units:
             return None
-        held = np.minimum(_highest_in_windows(self._held_until, width), last)
-        found = Gaps(room.unit, np.maximum(room.last_taken(last, width), held) + 1)
+        # Places that other copies hold beyond the last job need no look: they are not free at the first one either.
+        found = Gaps(room.unit, np.maximum(room.free_from(last, width), _highest_in_windows(self._free_from, width)))
         return found if found.first_start <= first else None
 
     def put(self, gap: Gap, size: int, last: int) -> None:
         """Take a gap up to job ``last``."""
         unit = self._room.unit
-        span = self._held_until[gap.address // unit : ceil_div(gap.address + size, unit)]
-        np.maximum(span, last, out=span)
+        span = self._free_from[gap.address // unit : ceil_div(gap.address + size, unit)]
+        np.maximum(span, last + 1, out=span)
 
 
 class Gaps:
@@ -124,7 +124,7 @@ class Gaps:
     def __init__(self, unit: int, free_from: Steps) -> None:
         self._unit = unit
         self._free_from = free_from
-        self.first_start = int(free_from.min())
+        self.first_start = int(free_from[free_from.argmin()])
         """The first job from which on any place is free."""
 
     def at(self, wish: int) -> Gap:
@@ -135,5 +135,7 @@ class Gaps:
         if self.first_start > wish:
             place = int(self._free_from.argmin())
         else:
-            place = int(np.where(self._free_from <= wish, self._free_from, -1).argmax())
+            # Places that are not free yet are less than nothing ahead of the wish, and as numbers without a sign hugely ahead.
+            ahead = wish - self._free_from
+            place = int(ahead.view(f"u{ahead.itemsize}").argmin())
         return Gap(place * self._unit, int(self._free_from[place]))
