@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import ceil
 
 from cascader.ethosu.blockdep import blockdep
-from cascader.ethosu.kernel_flow import BlockLoad, KernelLoad, Pipeline
+from cascader.ethosu.kernel_flow import BlockLoad, KernelLoad, Pipeline, kernel_flow
 from cascader.ethosu.source import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
@@ -50,9 +50,20 @@ def _part(blocks: tuple[BlockLoad, ...]) -> KernelLoad:
     return KernelLoad(blocks, maps, sum(step.words for block in blocks for step in block.steps))
 
 
-def _cycles(option: BlockOption, load: KernelLoad, pipeline: Pipeline, *, led: bool, distance: int = 0) -> float:
-    """When a part of a kernel has run through the units."""
-    return pipeline.run(load, option.sources, led=led, distance=distance).cycles
+@lru_cache(maxsize=1 << 12)
+def _ended(option: BlockOption) -> tuple[Pipeline, float]:
+    """The units behind the last blocks of a kernel whose first weights are there, and when it is done."""
+    pipeline = Pipeline(option.latency)
+    done = pipeline.run(_part(option.load.blocks[-NEAR:]), option.sources, led=True)
+    return pipeline, done.cycles
+
+
+@lru_cache(maxsize=1 << 12)
+def _begun(option: BlockOption) -> tuple[KernelLoad, float]:
+    """The first blocks of a kernel, and when they are done on their own if their first weights are there."""
+    load = _part(option.load.blocks[:NEAR])
+    flow = kernel_flow(load, option.sources, led=True)
+    return load, max(flow.cycles, load.constants * option.sources.constants.rate)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -61,13 +72,10 @@ def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
 
     On its own its first weights are there. Less than nothing if they are not, and that costs more than is shared.
     """
-    end, beginning = _part(one.load.blocks[-NEAR:]), _part(two.load.blocks[:NEAR])
-    constants = two.sources.constants
-    alone = max(_cycles(two, beginning, Pipeline(), led=True), beginning.constants * constants.rate)
+    (pipeline, begin), (beginning, alone) = _ended(one), _begun(two)
     words = beginning.maps + (beginning.constants if two.sources.shared else 0)
-    pipeline = Pipeline(one.latency)
-    begin = _cycles(one, end, pipeline, led=True)
-    behind = max(_cycles(two, beginning, pipeline, led=False, distance=distance) - begin, words * two.sources.pace)
+    done = pipeline.copied().run(beginning, two.sources, distance=distance)
+    behind = max(done.cycles - begin, words * two.sources.pace)
     return ceil(alone - behind) + two.latency
 
 

@@ -1,9 +1,12 @@
 """The cycles of one kernel on its own: a flow shop of the NPU's units, step by step and block by block."""
 
+# ruff: noqa: FURB136  # in the search's inner loop a call of max() takes longer than all else in its line
+
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -88,6 +91,37 @@ def operation_load(
     return kernel_load(like_jobs(op, accelerator, work=work), map_burst, burst)
 
 
+_StepCosts = tuple[float | None, float | None, float, int]
+"""Cycles of a step: its fetches on their port, its constants on theirs (None where there are none) and at their sustained rate, MACs."""
+
+_BlockCosts = tuple[list[_StepCosts], int, float]
+"""Cycles of a block: its steps, its output, its stores."""
+
+
+def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
+    maps, home = sources.maps, sources.constants
+    steps: list[_StepCosts] = [
+        (
+            maps.cycles(step.fetched, step.fetches) if step.fetched else None,
+            home.cycles(step.words, step.reads) if step.words else None,
+            step.words * home.sustained,
+            step.mac_cycles,
+        )
+        for step in block.steps
+    ]
+    return steps, block.output_cycles, block.stored * maps.word
+
+
+def _costs(kernel: KernelLoad, sources: Sources) -> Iterator[_BlockCosts]:
+    """What the blocks of a kernel cost, in their order; those that are one object are asked for once."""
+    known: dict[int, _BlockCosts] = {}
+    for block in kernel.blocks:
+        number = id(block)
+        if number not in known:
+            known[number] = _block_costs(block, sources)
+        yield known[number]
+
+
 class Pipeline:
     """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
 
@@ -100,51 +134,57 @@ class Pipeline:
         self._latency = latency
         self._load = self._decoder = self._mac = self._mac_before = self._output = self._output_before = 0.0
         self._store = self._store_before = self._port = self._allowance = 0.0
-        self._stores: deque[float] = deque(maxlen=MAX_BLOCKDEP + 1)
+        self._stores: tuple[float, ...] = ()
 
     def _released(self, distance: int) -> list[float]:
         """When the first blocks of the next kernel may be fetched, one after the other, and then all: as BLOCKDEP says."""
-        stores = list(self._stores)
+        stores = self._stores
         return [stores[-1 - ahead] + self._latency if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
+
+    def copied(self) -> Pipeline:
+        """The units as they are now, to go on from in another way."""
+        return copy(self)
 
     def run(self, kernel: KernelLoad, sources: Sources, *, led: bool = False, distance: int = 0) -> Flow:
         """One more kernel, from its first fetch to its last store; ``distance`` blocks of the one before may be unfinished then.
 
         With ``led`` the weights of the first two steps are there already: the decoder does not wait for the kernel before.
         """
-        maps, home, shared = sources.maps, sources.constants, sources.shared
+        latency, home_latency, shared = sources.maps.latency, sources.constants.latency, sources.shared
         load, decoder, port, allowance = self._load, self._decoder, self._port, self._allowance
         mac, mac_before, output, output_before = self._mac, self._mac_before, self._output, self._output_before
         store, store_before, steps_led = self._store, self._store_before, 2 if led else 0
-        released = self._released(distance)
+        released, stores = self._released(distance), deque(self._stores, maxlen=MAX_BLOCKDEP + 1)
         # The decoder is handed a kernel when the IFM load has done with the one before.
         decoder = max(decoder, load)
-        for number, block in enumerate(kernel.blocks):
+        for number, (steps, output_cycles, stored) in enumerate(_costs(kernel, sources)):
             load = max(load, released[min(number, distance)])
             # The output unit's slot is for the block, so that only its first step waits for it.
-            begin = max(mac, output_before)
-            for step in block.steps:
-                if step.fetched:
-                    load = port = max(port, max(load, mac_before) + maps.latency) + maps.cycles(step.fetched, step.fetches)
+            begin = mac if mac > output_before else output_before
+            for fetch, read, sustained, mac_cycles in steps:
+                if fetch is not None:
+                    start = (load if load > mac_before else mac_before) + latency
+                    load = port = (port if port > start else start) + fetch
                 if steps_led:
                     steps_led -= 1
-                elif step.words:
-                    start = max(decoder, mac_before)
-                    cycles = home.cycles(step.words, step.reads)
+                elif read is not None:
+                    start = decoder if decoder > mac_before else mac_before
                     if shared:
-                        decoder = port = max(port, start + home.latency) + cycles
+                        start += home_latency
+                        decoder = port = (port if port > start else start) + read
                     else:
-                        allowance = max(allowance, start) + step.words * home.sustained
-                        decoder = max(start + home.latency + cycles, allowance)
+                        allowance = (allowance if allowance > start else start) + sustained
+                        decoder = start + home_latency + read
+                        decoder = decoder if decoder > allowance else allowance
                 mac_before = mac
-                begin = mac = max(begin, load, decoder) + step.mac_cycles
-            begin = max(output, mac, store_before)
-            output_before, output = output, begin + block.output_cycles
-            store_before, store = store, max(store, output) + block.stored * maps.word
-            self._stores.append(store)
+                begin = begin if begin > load else load
+                begin = mac = (begin if begin > decoder else decoder) + mac_cycles
+            output_before, output = output, max(output, mac, store_before) + output_cycles
+            store_before, store = store, max(store, output) + stored
+            stores.append(store)
         self._load, self._decoder, self._port, self._allowance = load, decoder, port, allowance
         self._mac, self._mac_before, self._output, self._output_before = mac, mac_before, output, output_before
-        self._store, self._store_before = store, store_before
+        self._store, self._store_before, self._stores = store, store_before, tuple(stores)
         return Flow(store, store - max(decoder, mac_before, load))
 
 
