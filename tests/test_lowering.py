@@ -130,7 +130,7 @@ def without_constant_addresses(operation: KernelOperation) -> KernelOperation:
 
 
 def assert_is_velas_stream(name: str, device: str) -> None:
-    lowered = lower(as_vela_placed_it(name, device))
+    lowered = lower(as_vela_placed_it(name, device), early_tables=False)
     compiled = legalised(name, device)
     assert lowered.inputs == compiled.inputs
     assert lowered.outputs == compiled.outputs
@@ -159,7 +159,7 @@ def test_tables_are_loaded_and_waited_for_as_vela_does_where_they_share_banks_wi
 def blockdeps(names: tuple[str, ...], device: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for name in names:
-        lowered = lower(as_vela_placed_it(name, device))
+        lowered = lower(as_vela_placed_it(name, device), early_tables=False)
         for ours, theirs in zip(lowered.programs, legalised(name, device).programs, strict=True):
             for mine, velas in zip(ours.kernels, theirs.kernels, strict=True):
                 counts["equal" if mine.blockdep == velas.blockdep else "lower" if mine.blockdep < velas.blockdep else "higher"] += 1
@@ -213,6 +213,22 @@ def test_a_table_is_loaded_once_for_all_kernels_that_use_it_in_a_row() -> None:
     assert len(lower(again).programs[0].transfers) == 1
 
 
+def test_the_first_table_of_a_place_is_loaded_under_the_first_job_and_waited_for_by_its_user() -> None:
+    operations = lower(schedule("ds_cnn")).programs[0].operations
+    load = next(i for i, op in enumerate(operations) if isinstance(op, DmaOperation))
+    user = next(i for i, op in enumerate(operations) if isinstance(op, KernelOperation) and op.activation.kind is ActivationKind.LUT)
+    waits = [i for i, op in enumerate(operations) if isinstance(op, DmaWait)]
+    assert [isinstance(op, KernelOperation) for op in operations[: load + 1]] == [True, False]
+    assert waits == [user - 1]
+
+
+def test_tables_wait_for_their_user_where_other_kernels_have_their_banks() -> None:
+    operations = lower(schedule("ds_cnn", "ethos-u55-32")).programs[0].operations
+    load = next(i for i, op in enumerate(operations) if isinstance(op, DmaOperation))
+    later = [op for op in operations[load:] if isinstance(op, KernelOperation)]
+    assert later[0].activation.kind is ActivationKind.LUT
+
+
 def _with_table_everywhere(made: Schedule) -> Network:
     """The network with the kernel behind the one that uses the table using it too."""
     graph = made.network.graph
@@ -229,7 +245,7 @@ def _with_table(payload: object, user: EthosuPart) -> EthosuPart:
 
 
 def test_a_kernel_that_may_still_use_a_slot_is_waited_for_before_the_slot_is_loaded() -> None:
-    program = lower(schedule("tiny_wav2letter_i8")).programs[0]
+    program = lower(schedule("tiny_wav2letter_i8"), early_tables=False).programs[0]
     for index, operation in enumerate(program.operations):
         if isinstance(operation, DmaOperation):
             assert program.operations[index + 1] == DmaWait(0)

@@ -35,6 +35,7 @@ class _Lowering:
     """Copies by the step before which they are issued."""
     staged: dict[str, int]
     """Address of the newest copy of a part's weights."""
+    early_tables: bool
 
     def program(self, segment: Segment, first: int, last: int) -> Program:
         """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment."""
@@ -68,7 +69,7 @@ class _Lowering:
 
         None where kernels without a table use the same banks of SHRAM.
         """
-        if self.accelerator.reserved_lut_banks == 0:
+        if not self.early_tables or self.accelerator.reserved_lut_banks == 0:
             return []
         found: list[tuple[LutLoad, str]] = []
         for step in range(first, last):
@@ -137,13 +138,13 @@ def operations(schedule: Schedule) -> list[KernelOperation | None]:
     return found
 
 
-def lower(schedule: Schedule) -> CompiledNetwork:
+def lower(schedule: Schedule, *, early_tables: bool = True) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
-    kernel needs one that is not there, weights are copied where the schedule says so, kernels wait for transfers of what
-    they read and, by BLOCKDEP, for each other. InputError if a block config does not fit or an operation breaks a rule of
-    the accelerator.
+    kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
+    copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. InputError
+    if a block config does not fit or an operation breaks a rule of the accelerator.
     """
     network = schedule.network
     lowering = _Lowering(
@@ -153,6 +154,7 @@ def lower(schedule: Schedule) -> CompiledNetwork:
         places=_places(schedule),
         copies={},
         staged={},
+        early_tables=early_tables,
     )
     for copy in schedule.copies:
         lowering.copies.setdefault(copy.step, []).append(copy)
