@@ -1,0 +1,57 @@
+# ruff: noqa: INP001  # a script of its own, no package
+"""What the forms of a network are worth: the fastest schedule of each form within some arenas, replayed.
+
+    python benchmarks/bench_pieces.py MODEL.tflite|zoo:NAME BYTES [BYTES ...] [--accelerator-config NAME]
+
+A row per arena, a column per form that the search makes of the network (layouts, sizes of pieces), named by its number of parts: the
+cycles, relative to the best form's, which the last column has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tabulate import tabulate
+
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
+from npu_model.errors import InputError
+from testbed.legalise import load_task
+from testbed.memory_options import NO_OPTIONS
+from testbed.search import Task, Wish, replayed, search
+from testbed.workers import default_processes, workers
+
+
+def rows(task: Task, budgets: tuple[int, ...]) -> tuple[list[str], list[list[str]]]:
+    """The forms' names, and for each arena in bytes how much slower than the best each form's fastest schedule is."""
+    with workers(default_processes()) as executor:
+        found = search(task, Wish(frontier=False, budgets=budgets), executor)
+        points = replayed(found.candidates, task.system, executor)
+    graphs = [cascader.network.graph for cascader in found.cascaders]
+    table = []
+    for budget in budgets:
+        best = [min((p.cycles for p in points if p.memory <= budget and p.schedule.network.graph == g), default=0) for g in graphs]
+        least = min(filter(None, best), default=0)
+        table.append([f"{budget:,}", *(f"{cycles / least:.3f}" if cycles else "-" for cycles in best), f"{least:,}" if least else "-"])
+    return [f"{len(graph.parts)} parts" for graph in graphs], table
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("budgets", nargs="+", type=int, metavar="BYTES")
+    parser.add_argument("--accelerator-config", choices=accelerator_names(), default=DEFAULT_ACCELERATOR)
+    arguments = parser.parse_args()
+    try:
+        task = load_task(arguments.model, arguments.accelerator_config, NO_OPTIONS)
+        names, table = rows(task, tuple(arguments.budgets))
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(tabulate(table, ["bytes", *names, "best"], stralign="right", disable_numparse=True) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
