@@ -51,6 +51,10 @@ class PullScheduler:
         self.needed = self._needed_rows()
         self._jobs: dict[Group, tuple[StripeJob, ...]] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Everything but the jobs: those of a search are a million, and another process soon makes the few that it needs."""
+        return self.__dict__ | {"_jobs": {}}
+
     def _needed_rows(self) -> tuple[int, ...]:
         """Rows that each part makes, whole alignments of them, from the last part to the first."""
         needed = [part.rows for part in self.graph.parts]
