@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scheduling import schedule
 from small_programs import IDEAL, conv, copy, memories, memory, program
 
+from cascader.ethosu.lowering import lower
 from npu_model.compiled import CompiledNetwork
 from npu_model.memory import MemorySystem
-from npu_model.program import DmaWait, Kernel, Operation, Program, Shram
+from npu_model.program import DmaOperation, DmaWait, Kernel, KernelOperation, Operation, Program, Shram
 from npu_model.shapes import Shape3D
 from npu_model.traffic import BEAT_BYTES
 from sim import NetworkReplay, Unit, replay_network
@@ -225,3 +227,13 @@ def test_a_timeline_is_no_wider_than_asked() -> None:
     assert len(rows) == len(Unit) + 1
     assert len({len(line) for line in rows}) == 1
     assert len(rows[0]) <= 17 + 3 + 40
+
+
+def test_a_layer_whose_table_is_loaded_early_stands_where_its_kernels_run() -> None:
+    made = lower(schedule("ds_cnn")).programs[0]
+    replayed = run(made)
+    loaded = next(index for index, op in enumerate(made.operations) if isinstance(op, DmaOperation))
+    labels = [row.layer for row in layer_rows(replayed)]
+    assert labels.index(made.name(loaded)) > len(labels) // 2
+    kernels = [made.name(index) for index, op in enumerate(made.operations) if isinstance(op, KernelOperation)]
+    assert labels == list(dict.fromkeys(kernels))

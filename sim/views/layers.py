@@ -122,6 +122,11 @@ def _row(replay: Replay, label: str, operations: list[OperationReplay], cycles: 
     )
 
 
+def _first_run(operations: list[OperationReplay]) -> int:
+    """Where a layer first runs: at its first kernel, as its constants may have been copied long before."""
+    return next((one.index for one in operations if isinstance(one.op, KernelOperation)), operations[0].index)
+
+
 def _program_rows(replay: Replay, prefix: str, total: int) -> Iterator[LayerRow]:
     if not replay.operations:
         yield _row(replay, f"{prefix}command stream", [], replay.cycles, total)
@@ -130,7 +135,7 @@ def _program_rows(replay: Replay, prefix: str, total: int) -> Iterator[LayerRow]
     layers: dict[str, list[OperationReplay]] = {}
     for one in replay.operations:
         layers.setdefault(_label(one, prefix), []).append(one)
-    for label, operations in layers.items():
+    for label, operations in sorted(layers.items(), key=lambda entry: _first_run(entry[1])):
         yield _row(replay, label, operations, sum(attributed.get(one.index, 0) for one in operations), total)
 
 
