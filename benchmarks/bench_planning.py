@@ -19,7 +19,8 @@ from typing import TypeVar
 
 from tabulate import tabulate
 
-from cascader.ethosu.cascade import Cascader, variants
+from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.forms import variants
 from cascader.ethosu.network import Network
 from cascader.plans import Plan, Planner
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cascader.ethosu.cascade import CascadeOptions
+from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule import Provenance
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.compiler import vela_version

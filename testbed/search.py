@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
 
-from cascader.ethosu.cascade import Candidate, CascadeOptions, Cascader, variants
+from cascader.ethosu.cascade import Candidate, Cascader
+from cascader.ethosu.forms import variants
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import Network
+from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule import Provenance, Schedule
 from npu_model.memory import MemorySystem
 from sim import footprint, quick_cycles

@@ -13,8 +13,9 @@ from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
 from cascader.drafts import DraftOptions
-from cascader.ethosu.cascade import CascadeOptions, Cascader
+from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.lowering import lower
+from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule import Schedule
 from sim import replay_network
 from testbed.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map

@@ -14,10 +14,11 @@ from cascades import expected, outputs
 from scheduling import DEFAULT, network
 
 from cascader.drafts import DraftOptions
-from cascader.ethosu import cascade
-from cascader.ethosu.cascade import Candidate, CascadeOptions, cascaders
+from cascader.ethosu import forms
+from cascader.ethosu.cascade import Candidate, cascaders
 from cascader.ethosu.check import check_schedule
 from cascader.ethosu.lowering import lower
+from cascader.ethosu.options import CascadeOptions
 from cascader.plans import PlanOptions
 from sim.footprint import footprint
 from testbed.configs import load_timing_adapter
@@ -101,7 +102,7 @@ def assert_valid(candidate: Candidate, name: str) -> None:
 def smallest_of(name: str, run: int) -> tuple[Candidate, ...]:
     """The smallest schedule of each variant, then those of twice its arena; pieces of weights may be small, for these networks are."""
     found: list[Candidate] = []
-    with patch.object(cascade, "_SMALLEST_PIECE", 1024):
+    with patch.object(forms, "_SMALLEST_PIECE", 1024):
         for variant in cascaders(network(name), DEFAULT, SYSTEM, options(run)):
             smallest = variant.smallest()
             found.append(smallest)

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from scheduling import DEFAULT, model_bytes, network
 
 from cascader.ethosu.axis import Axis
-from cascader.ethosu.cascade import CascadeOptions, variants
 from cascader.ethosu.check import check_schedule
 from cascader.ethosu.columns import column_counts, column_stripes
+from cascader.ethosu.forms import variants
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import EthosuPart, Network
+from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.schedule_file import from_json, to_json

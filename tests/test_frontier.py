@@ -19,9 +19,10 @@ from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
 from cascader.drafts import DraftOptions
-from cascader.ethosu.cascade import Candidate, CascadeOptions
+from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.check import check_schedule
 from cascader.ethosu.lowering import lower
+from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule import Provenance
 from npu_model.errors import InputError
 from sim import replay_network

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from cascader.drafts import Draft, Drafter, DraftOptions
+from cascader.drafts import Draft, Drafter
 from cascader.ethosu.block_chain import choose_together
 from cascader.ethosu.cascaded import make_schedule
-from cascader.ethosu.columns import column_counts, column_stripes
-from cascader.ethosu.fold import folded
-from cascader.ethosu.layouts import dense_layouts
+from cascader.ethosu.columns import column_counts
+from cascader.ethosu.forms import variants
 from cascader.ethosu.lowering import operations
 from cascader.ethosu.neighbours import Neighbours
 from cascader.ethosu.network import Network, ethosu_part
-from cascader.ethosu.reblock import reblocked
-from cascader.ethosu.row_shapes import in_row_shapes
+from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Provenance, Schedule
-from cascader.ethosu.slices import LARGEST, sliced
-from cascader.ethosu.source import Sources
 from cascader.ethosu.stripe_cost import StripeCost
-from cascader.plans import Plan, Planner, PlanOptions
+from cascader.plans import Plan, Planner
 from cascader.proposals import ladder, smallest_limit
 from cascader.pull import PullScheduler
 from cascader.row_graph import RowGraph
@@ -31,47 +26,6 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory import MemorySystem
 
 _UNKNOWN = Provenance()
-_PIECES = (12, 24, 40, 100)
-"""Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
-_FINER = Fraction(3, 4)
-"""What part of the next larger size a size may have: others hardly differ."""
-_SMALLEST_PIECE = 2 * 1024
-_LARGE = 30_000
-"""Parts times rows of all parts above which a network is searched in two forms only, as each search takes long."""
-_PIECES_OF_LARGE = (40, 100)
-"""As ``_PIECES``, for a large network: the first of these that gives pieces that are finer."""
-_FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
-"""Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class CascadeOptions:
-    """The search, each choice a switch of its own.
-
-    ``layouts`` are the channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a
-    search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
-    block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``fold`` off the images' columns,
-    ``row_shapes`` off the shapes of elementwise kernels. ``slices`` off keeps layers with many weights in one piece, ``fine_slices``
-    off cuts only those that are very large. ``columns`` off keeps parts that are one row high whole, instead of cutting them along
-    the width too; there equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``, without bounds for
-    inner rows. ``overlap`` off expects each job to begin when the one before is done.
-    """
-
-    layouts: tuple[int, ...] = (0, 64)
-    rungs: int = 12
-    choose_blocks: bool = True
-    reblock: bool = True
-    fold: bool = True
-    row_shapes: bool = True
-    slices: bool = True
-    fine_slices: bool = True
-    columns: bool = True
-    overlap: bool = True
-    plans: PlanOptions = field(default_factory=PlanOptions)
-    drafts: DraftOptions = field(default_factory=DraftOptions)
-
-
-_DEFAULT = CascadeOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +49,7 @@ class Cascader:
         network: Network,
         accelerator: str,
         system: MemorySystem,
-        options: CascadeOptions = _DEFAULT,
+        options: CascadeOptions = DEFAULT_OPTIONS,
         provenance: Provenance = _UNKNOWN,
     ) -> None:
         self.network = network
@@ -152,69 +106,8 @@ class Cascader:
         return self.realise(self._drafter.smallest())
 
 
-def _is_large(network: Network) -> bool:
-    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
-    return len(payloads) * sum(payload.axis.extent(payload.operation.ofm.shape) for payload in payloads) > _LARGE
-
-
-def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
-    """Bytes of weights above which layers are cut, coarse and finer; 0 for not at all."""
-    if not options.slices:
-        return (0,)
-    payloads = (ethosu_part(part) for part in network.graph.parts)
-    total = sum(span.length for payload in payloads if payload is not None for span in payload.operation.weights)
-    large = _is_large(network)
-    sizes = [LARGEST]
-    for pieces in (_PIECES_OF_LARGE if large else _PIECES) if options.fine_slices else ():
-        size = max(_SMALLEST_PIECE, total // pieces)
-        sizes += [size] if size <= sizes[-1] * _FINER else []
-    return tuple(sizes[:2] if large else sizes)
-
-
-def variants(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = _DEFAULT) -> tuple[Network, ...]:
-    """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others.
-
-    Of a network that is one row high every stripe of columns reads the weights of its kernels anew, while a piece of a layer needs
-    all columns of its input. So either its layers are cut along the columns; or those of many weights are, and the others into
-    small pieces; or those without a window, which need no other columns than they make, and the others into pieces; or all are
-    cut into pieces.
-    """
-    device = find_accelerator(accelerator)
-    staged, direct = Sources.staged(system), Sources.direct(system)
-    plain = in_row_shapes(network, device) if options.row_shapes else network
-    plain = folded(plain, device, staged) if options.fold else plain
-
-    def encoded(form: Network, *sources: Sources) -> Network:
-        return reblocked(form, device, sources) if options.reblock else form
-
-    base = encoded(plain, direct, staged)
-    coarse, *fine = _piece_sizes(network, options)
-    layouts = options.layouts[-1:] if fine and _is_large(network) else options.layouts
-    found = [dense_layouts(sliced(base, device, coarse, early=True) if coarse else base, depth) for depth in layouts]
-    # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
-    found += [dense_layouts(encoded(sliced(plain, device, size, early=True), staged), options.layouts[-1]) for size in fine]
-    flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
-    if flat and options.slices:
-        found.append(dense_layouts(sliced(base, device, LARGEST // 2), options.layouts[-1]))
-    for form in flat:
-        found.append(form)
-        if options.slices and options.fine_slices:
-            found.append(sliced(form, device, _FLAT_PIECE, _FLAT_PIECES))
-            found.append(sliced(form, device, LARGEST // 2, pointwise=False))
-    return _each(found)
-
-
-def _each(networks: Iterable[Network]) -> tuple[Network, ...]:
-    """The networks without those that are equal to earlier ones."""
-    seen: list[Network] = []
-    for network in networks:
-        if network not in seen:
-            seen.append(network)
-    return tuple(seen)
-
-
 def cascaders(
-    network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = _DEFAULT, provenance: Provenance = _UNKNOWN
+    network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = DEFAULT_OPTIONS, provenance: Provenance = _UNKNOWN
 ) -> Iterator[Cascader]:
     """One Cascader per variant of the network."""
     for variant in variants(network, accelerator, system, options):
