@@ -14,6 +14,7 @@ from cascader.ethosu.reblock import reblocked
 from cascader.ethosu.row_shapes import in_row_shapes
 from cascader.ethosu.slices import LARGEST, sliced
 from cascader.ethosu.source import Sources
+from cascader.ethosu.table_slots import with_table_slots
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory import MemorySystem
@@ -71,7 +72,8 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others."""
     device = find_accelerator(accelerator)
     staged, direct = Sources.staged(system), Sources.direct(system)
-    plain = in_row_shapes(network, device) if options.row_shapes else network
+    plain = with_table_slots(network, device) if options.table_slots else network
+    plain = in_row_shapes(plain, device) if options.row_shapes else plain
     plain = folded(plain, device, staged) if options.fold else plain
 
     def encoded(form: Network, *sources: Sources) -> Network:
