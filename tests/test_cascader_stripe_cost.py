@@ -136,3 +136,22 @@ def test_a_cpu_operator_costs_the_npu_nothing() -> None:
     (index,) = (i for i, part in enumerate(network("cpu").graph.parts) if isinstance(part.payload, CpuPart))
     assert graph.parts[index].atomic
     assert (cost.compute_cycles(index, 0, 1), cost.direct_cycles(index, 0, 1), cost.constant_bytes(index)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("name", ["ds_cnn", "resnet8"])
+def test_what_a_job_takes_and_neighbours_share_does_not_depend_on_what_was_asked_before(name: str) -> None:
+    """Stripes at the borders read fewer rows than those of as many rows between."""
+    graph = row_graph(network(name))
+    jobs = schedule_groups(PullScheduler(graph), groups_of(name, 4, 2))
+
+    def asked(steps: list[int]) -> dict[int, tuple[object, int]]:
+        cost = StripeCost(network(name), graph, accelerator(DEFAULT), SYSTEM)
+        neighbours = Neighbours(network(name), graph, cost, accelerator(DEFAULT))
+        pairs = {step: (jobs[step - 1], jobs[step]) for step in steps}
+        return {
+            step: (cost.times(two.part, two.start, two.end), neighbours.shared(one, two, before_staged=False, staged=False))
+            for step, (one, two) in pairs.items()
+        }
+
+    steps = list(range(1, min(len(jobs), 60)))
+    assert asked(steps) == asked(steps[::-1])

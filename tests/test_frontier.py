@@ -19,7 +19,7 @@ from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
 from cascader.drafts import DraftOptions
-from cascader.ethosu.cascade import Candidate
+from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.check import check_schedule
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.options import CascadeOptions
@@ -27,9 +27,10 @@ from cascader.ethosu.schedule import Provenance
 from npu_model.errors import InputError
 from sim import replay_network
 from testbed.choice import choose
+from testbed.configs import load_timing_adapter
 from testbed.frontier import Frontier, lower_bounds, replayed_frontier
 from testbed.frontier_report import frontier_json, frontier_text
-from testbed.memory_options import MemoryOptions
+from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from testbed.pipeline import read_schedule
 from testbed.search import EVERYTHING, GAIN, Found, Task, promising, search
 from testbed.views.frontier_plot import frontier_svg
@@ -222,3 +223,18 @@ def test_the_parts_of_a_cascade_are_one_group_and_single_layers_are_groups_of_th
     whole = replace(point, schedule=layer_by_layer("tiny_residual"))
     assert whole.groups == len(network("tiny_residual").graph.parts)
     assert point.groups < whole.groups
+
+
+@pytest.mark.parametrize("name", ["ds_cnn", "resnet8"])
+def test_what_a_budget_gives_does_not_depend_on_those_that_were_asked_for_before(name: str) -> None:
+    system = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+    options = CascadeOptions(drafts=DraftOptions(moves=20, regroupings=20))
+
+    def answers(budgets: list[int]) -> dict[int, list[tuple[object, ...]]]:
+        asked = Cascader(network(name), DEFAULT, system, options)
+        return {b: [(c.schedule.jobs, c.schedule.buffers, c.schedule.copies, c.cycles) for c in asked.schedules_at(b)] for b in budgets}
+
+    budgets = [24 * 1024, 32 * 1024, 48 * 1024]
+    upwards = answers(budgets)
+    assert all(upwards.values())
+    assert upwards == answers(budgets[::-1])
