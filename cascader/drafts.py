@@ -47,8 +47,8 @@ class DraftOptions:
     ``polished`` and ``regroupings`` are those of a graph of 100 parts; of a smaller one there are more.
     ``stripe_rows`` are the rows that a group's last part may be asked for then, closer together than those of the plans,
     ``inner_rows`` bounds for the rows that the parts before it make at a time, beside none.
-    ``prefetch`` off issues a copy only right before the first job that uses it. Of graphs with at most ``every`` parts every
-    division is tried.
+    ``prefetch`` off issues a copy only right before the first job that uses it, ``ends`` off puts all copies as low as they
+    go. Of graphs with at most ``every`` parts every division is tried.
     """
 
     moves: int = 600
@@ -57,6 +57,7 @@ class DraftOptions:
     stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
     inner_rows: tuple[int, ...] = (1, 4)
     prefetch: bool = True
+    ends: bool = True
     every: int = 5
 
 
@@ -80,7 +81,7 @@ class Drafter:
         self._plans = plans
         self._options = options
         self._packer = Packer(scheduler, in_place=plans.in_place)
-        self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch)
+        self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
     def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Trial | None:
         """Groups with the best of some sets of copies, or all of them; None if they do not fit."""

@@ -111,11 +111,14 @@ class _Run:
     depends on that copy or a later one, so that other lines with the same copies before it go on from there.
     """
 
-    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], shared: Shared, moments: list[_Moment]) -> None:
+    def __init__(
+        self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], shared: Shared, moments: list[_Moment], *, ends: bool
+    ) -> None:
         self.jobs = jobs
         self.wanted = wanted
         self.shared = shared
         self.moments = moments
+        self.ends = ends
         self.now = moments[-1].copied()
         self.gaps: Gaps | None = None
 
@@ -155,7 +158,7 @@ class _Run:
             return self._drop()
         if self.gaps.first_start > (now.step if must else now.step - 1):
             return False
-        gap = self.gaps.at(now.step - 1)
+        gap = self.gaps.at(now.step - 1, highest=self.ends and now.copy % 2 == 1)
         start = max(free, now.finish if gap.start == now.step else 0)
         if must and not self._worth(constants, start + constants.transfer):
             return self._drop()
@@ -206,9 +209,14 @@ class _Run:
 class Prefetcher:
     """The timelines of some jobs in one room, each with other copies; it goes on from where it parts from the one before."""
 
-    def __init__(self, jobs: Sequence[JobTimes], room: Room, shared: Shared = nothing_shared) -> None:
+    def __init__(self, jobs: Sequence[JobTimes], room: Room, shared: Shared = nothing_shared, *, ends: bool = False) -> None:
+        """With ``ends`` copies take the lowest and the highest of equally good places by turns.
+
+        So two that are there at the same time stay apart at both ends of what is free, and the next one need not fit between them.
+        """
         self._jobs = jobs
         self._shared = shared
+        self._ends = ends
         self._wanted: Sequence[Constants] = ()
         self._moments = [_Moment(room.copies())]
 
@@ -217,7 +225,7 @@ class Prefetcher:
         ordered = sorted(wanted, key=lambda constants: (constants.first, constants.part))
         pairs = zip(ordered, self._wanted, strict=False)
         same = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(ordered), len(self._wanted)))
-        run = _Run(self._jobs, ordered, self._shared, self._moments[: same + 1])
+        run = _Run(self._jobs, ordered, self._shared, self._moments[: same + 1], ends=self._ends)
         self._wanted, self._moments = ordered, run.moments
         return run.timeline()
 

@@ -29,11 +29,11 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """A draft with what its copies were chosen from."""
+    """A draft with what its copies were chosen from, and the ways to place them, of which the first one made it."""
 
     draft: Draft
     constants: Mapping[int, Constants]
-    prefetcher: Prefetcher
+    prefetchers: tuple[Prefetcher, ...]
 
     @property
     def cycles(self) -> int:
@@ -42,17 +42,23 @@ class Trial:
 
     def finished(self) -> Draft:
         """The draft with the copies that are best for it."""
-        return replace(self.draft, timeline=choose_copies(self.constants, [self.draft.timeline.staged], self.prefetcher))
+        start = [self.draft.timeline.staged]
+        timelines = [choose_copies(self.constants, start, prefetcher) for prefetcher in self.prefetchers]
+        return replace(self.draft, timeline=min(timelines, key=lambda timeline: timeline.cycles))
 
 
 class Placer:
-    """Makes the trials of one graph; with ``prefetch`` off a copy is issued only right before the first job that uses it."""
+    """Makes the trials of one graph.
 
-    def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool) -> None:
+    With ``prefetch`` off a copy is issued only right before the first job that uses it, with ``ends`` off none is put as high as it goes.
+    """
+
+    def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
         self._cost = cost
         self._segments = [part.segment for part in scheduler.graph.parts]
         self._pace = Pace(scheduler, cost, overlap)
         self._prefetch = prefetch
+        self._ends = (False, True) if ends else (False,)
 
     def _constants(self, packing: Packing) -> dict[int, Constants]:
         """The constants that could be staged, by part."""
@@ -77,10 +83,11 @@ class Placer:
     def trial(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> Trial:
         """Groups at given addresses with the best of some sets of copies, or all of them."""
         room, constants = Room(packing.extents, packing.addresses, len(packing.jobs), budget), self._constants(packing)
-        prefetcher = Prefetcher(self._pace.times(groups), room, self._pace.shared(groups))
+        times, shared = self._pace.times(groups), self._pace.shared(groups)
+        prefetchers = tuple(Prefetcher(times, room, shared, ends=ends) for ends in self._ends)
         sets = dict.fromkeys((*staged, frozenset(constants)))
-        timelines = (prefetcher.timeline([constants[part] for part in parts]) for parts in sets)
-        return Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), constants, prefetcher)
+        timelines = (prefetchers[0].timeline([constants[part] for part in parts]) for parts in sets)
+        return Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), constants, prefetchers)
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""

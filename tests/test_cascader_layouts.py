@@ -13,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT
 
+from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.cascaded import make_schedule
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.layouts import dense_layouts
+from cascader.ethosu.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import ARENA, EthosuPart, Network
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.source import Sources
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.graph import TensorKind
@@ -27,8 +29,11 @@ from cascader.overlap import allocate
 from cascader.pull import Group, PullScheduler
 from cascader.row_graph import RowGraph
 from cascader.storage import storages
+from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap, Layout
 from sim.functional import run
+from testbed.configs import load_timing_adapter
+from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
 
 @cache
@@ -93,6 +98,24 @@ def test_a_tensor_written_in_pieces_or_read_by_the_user_keeps_its_layout() -> No
 def test_dense_layouts_of_a_dense_network_change_nothing() -> None:
     net = dense_layouts(network(), 1000)
     assert dense_layouts(net, 1000) == net
+
+
+def test_quick_layouts_keep_the_bricks_that_are_estimated_to_be_faster() -> None:
+    """Of 24 channels a depthwise block takes 16 at a time: bricks are read row by row, dense pixels one by one."""
+    net = NetworkBuilder("layouts")
+    x = net.conv2d(net.input((1, 48, 48, 3), "image"), 24, (1, 1), activation="RELU6", name="wide")
+    x = net.depthwise(x, (3, 3), strides=(2, 2), activation="RELU6", name="depthwise")
+    found = import_network(net.finish([net.conv2d(x, 16, (1, 1), name="last")]), DEFAULT)
+    device, staged = accelerator(DEFAULT), Sources.staged(load_timing_adapter(DEFAULT_TIMING_ADAPTER))
+
+    def cycles(one: Network) -> float:
+        payloads = [part.payload for part in one.graph.parts]
+        return sum(choose_block(p.operation, device, staged)[1] for p in payloads if isinstance(p, EthosuPart))
+
+    quick, dense = quick_layouts(found, 1000, device, staged), dense_layouts(found, 1000)
+    assert cycles(quick) <= min(cycles(dense), cycles(found))
+    assert cycles(quick) < cycles(dense)
+    assert outputs(schedule_layer_by_layer(quick, DEFAULT), seed=3) == outputs(schedule_layer_by_layer(found, DEFAULT), seed=3)
 
 
 def outputs(schedule: Schedule, seed: int) -> list[bytes]:

@@ -32,6 +32,7 @@ CASCADE: dict[str, tuple[object, object]] = {
     **{option.name: (False, True) for option in fields(CascadeOptions) if option.type == "bool"},
     "layouts": ((0,), (0, 64)),
     "rungs": (2, 3),
+    "fine_rows": ((), (3, 6)),
 }
 PLANS: dict[str, tuple[object, object]] = {
     **{option.name: (False, True) for option in fields(PlanOptions) if option.type == "bool"},

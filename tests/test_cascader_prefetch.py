@@ -326,3 +326,30 @@ def test_the_choice_of_copies_is_mostly_the_best_of_all_sets() -> None:
     compare()
     assert sum(ratio == 1 for ratio in outcome) >= len(outcome) * 0.97
     assert max(outcome) <= Fraction(111, 100)
+
+
+def test_copies_at_both_ends_by_turns_need_not_fit_between_others() -> None:
+    """Two of 44 to 53 bytes in 100: put as low as it goes, the second lies where the third, longer than the first, cannot pass it."""
+    sizes = (48, 45, 52, 44, 53, 46)
+    jobs = tuple(JobTimes(part, 100, 400, 0, 0, 500, 300, 0, 0) for part in range(len(sizes)))
+    constants = tuple(Constants(part, size, 90, part, part, 0) for part, size in enumerate(sizes))
+    room = Room((), (), len(jobs), 100, alignment=1)
+    low, ends = (Prefetcher(jobs, room, ends=ends).timeline(constants) for ends in (False, True))
+    assert [issue.address for issue in ends.issues] == [0, 55, 0, 56, 0, 54]
+    assert ends.cycles < low.cycles
+
+
+@given(cases(crowded=True), st.booleans())
+def test_wherever_copies_are_put_they_keep_out_of_the_way_of_tensors_and_of_each_other(case: Case, ends: bool) -> None:  # noqa: FBT001
+    timeline = Prefetcher(case.jobs, case.room, ends=ends).timeline(case.constants)
+    assert timeline == prefetch(case.jobs, case.constants, case.room) or ends
+    taken: dict[tuple[int, int], str] = {}
+    for tensor, address in zip(case.tensors, case.addresses, strict=True):
+        for step, (low, high) in enumerate(zip(tensor.low, tensor.high, strict=True), tensor.start):
+            taken |= {(step, byte): tensor.name for byte in range(address + int(low), address + int(high))}
+    for issue in timeline.issues:
+        for step in range(issue.start, issue.constants.last + 1):
+            bytes_taken = {(step, byte) for byte in range(issue.address, issue.address + issue.constants.size)}
+            assert not bytes_taken & taken.keys()
+            assert all(0 <= byte < case.size for _, byte in bytes_taken)
+            taken |= dict.fromkeys(bytes_taken, str(issue.constants.part))

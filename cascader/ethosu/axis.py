@@ -41,13 +41,13 @@ class Axis(Enum):
     def is_outermost(self, feature_map: FeatureMap) -> bool:
         """Whether all elements of one step along the axis lie inside the bytes of that step, so that each has a place of its own.
 
-        Rows always do. Columns do where rows are not longer than they: those of a map that is one row high, its pixels in one piece.
+        Rows do unless the map is turned. Columns do where rows are not longer than they: those of a map that is one row high, its pixels in
+        one piece.
         """
-        if self is Axis.ROWS:
-            return True
         pixel = min(feature_map.shape.depth, BRICK) if feature_map.layout is Layout.NHCWB16 else feature_map.shape.depth
         bricks = ceil_div(feature_map.shape.depth, BRICK) if feature_map.layout is Layout.NHCWB16 else 1
-        last = (feature_map.shape.height - 1) * feature_map.strides.y + (bricks - 1) * feature_map.strides.c
+        across = Axis.COLUMNS if self is Axis.ROWS else Axis.ROWS
+        last = (across.extent(feature_map.shape) - 1) * across.step(feature_map) + (bricks - 1) * feature_map.strides.c
         return last + pixel * feature_map.dtype.bytes <= self.step(feature_map)
 
     def window(self, operation: KernelOperation) -> Window:

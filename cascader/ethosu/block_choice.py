@@ -168,7 +168,8 @@ class Estimator:
         rows, columns = np.minimum(rows, op.ifm.shape.height), np.minimum(columns, op.ifm.shape.width)
         channels = np.minimum(np.asarray(step.channels) if step.channels else depth, op.ifm.shape.depth)
         size, bricks = op.ifm.dtype.bytes, op.ifm.layout is Layout.NHCWB16
-        whole = channels == op.ifm.shape.depth
+        # Pixels that follow each other without a gap are fetched row by row.
+        whole = (channels == op.ifm.shape.depth) & (op.ifm.strides.x == op.ifm.shape.depth * size)
         runs = rows * _ceil(channels, BRICK) if bricks else rows * np.where(whole, 1, columns)
         run = _ceil(columns * (BRICK * size), BEAT_BYTES) if bricks else _ceil(np.where(whole, columns, 1) * channels * size, BEAT_BYTES)
         runs = runs * (2 if op.ifm2 is not None else 1)

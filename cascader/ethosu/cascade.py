@@ -9,7 +9,7 @@ from cascader.drafts import Draft, Drafter
 from cascader.ethosu.block_chain import choose_together
 from cascader.ethosu.cascaded import make_schedule
 from cascader.ethosu.columns import column_counts
-from cascader.ethosu.forms import variants
+from cascader.ethosu.forms import is_small, variants
 from cascader.ethosu.lowering import operations
 from cascader.ethosu.neighbours import Neighbours
 from cascader.ethosu.network import Network, ethosu_part
@@ -61,6 +61,9 @@ class Cascader:
             length = min(options.plans.group_length, len({p.layer for part in network.graph.parts if (p := ethosu_part(part))}))
             plans = replace(options.plans, stripe_rows=columns, inner_rows=(), group_length=max(1, length))
             options = replace(options, plans=plans, drafts=replace(options.drafts, stripe_rows=columns, inner_rows=()))
+        elif is_small(network):
+            rows = tuple(sorted({*options.plans.stripe_rows, *options.fine_rows}))
+            options = replace(options, plans=replace(options.plans, stripe_rows=rows))
         self.options = options
         self.graph: RowGraph = row_graph(network)
         self.scheduler = PullScheduler(self.graph)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from cascader.ethosu.columns import column_stripes
 from cascader.ethosu.fold import folded
-from cascader.ethosu.layouts import dense_layouts
+from cascader.ethosu.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from cascader.ethosu.reblock import reblocked
@@ -15,6 +15,7 @@ from cascader.ethosu.row_shapes import in_row_shapes
 from cascader.ethosu.slices import LARGEST, sliced
 from cascader.ethosu.source import Sources
 from cascader.ethosu.table_slots import with_table_slots
+from cascader.ethosu.turned import turned, turned_in_place
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory import MemorySystem
@@ -26,15 +27,23 @@ _FINER = Fraction(3, 4)
 _SMALLEST_PIECE = 2 * 1024
 _LARGE = 30_000
 """Parts times rows of all parts above which a network is searched in two forms only, as each search takes long."""
+_SMALL = 12_000
+"""Parts times rows of all parts up to which a network is small."""
 _PIECES_OF_LARGE = (40, 100)
 """As ``_PIECES``, for a large network: the first of these that gives pieces that are finer."""
 _FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
 """Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
 
 
-def _is_large(network: Network) -> bool:
+def _work(network: Network) -> int:
+    """Parts times rows of all parts: how long a search takes, roughly."""
     payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
-    return len(payloads) * sum(payload.axis.extent(payload.operation.ofm.shape) for payload in payloads) > _LARGE
+    return len(payloads) * sum(payload.axis.extent(payload.operation.ofm.shape) for payload in payloads)
+
+
+def is_small(network: Network) -> bool:
+    """Whether there is time to ask its groups for ``CascadeOptions.fine_rows`` too."""
+    return _work(network) <= _SMALL
 
 
 def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
@@ -43,7 +52,7 @@ def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
         return (0,)
     payloads = (ethosu_part(part) for part in network.graph.parts)
     total = sum(span.length for payload in payloads if payload is not None for span in payload.operation.weights)
-    large = _is_large(network)
+    large = _work(network) > _LARGE
     sizes = [LARGEST]
     for pieces in (_PIECES_OF_LARGE if large else _PIECES) if options.fine_slices else ():
         size = max(_SMALLEST_PIECE, total // pieces)
@@ -81,10 +90,21 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
 
     base = encoded(plain, direct, staged)
     coarse, *fine = _piece_sizes(network, options)
-    layouts = options.layouts[-1:] if fine and _is_large(network) else options.layouts
+    layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
     found = [dense_layouts(sliced(base, device, coarse, early=True) if coarse else base, depth) for depth in layouts]
     # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
-    found += [dense_layouts(encoded(sliced(plain, device, size, early=True), staged), options.layouts[-1]) for size in fine]
+
+    def pieces(form: Network, size: int) -> Network:
+        cut = encoded(sliced(form, device, size, early=True), staged)
+        depth = options.layouts[-1]
+        return quick_layouts(cut, depth, device, staged) if options.quick_layouts else dense_layouts(cut, depth)
+
+    found += [pieces(plain, size) for size in fine]
+    across = turned(plain, device, staged) if options.turn else plain
+    if across is not plain:
+        for form in (across, turned_in_place(plain, device, staged)):
+            found.append(dense_layouts(sliced(encoded(form, direct, staged), device, coarse, early=True), options.layouts[-1]))
+        found += [pieces(across, size) for size in fine]
     return _each(found + _flat_forms(base, device, options))
 
 

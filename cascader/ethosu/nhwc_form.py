@@ -52,7 +52,8 @@ def accesses(network: Network) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]
     return found
 
 
-def _part(part: Part, forms: Mapping[str, NhwcForm]) -> Part:
+def in_form(part: Part, forms: Mapping[str, NhwcForm]) -> Part:
+    """The part on the named tensors, all of whose accesses are one tile of bricks, in their forms."""
     payload = ethosu_part(part)
     if payload is None:
         return part
@@ -75,4 +76,4 @@ def in_forms(network: Network, forms: Mapping[str, NhwcForm]) -> Network:
     """``network`` with the named tensors, all of whose accesses are one tile of bricks, in their forms."""
     graph = network.graph
     tensors = tuple(replace(t, size=forms[t.name].size) if t.name in forms else t for t in graph.tensors)
-    return replace(network, graph=CascaderGraph(tuple(_part(part, forms) for part in graph.parts), tensors))
+    return replace(network, graph=CascaderGraph(tuple(in_form(part, forms) for part in graph.parts), tensors))

@@ -15,10 +15,12 @@ class CascadeOptions:
     ``layouts`` are the channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a
     search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
     block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``fold`` off the images' columns,
-    ``row_shapes`` off the shapes of elementwise kernels, ``table_slots`` off the slots of look-up tables. ``slices`` off keeps layers
-    with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``columns`` off keeps parts that are one
-    row high whole, instead of cutting them along the width too; there equal pieces of the width (``column_counts``) are asked for in
-    place of ``stripe_rows``, without bounds for inner rows. ``overlap`` off expects each job to begin when the one before is done.
+    ``row_shapes`` off the shapes of elementwise kernels, ``table_slots`` off the slots of look-up tables, ``turn`` off which axis is the
+    height. ``slices`` off keeps layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large.
+    ``quick_layouts`` off stores tensors between finer pieces densely even where that takes more cycles. ``columns`` off keeps parts that
+    are one row high whole, instead of cutting them along the width too; there equal pieces of the width (``column_counts``) are asked for
+    in place of ``stripe_rows``, without bounds for inner rows. ``fine_rows`` are asked for beside ``plans.stripe_rows`` in small networks.
+    ``overlap`` off expects each job to begin when the one before is done.
     """
 
     layouts: tuple[int, ...] = (0, 64)
@@ -28,10 +30,13 @@ class CascadeOptions:
     fold: bool = True
     row_shapes: bool = True
     table_slots: bool = True
+    turn: bool = True
     slices: bool = True
     fine_slices: bool = True
+    quick_layouts: bool = True
     columns: bool = True
     overlap: bool = True
+    fine_rows: tuple[int, ...] = (3, 5, 6, 10, 12, 20, 24)
     plans: PlanOptions = field(default_factory=PlanOptions)
     drafts: DraftOptions = field(default_factory=DraftOptions)
 

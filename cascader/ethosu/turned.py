@@ -1,0 +1,296 @@
+"""Turning: kernels on feature maps whose height and width have changed places.
+
+The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2), so that 25 x 5 elements cost as much as 25 x 6, and
+5 x 25 of them as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is turned too. Tensors
+inside the network are stored in the new order; those that others see keep theirs, and are addressed with the strides of the two axes
+exchanged (NHWC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.axis import Axis
+from cascader.ethosu.block_choice import choose_block
+from cascader.ethosu.constants import StreamEditor, repacked
+from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.nhwc_form import NhwcForm, accesses, in_forms
+from cascader.ethosu.source import Sources
+from cascader.graph import Tensor, TensorKind
+from npu_model.accelerator import Accelerator
+from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
+from npu_model.shapes import Shape3D, ceil_div
+from npu_model.shram import BlockQuery, shram_partition
+from npu_model.weight_order import WeightFormat
+from npu_model.weights import encode_weights, weights_from_stream
+
+WORTHWHILE = 0.99
+"""What part of the estimated cycles of all kernels the turned network may take at most: less gain is not worth a search of its own."""
+
+_TRIED = 4
+"""Kernels from which on turning is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bricks:
+    """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is turned; ``element`` is in bytes."""
+
+    height: int
+    width: int
+    bricks: int
+    element: int
+
+    def turned(self, feature_map: FeatureMap) -> FeatureMap:
+        """The elements that ``feature_map``, one tile, addresses, where they are once the tensor has its columns as rows."""
+        brick = BRICK * self.element
+        base, *unused = feature_map.tiles.bases
+        row, rest = divmod(base, feature_map.strides.y)
+        plane, rest = divmod(rest, feature_map.strides.c)
+        column, offset = divmod(rest, brick)
+        strides = Strides(self.bricks * self.height * brick, brick, self.height * brick)
+        start = column * strides.y + plane * strides.c + row * brick + offset
+        return _with_axes_exchanged(feature_map, strides, (start, unused[0], unused[1], unused[2]))
+
+    def last_channel(self, feature_map: FeatureMap) -> int:
+        """The first channel of the tensor behind those that ``feature_map`` addresses."""
+        plane, rest = divmod(feature_map.tiles.bases[0] % feature_map.strides.y, feature_map.strides.c)
+        return plane * BRICK + rest % (BRICK * self.element) // self.element + feature_map.shape.depth
+
+
+def _with_axes_exchanged(feature_map: FeatureMap, strides: Strides, bases: tuple[int, int, int, int]) -> FeatureMap:
+    shape = Shape3D(feature_map.shape.width, feature_map.shape.height, feature_map.shape.depth)
+    tiles = replace(Tiles.single(shape, 0), bases=bases)
+    return replace(feature_map, shape=shape, strides=strides, tiles=tiles)
+
+
+def _in_place(feature_map: FeatureMap) -> FeatureMap:
+    """The same elements of a tensor that stays as it is (NHWC, or a single pixel)."""
+    strides = feature_map.strides
+    if feature_map.layout is Layout.NHWC:
+        strides = Strides(strides.x, strides.y, strides.c)
+    return _with_axes_exchanged(feature_map, strides, feature_map.tiles.bases)
+
+
+def _is_single_tile(feature_map: FeatureMap) -> bool:
+    return feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
+
+
+def _is_pixel(feature_map: FeatureMap) -> bool:
+    return feature_map.shape.height == feature_map.shape.width == 1
+
+
+def _maps(payload: EthosuPart) -> Iterator[tuple[str | None, FeatureMap]]:
+    operation = payload.operation
+    yield payload.ifm, operation.ifm
+    yield payload.ofm, operation.ofm
+    if operation.ifm2 is not None:
+        yield payload.ifm2, operation.ifm2
+
+
+def _bricks(tensor: Tensor, maps: list[FeatureMap]) -> _Bricks | None:
+    """The tensor as its accesses see it, all in bricks of the same strides; None if they do not agree."""
+    if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
+        return None
+    first = maps[0]
+    element, strides = first.dtype.bytes, first.strides
+    if any(m.layout is not Layout.NHCWB16 or m.strides != strides or not _is_single_tile(m) or m.dtype.bytes != element for m in maps):
+        return None
+    if min(strides.y, strides.c) < 1 or strides.c % (BRICK * element) or strides.y % strides.c or tensor.size % strides.y:
+        return None
+    found = _Bricks(tensor.size // strides.y, strides.c // (BRICK * element), strides.y // strides.c, element)
+    return found if all(_lies_in(m, found) for m in maps) else None
+
+
+def _lies_in(feature_map: FeatureMap, tensor: _Bricks) -> bool:
+    """Whether the map's rows, columns and bricks are some of the tensor's."""
+    row, rest = divmod(feature_map.tiles.bases[0], feature_map.strides.y)
+    plane, rest = divmod(rest, feature_map.strides.c)
+    column, offset = divmod(rest, BRICK * tensor.element)
+    shape = feature_map.shape
+    ends = row + shape.height, column + shape.width, plane + ceil_div(offset // tensor.element + shape.depth, BRICK)
+    return all(end <= extent for end, extent in zip(ends, (tensor.height, tensor.width, tensor.bricks), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What is turned: parts by name, the tensors that are stored turned, and those that become NHWC as not all of their parts are."""
+
+    parts: frozenset[str]
+    tensors: Mapping[str, _Bricks]
+    dense: Mapping[str, NhwcForm]
+
+
+def _may_be_turned(payload: EthosuPart, forms: Mapping[str, _Bricks]) -> bool:
+    """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood; at most one weight stream."""
+    if payload.axis is not Axis.ROWS or len(payload.operation.weights) > 1:
+        return False
+    for name, feature_map in _maps(payload):
+        known = name in forms and feature_map.region == ARENA
+        if not known and not (_is_single_tile(feature_map) and (feature_map.layout is Layout.NHWC or _is_pixel(feature_map))):
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Turnable:
+    """What can be turned of a network: its kernels, those of them that may be turned in their order, and the tensors in bricks."""
+
+    payloads: Mapping[str, EthosuPart]
+    able: tuple[str, ...]
+    forms: Mapping[str, _Bricks]
+    depths: Mapping[str, int]
+
+    @classmethod
+    def of(cls, network: Network) -> _Turnable:
+        """What a network has of it."""
+        payloads = {part.name: payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None}
+        found = accesses(network)
+        maps = {t.name: [feature_map for _, feature_map in found.get(t.name, [])] for t in network.graph.tensors}
+        forms = {t.name: form for t in network.graph.tensors if (form := _bricks(t, maps[t.name])) is not None}
+        able = tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms))
+        depths = {name: max(form.last_channel(m) for m in maps[name]) for name, form in forms.items()}
+        return cls(payloads, able, forms, depths)
+
+
+def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
+    """What becomes of the tensors if these parts are turned."""
+    users: dict[str, set[str]] = {}
+    forms = turnable.forms
+    for part, payload in turnable.payloads.items():
+        for name, feature_map in _maps(payload):
+            if name is not None and feature_map.region == ARENA:
+                users.setdefault(name, set()).add(part)
+    tensors = {name: form for name, form in forms.items() if users[name] <= parts}
+    mixed = {name: form for name, form in forms.items() if users[name] & parts and not users[name] <= parts}
+    dense = {name: NhwcForm(form.height, form.width, form.bricks * BRICK * form.element, form.element) for name, form in mixed.items()}
+    return _Choice(parts, tensors, dense)
+
+
+def _turned_window(operation: KernelOperation) -> KernelOperation:
+    kernel, padding, broadcast = operation.kernel, operation.padding, operation.broadcast
+    return replace(
+        operation,
+        kernel=Kernel(kernel.width, kernel.height, kernel.stride_x, kernel.stride_y, kernel.dilation_x, kernel.dilation_y),
+        padding=Padding(padding.left, padding.top, padding.right, padding.bottom),
+        broadcast=replace(broadcast, height=broadcast.width, width=broadcast.height),
+    )
+
+
+def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
+    """The operation on turned maps, in the fastest block of its depth, its weights still the old ones; None if no block fits."""
+
+    def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
+        form = choice.tensors.get(name) if name is not None and feature_map.region == ARENA else None
+        return form.turned(feature_map) if form is not None else _in_place(feature_map)
+
+    operation = payload.operation
+    second = moved(payload.ifm2, operation.ifm2) if operation.ifm2 is not None else None
+    changed = replace(_turned_window(operation), ifm=moved(payload.ifm, operation.ifm), ifm2=second, ofm=moved(payload.ofm, operation.ofm))
+    depth = operation.block.depth if operation.weights else min(BRICK, operation.block.depth)
+    smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
+    return _in_best_block(replace(changed, block=smallest), accelerator, sources)
+
+
+def _in_best_block(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
+    block, _ = choose_block(operation, accelerator, sources)
+    shram = shram_partition(BlockQuery.of(operation), block, accelerator)
+    return replace(operation, block=block, shram=shram) if shram is not None else None
+
+
+def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
+    """``after`` with the weights of ``before`` for its turned window; a window of one element has none to turn."""
+    if not before.weights or before.kernel.elements == 1:
+        return after
+    weights = weights_from_stream(before, constants.read(before.weights[0]), accelerator).swapaxes(1, 2)
+    return replace(after, weights=(constants.append(encode_weights(weights, WeightFormat.of(after), accelerator)),))
+
+
+def _cycles(network: Network, accelerator: Accelerator, sources: Sources) -> dict[str, float]:
+    """Estimated cycles of every kernel in its best block."""
+    payloads = ((part.name, ethosu_part(part)) for part in network.graph.parts)
+    return {name: choose_block(payload.operation, accelerator, sources)[1] for name, payload in payloads if payload is not None}
+
+
+def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
+    """The network with its choice turned, its weights still the old ones; None if a kernel has no block for it."""
+    dense = in_forms(network, choice.dense)
+    parts = []
+    for part in dense.graph.parts:
+        payload = ethosu_part(part)
+        if payload is not None and part.name in choice.parts:
+            operation = _turned(payload, choice, accelerator, sources)
+            if operation is None:
+                return None
+            payload = replace(payload, operation=operation)
+        parts.append(replace(part, payload=payload) if payload is not None else part)
+    return replace(dense, graph=replace(dense.graph, parts=tuple(parts)))
+
+
+def _best(network: Network, accelerator: Accelerator, sources: Sources) -> tuple[_Choice, Network] | None:
+    """The fastest network of which all kernels from one on are turned, as far as they can be, weights not yet; None if none is worth it.
+
+    Where to begin is told from the kernels' cycles in the network and in the one that is turned whole; the best places are tried.
+    """
+    turnable = _Turnable.of(network)
+    able = turnable.able
+
+    def from_the(first: int) -> tuple[_Choice, Network | None]:
+        choice = _choice(turnable, frozenset(able[first:]))
+        return choice, _made(network, choice, accelerator, sources)
+
+    whole = from_the(0)[1] if able else None
+    if whole is None:
+        return None
+    before, after = (_cycles(one, accelerator, sources) for one in (network, whole))
+    saved = [before[name] - after[name] for name in able]
+    firsts = sorted(range(len(able)), key=lambda first: (-sum(saved[first:]), first))[:_TRIED]
+    best, limit = None, WORTHWHILE * sum(before.values())
+    for first in firsts:
+        choice, made = from_the(first)
+        if made is not None and (cycles := sum(_cycles(made, accelerator, sources).values())) <= limit:
+            best, limit = (choice, made), cycles
+    return best
+
+
+def _with_weights(network: Network, changed: Network, parts_turned: Collection[str], accelerator: Accelerator) -> Network:
+    """``changed`` with the weights of ``network``, encoded for turned windows where its parts are turned."""
+    constants = StreamEditor(network.constants)
+    parts = []
+    for part, new in zip(network.graph.parts, changed.graph.parts, strict=True):
+        before, after = ethosu_part(part), ethosu_part(new)
+        if before is not None and after is not None and part.name in parts_turned:
+            after = replace(after, operation=_encoded(before.operation, after.operation, constants, accelerator))
+        parts.append(replace(new, payload=after) if after is not None else new)
+    return repacked(changed, tuple(parts), constants)
+
+
+def turned(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with its kernels turned from the first one on that it pays for; itself if it pays for none."""
+    best = _best(network, accelerator, sources)
+    if best is None:
+        return network
+    choice, changed = best
+    return _with_weights(network, changed, choice.parts, accelerator)
+
+
+def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with all kernels turned that can be, on tensors that keep their rows; itself if a kernel has no block for it.
+
+    The tensors in bricks become NHWC, and stripes are cut along what are columns to the kernels: the rows of the tensors. So
+    stripes may be as low as ever, at the price of fetching pixel by pixel.
+    """
+    turnable = _Turnable.of(network)
+    dense = {
+        name: NhwcForm(form.height, form.width, turnable.depths[name] * form.element, form.element) for name, form in turnable.forms.items()
+    }
+    made = _made(network, _Choice(frozenset(turnable.able), {}, dense), accelerator, sources)
+    if made is None:
+        return network
+    parts = tuple(
+        replace(part, payload=replace(payload, axis=Axis.COLUMNS))
+        if (payload := ethosu_part(part)) is not None and part.name in turnable.able
+        else part
+        for part in made.graph.parts
+    )
+    return _with_weights(network, replace(made, graph=replace(made.graph, parts=parts)), turnable.able, accelerator)
