@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from cascader.graph import TensorKind
 from cascader.pull import Group, PullScheduler, StripeJob
+from cascader.storage import rolled
 
 Steps = npt.NDArray[np.int64]
 Span = tuple[Steps, Steps]
@@ -91,8 +92,8 @@ class GroupBytes:
     def grow(self) -> int:
         """Most bytes of tensors that are live at one step of the group with one part more; tensors that pass by it count.
 
-        An interior tensor has a rolling buffer of a fixed size, of which the rows so far are live until it rolls. A result that is
-        stored over its operand shares one with it.
+        An interior tensor has a rolling buffer of a fixed size, of which the places between the first and the last live row count. A result
+        that is stored over its operand shares one with it.
         """
         self._first -= 1
         part = self._graph.parts[self._first]
@@ -169,6 +170,7 @@ class GroupBytes:
         low, high = reduce(_union, [self._span(tensor) for tensor in tensors])
         held = high - low
         most = held.max()
-        rolls = most < high.max()
-        rows = np.where(held > 0, np.minimum(np.maximum.accumulate(high), most), 0) if rolls else held
-        return rows * self._graph.tensors[tensors[-1]].row_bytes
+        if most < high.max():
+            first, last = rolled(low, high, int(most))
+            held = last - first
+        return held * self._graph.tensors[tensors[-1]].row_bytes

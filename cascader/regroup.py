@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 from cascader.pull import Group
 from cascader.row_graph import RowGraph
 
 Groups = tuple[Group, ...]
+
+_NO_BOUND = 1 << 40
+"""In place of a bound of 0, which is none."""
 
 
 def _replaced(groups: Groups, at: int, count: int, others: Sequence[Group]) -> Groups:
@@ -30,25 +33,46 @@ def _group(graph: RowGraph, first: int, last: int, rows: int, inner: int) -> Gro
     return Group(first, last, rows if part.atomic else min(rows, part.rows), inner)
 
 
+def _beside(choices: Sequence[int], choice: int) -> Sequence[int]:
+    """A choice between the next lower and the next higher one; none if it is none of them."""
+    here = choices.index(choice) if choice in choices else -1
+    return choices[max(0, here - 1) : here + 2] if here >= 0 else ()
+
+
+def _ways(graph: RowGraph, group: Group, rows: Sequence[int], inner: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """The numbers of rows, and the bounds for inner rows, that are no more than a step away from a group's; none for a single part."""
+    if group.first == group.last:
+        return (), ()
+    return _beside(_choices(graph, group.last, rows), group.stripe_rows), _beside(
+        [*sorted({*inner, group.inner_rows} - {0}), 0], group.inner_rows
+    )
+
+
 def _restriped(graph: RowGraph, groups: Groups, rows: Sequence[int]) -> Iterator[Groups]:
     """One group with the next lower or higher number of rows."""
     for at, group in enumerate(groups):
-        choices = _choices(graph, group.last, rows)
-        if group.first < group.last and group.stripe_rows in choices:
-            here = choices.index(group.stripe_rows)
-            for choice in choices[max(0, here - 1) : here + 2]:
-                if choice != group.stripe_rows:
-                    yield _replaced(groups, at, 1, [replace(group, stripe_rows=choice)])
+        for choice in _ways(graph, group, rows, ())[0]:
+            if choice != group.stripe_rows:
+                yield _replaced(groups, at, 1, [replace(group, stripe_rows=choice)])
 
 
-def _bounded(groups: Groups, inner: Sequence[int]) -> Iterator[Groups]:
+def _bounded(graph: RowGraph, groups: Groups, inner: Sequence[int]) -> Iterator[Groups]:
     """One group with the next lower or higher bound for its inner rows, or with none."""
     for at, group in enumerate(groups):
-        choices = [*sorted({*inner, group.inner_rows} - {0}), 0]
-        here = choices.index(group.inner_rows)
-        for choice in choices[max(0, here - 1) : here + 2] if group.first < group.last else ():
+        for choice in _ways(graph, group, (), inner)[1]:
             if choice != group.inner_rows:
                 yield _replaced(groups, at, 1, [replace(group, inner_rows=choice)])
+
+
+def _traded(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequence[int]) -> Iterator[Groups]:
+    """One group with the next higher number of rows and the next lower bound for its inner rows, or the other way round.
+
+    Alone the first may not fit, and the second gain nothing.
+    """
+    for at, group in enumerate(groups):
+        for choice, bound in product(*_ways(graph, group, rows, inner)):
+            if (choice - group.stripe_rows) * ((bound or _NO_BOUND) - (group.inner_rows or _NO_BOUND)) < 0:
+                yield _replaced(groups, at, 1, [replace(group, stripe_rows=choice, inner_rows=bound)])
 
 
 def _joined(graph: RowGraph, groups: Groups) -> Iterator[Groups]:
@@ -88,7 +112,8 @@ def neighbours(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequ
     ``rows`` are the numbers of rows to ask a group's last part for, ``inner`` those to bound the rows of the parts before it by.
     """
     yield from _restriped(graph, groups, rows)
-    yield from _bounded(groups, inner)
+    yield from _bounded(graph, groups, inner)
+    yield from _traded(graph, groups, rows, inner)
     yield from _joined(graph, groups)
     yield from _cut(graph, groups)
     yield from _moved(graph, groups)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cascader.liveness import LiveRows, live_rows
+from cascader.liveness import LiveRows, Steps, live_rows
 from cascader.overlap import Extent
 from cascader.pull import StripeJob
 from cascader.row_graph import RowGraph
@@ -19,12 +19,23 @@ _FAR = 1 << 40
 class Storage:
     """One buffer: its tensors (indices), the rows that it holds, and its live bytes.
 
-    A rolling buffer, in which a row lies where an earlier one has lain, is in use as a whole while any row is live.
+    A rolling buffer, in which a row lies where an earlier one has lain, is in use from the first to the last place of a live row.
     """
 
     tensors: tuple[int, ...]
     rows: int
     extent: Extent
+
+
+def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
+    """Slots of a rolling buffer of ``rows`` that lie between the first and the last one of rows ``low`` to ``high``, at every step.
+
+    Row y lies in slot y mod ``rows``; all slots if the rows wrap, none if there are no rows.
+    """
+    alive = high > low
+    wraps = alive & (low // rows < (high - 1) // rows)
+    first = np.where(alive & ~wraps, low % rows, 0)
+    return first, np.where(wraps, rows, np.where(alive, first + high - low, 0))
 
 
 def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) -> list[tuple[int, ...]]:
@@ -60,8 +71,7 @@ def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...
     low, high = life.low * alive, life.high * alive
     most = int((high - low).max())
     if most < int(high.max()):
-        # Until it has rolled once, a rolling buffer holds no more than the rows so far.
-        low, high = np.zeros_like(low), np.where(high > low, np.minimum(np.maximum.accumulate(high), most), 0)
+        low, high = rolled(low, high, most)
     return Storage(family, most, Extent(tensor.name, life.start, low * tensor.row_bytes, high * tensor.row_bytes))
 
 

@@ -102,19 +102,16 @@ def families(graph: RowGraph, *, in_place: bool) -> list[set[int]]:
 
 
 def bytes_held(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool) -> list[int]:
-    """Bytes that all buffers hold at every step: the spans of live rows, of rolling buffers all rows so far while any is live."""
+    """Bytes that all buffers hold at every step: from the first to the last place of a live row, in rolling buffers modulo their rows."""
     life, written = lives(graph, jobs), first_writes(graph, jobs)
     total = [0] * len(jobs)
     for family in families(graph, in_place=in_place):
-        heights, tops, top = [], [], 0
+        held: list[tuple[int, int]] = []
         for step in range(len(jobs)):
             spans = [s for tensor in family if (s := span(graph, life[tensor], tensor, written[tensor], step)) is not None]
-            low, high = (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else (0, 0)
-            heights.append(high - low)
-            top = max(top, high)
-            tops.append(top)
-        most = max(heights)
-        row_bytes = graph.tensors[min(family)].row_bytes
-        for step, height in enumerate(heights):
-            total[step] += (min(most, tops[step]) if most < top and height else height) * row_bytes
+            held.append((min(s[0] for s in spans), max(s[1] for s in spans)) if spans else (0, 0))
+        most, top = max(high - low for low, high in held), max(high for _, high in held)
+        for step, (low, high) in enumerate(held):
+            places = {row % most if most < top else row for row in range(low, high)}
+            total[step] += (max(places) + 1 - min(places) if places else 0) * graph.tensors[min(family)].row_bytes
     return total

@@ -110,13 +110,14 @@ def test_the_neighbours_of_two_chained_parts_and_a_third() -> None:
     ]
 
 
-def test_the_bound_of_inner_rows_goes_one_up_or_down_and_is_kept_by_other_changes() -> None:
+def test_the_bound_of_inner_rows_goes_one_up_or_down_with_or_against_the_rows_and_is_kept_by_other_changes() -> None:
     graph = chain(*[(4, RowPropagator(4))] * 3)
     found = list(neighbours(graph, (Group(0, 1, 2, 2), Group(2, 2, 4)), (2,), (1, 2)))
     assert found == [
         (Group(0, 1, 4, 2), Group(2, 2, 4)),
         (Group(0, 1, 2, 1), Group(2, 2, 4)),
         (Group(0, 1, 2), Group(2, 2, 4)),
+        (Group(0, 1, 4, 1), Group(2, 2, 4)),
         (Group(0, 2, 2, 2),),
         (Group(0, 2, 4),),
         (Group(0, 0, 4), Group(1, 1, 4), Group(2, 2, 4)),
