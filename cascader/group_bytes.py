@@ -92,8 +92,8 @@ class GroupBytes:
     def grow(self) -> int:
         """Most bytes of tensors that are live at one step of the group with one part more; tensors that pass by it count.
 
-        An interior tensor has a rolling buffer of a fixed size, of which the places between the first and the last live row count. A result
-        that is stored over its operand shares one with it.
+        An interior tensor has a rolling buffer of a fixed size, of which the rows so far are live until it rolls, and those that are left
+        once it no longer does. A result that is stored over its operand shares one with it.
         """
         self._first -= 1
         part = self._graph.parts[self._first]

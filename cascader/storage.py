@@ -19,7 +19,7 @@ _FAR = 1 << 40
 class Storage:
     """One buffer: its tensors (indices), the rows that it holds, and its live bytes.
 
-    A rolling buffer, in which a row lies where an earlier one has lain, is in use from the first to the last place of a live row.
+    A rolling buffer, in which a row lies where an earlier one has lain, is in use as :func:`rolled` says.
     """
 
     tensors: tuple[int, ...]
@@ -28,14 +28,18 @@ class Storage:
 
 
 def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
-    """Slots of a rolling buffer of ``rows`` that lie between the first and the last one of rows ``low`` to ``high``, at every step.
+    """First and last (exclusive) place of a rolling buffer of ``rows`` that is in use at every step, rows ``low`` to ``high`` being live.
 
-    Row y lies in slot y mod ``rows``; all slots if the rows wrap, none if there are no rows.
+    Row y lies in place y mod ``rows``. Up to the row that is the first to lie where another one has lain these are all places so far, and
+    from the last time on that live rows wrap around the end those of the live rows. In between all are in use while any row is live:
+    what is free there now and then is never free for long.
     """
     alive = high > low
     wraps = alive & (low // rows < (high - 1) // rows)
-    first = np.where(alive & ~wraps, low % rows, 0)
-    return first, np.where(wraps, rows, np.where(alive, first + high - low, 0))
+    settled = alive & ~np.logical_or.accumulate(wraps[::-1])[::-1] & (np.maximum.accumulate(high) > rows)
+    first = np.where(settled, low % rows, 0)
+    so_far = np.minimum(np.maximum.accumulate(high), rows)
+    return first, np.where(settled, first + high - low, np.where(alive, so_far, 0))
 
 
 def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) -> list[tuple[int, ...]]:

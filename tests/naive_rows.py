@@ -101,8 +101,22 @@ def families(graph: RowGraph, *, in_place: bool) -> list[set[int]]:
     return groups
 
 
+def places(held: Sequence[tuple[int, int]], step: int) -> int:
+    """Places in use at a step of a buffer that holds rows ``held[i]`` at step i: all rows, or of a rolling one as many as it can hold.
+
+    A rolling one holds all rows so far until it is full, and what is live once no live rows wrap around its end any more.
+    """
+    most, top = max(high - low for low, high in held), max(high for _, high in held)
+    low, high = held[step]
+    if most == top or low == high:
+        return high - low
+    later = any(b > a and a // most != (b - 1) // most for a, b in held[step:])
+    so_far = max(b for _, b in held[: step + 1])
+    return min(most, so_far) if later or so_far <= most else high - low
+
+
 def bytes_held(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool) -> list[int]:
-    """Bytes that all buffers hold at every step: from the first to the last place of a live row, in rolling buffers modulo their rows."""
+    """Bytes that all buffers hold at every step: the spans of live rows, of rolling buffers the places in use."""
     life, written = lives(graph, jobs), first_writes(graph, jobs)
     total = [0] * len(jobs)
     for family in families(graph, in_place=in_place):
@@ -110,8 +124,6 @@ def bytes_held(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool) ->
         for step in range(len(jobs)):
             spans = [s for tensor in family if (s := span(graph, life[tensor], tensor, written[tensor], step)) is not None]
             held.append((min(s[0] for s in spans), max(s[1] for s in spans)) if spans else (0, 0))
-        most, top = max(high - low for low, high in held), max(high for _, high in held)
-        for step, (low, high) in enumerate(held):
-            places = {row % most if most < top else row for row in range(low, high)}
-            total[step] += (max(places) + 1 - min(places) if places else 0) * graph.tensors[min(family)].row_bytes
+        for step in range(len(jobs)):
+            total[step] += places(held, step) * graph.tensors[min(family)].row_bytes
     return total
