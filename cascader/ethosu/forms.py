@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from cascader.ethosu.columns import column_stripes
@@ -77,35 +78,61 @@ def _flat_forms(base: Network, accelerator: Accelerator, options: CascadeOptions
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes forms for one device and its memories."""
+
+    device: Accelerator
+    system: MemorySystem
+    options: CascadeOptions
+
+    def plain(self, network: Network) -> Network:
+        """The network as all of its forms begin: kernels and tables that are better for any budget."""
+        options = self.options
+        network = with_table_slots(network, self.device) if options.table_slots else network
+        network = in_row_shapes(network, self.device) if options.row_shapes else network
+        return folded(network, self.device, Sources.staged(self.system)) if options.fold else network
+
+    def encoded(self, form: Network, *sources: Sources) -> Network:
+        """The form in the block depths that are best whichever of some sources its constants are read from."""
+        return reblocked(form, self.device, sources) if self.options.reblock else form
+
+    def base(self, form: Network) -> Network:
+        """The form encoded for weights from anywhere."""
+        return self.encoded(form, Sources.direct(self.system), Sources.staged(self.system))
+
+    def coarse(self, base: Network, size: int, depth: int) -> Network:
+        """A form with its largest layers cut, above ``size`` bytes of weights (0: none), and tensors of up to ``depth`` channels dense."""
+        return dense_layouts(sliced(base, self.device, size, early=True) if size else base, depth)
+
+    def pieces(self, form: Network, size: int) -> Network:
+        """A form in pieces of ``size`` bytes of weights, encoded for staged ones, in the densest layout that takes no more cycles."""
+        staged, depth = Sources.staged(self.system), self.options.layouts[-1]
+        cut = self.encoded(sliced(form, self.device, size, early=True), staged)
+        return quick_layouts(cut, depth, self.device, staged) if self.options.quick_layouts else dense_layouts(cut, depth)
+
+    def across(self, plain: Network, coarse: int, fine: Sequence[int]) -> list[Network]:
+        """The forms with kernels turned, none if that gains nothing: stored turned, in place, and in the largest of the finer pieces."""
+        staged = Sources.staged(self.system)
+        stored = turned(plain, self.device, staged) if self.options.turn else plain
+        if stored is plain:
+            return []
+        found = [stored, turned_in_place(plain, self.device, staged)]
+        return [self.coarse(self.base(form), coarse, self.options.layouts[-1]) for form in found] + [
+            self.pieces(stored, size) for size in fine[:1]
+        ]
+
+
 def variants(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = DEFAULT_OPTIONS) -> tuple[Network, ...]:
     """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others."""
-    device = find_accelerator(accelerator)
-    staged, direct = Sources.staged(system), Sources.direct(system)
-    plain = with_table_slots(network, device) if options.table_slots else network
-    plain = in_row_shapes(plain, device) if options.row_shapes else plain
-    plain = folded(plain, device, staged) if options.fold else plain
-
-    def encoded(form: Network, *sources: Sources) -> Network:
-        return reblocked(form, device, sources) if options.reblock else form
-
-    base = encoded(plain, direct, staged)
+    make = _Maker(find_accelerator(accelerator), system, options)
+    plain = make.plain(network)
+    base = make.base(plain)
     coarse, *fine = _piece_sizes(network, options)
     layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
-    found = [dense_layouts(sliced(base, device, coarse, early=True) if coarse else base, depth) for depth in layouts]
     # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
-
-    def pieces(form: Network, size: int) -> Network:
-        cut = encoded(sliced(form, device, size, early=True), staged)
-        depth = options.layouts[-1]
-        return quick_layouts(cut, depth, device, staged) if options.quick_layouts else dense_layouts(cut, depth)
-
-    found += [pieces(plain, size) for size in fine]
-    across = turned(plain, device, staged) if options.turn else plain
-    if across is not plain:
-        for form in (across, turned_in_place(plain, device, staged)):
-            found.append(dense_layouts(sliced(encoded(form, direct, staged), device, coarse, early=True), options.layouts[-1]))
-        found += [pieces(across, size) for size in fine]
-    return _each(found + _flat_forms(base, device, options))
+    found = [make.coarse(base, coarse, depth) for depth in layouts] + [make.pieces(plain, size) for size in fine]
+    return _each(found + make.across(plain, coarse, fine) + _flat_forms(base, make.device, options))
 
 
 def _each(networks: Iterable[Network]) -> tuple[Network, ...]:
