@@ -41,10 +41,12 @@ class Trial:
         return self.draft.cycles
 
     def finished(self) -> Draft:
-        """The draft with the copies that are best for it."""
-        start = [self.draft.timeline.staged]
-        timelines = [choose_copies(self.constants, start, prefetcher) for prefetcher in self.prefetchers]
-        return replace(self.draft, timeline=min(timelines, key=lambda timeline: timeline.cycles))
+        """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
+        best = choose_copies(self.constants, [self.draft.timeline.staged], self.prefetchers[0])
+        for prefetcher in self.prefetchers[1:]:
+            if prefetcher.timeline([self.constants[part] for part in best.staged]).cycles < best.cycles:
+                best = choose_copies(self.constants, [best.staged], prefetcher)
+        return replace(self.draft, timeline=best)
 
 
 class Placer:

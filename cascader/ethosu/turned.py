@@ -20,7 +20,7 @@ from cascader.ethosu.source import Sources
 from cascader.graph import Tensor, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
-from npu_model.shapes import Shape3D, ceil_div
+from npu_model.shapes import Shape3D, ceil_div, round_up
 from npu_model.shram import BlockQuery, shram_partition
 from npu_model.weight_order import WeightFormat
 from npu_model.weights import encode_weights, weights_from_stream
@@ -56,6 +56,13 @@ class _Bricks:
         """The first channel of the tensor behind those that ``feature_map`` addresses."""
         plane, rest = divmod(feature_map.tiles.bases[0] % feature_map.strides.y, feature_map.strides.c)
         return plane * BRICK + rest % (BRICK * self.element) // self.element + feature_map.shape.depth
+
+
+def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) -> bool:
+    """Whether whole ublocks cover fewer elements of the OFM if its axes are exchanged."""
+    (height, width), ublock = (operation.ofm.shape.height, operation.ofm.shape.width), accelerator.ofm_ublock
+    upright, turned_over = (round_up(a, ublock.height) * round_up(b, ublock.width) for a, b in ((height, width), (width, height)))
+    return turned_over < upright
 
 
 def _with_axes_exchanged(feature_map: FeatureMap, strides: Strides, bases: tuple[int, int, int, int]) -> FeatureMap:
@@ -234,12 +241,14 @@ def _best(network: Network, accelerator: Accelerator, sources: Sources) -> tuple
     """
     turnable = _Turnable.of(network)
     able = turnable.able
+    if not any(_is_narrower_turned(turnable.payloads[name].operation, accelerator) for name in able):
+        return None
 
     def from_the(first: int) -> tuple[_Choice, Network | None]:
         choice = _choice(turnable, frozenset(able[first:]))
         return choice, _made(network, choice, accelerator, sources)
 
-    whole = from_the(0)[1] if able else None
+    whole = from_the(0)[1]
     if whole is None:
         return None
     before, after = (_cycles(one, accelerator, sources) for one in (network, whole))
