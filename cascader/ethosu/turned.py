@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from cascader.ethosu.axis import Axis
 from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.constants import StreamEditor, repacked
+from cascader.ethosu.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, is_single_tile, with_window_exchanged
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.nhwc_form import NhwcForm, accesses, in_forms
 from cascader.ethosu.source import Sources
-from cascader.graph import Tensor, TensorKind
 from npu_model.accelerator import Accelerator
-from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
-from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
+from npu_model.shapes import Shape3D, round_up
 from npu_model.shram import BlockQuery, shram_partition
 from npu_model.weight_order import WeightFormat
 from npu_model.weights import encode_weights, weights_from_stream
@@ -32,59 +32,11 @@ _TRIED = 4
 """Kernels from which on turning is tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bricks:
-    """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is turned; ``element`` is in bytes."""
-
-    height: int
-    width: int
-    bricks: int
-    element: int
-
-    def turned(self, feature_map: FeatureMap) -> FeatureMap:
-        """The elements that ``feature_map``, one tile, addresses, where they are once the tensor has its columns as rows."""
-        brick = BRICK * self.element
-        base, *unused = feature_map.tiles.bases
-        row, rest = divmod(base, feature_map.strides.y)
-        plane, rest = divmod(rest, feature_map.strides.c)
-        column, offset = divmod(rest, brick)
-        strides = Strides(self.bricks * self.height * brick, brick, self.height * brick)
-        start = column * strides.y + plane * strides.c + row * brick + offset
-        return _with_axes_exchanged(feature_map, strides, (start, unused[0], unused[1], unused[2]))
-
-    def last_channel(self, feature_map: FeatureMap) -> int:
-        """The first channel of the tensor behind those that ``feature_map`` addresses."""
-        plane, rest = divmod(feature_map.tiles.bases[0] % feature_map.strides.y, feature_map.strides.c)
-        return plane * BRICK + rest % (BRICK * self.element) // self.element + feature_map.shape.depth
-
-
 def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) -> bool:
     """Whether whole ublocks cover fewer elements of the OFM if its axes are exchanged."""
     (height, width), ublock = (operation.ofm.shape.height, operation.ofm.shape.width), accelerator.ofm_ublock
     upright, turned_over = (round_up(a, ublock.height) * round_up(b, ublock.width) for a, b in ((height, width), (width, height)))
     return turned_over < upright
-
-
-def _with_axes_exchanged(feature_map: FeatureMap, strides: Strides, bases: tuple[int, int, int, int]) -> FeatureMap:
-    shape = Shape3D(feature_map.shape.width, feature_map.shape.height, feature_map.shape.depth)
-    tiles = replace(Tiles.single(shape, 0), bases=bases)
-    return replace(feature_map, shape=shape, strides=strides, tiles=tiles)
-
-
-def _in_place(feature_map: FeatureMap) -> FeatureMap:
-    """The same elements of a tensor that stays as it is (NHWC, or a single pixel)."""
-    strides = feature_map.strides
-    if feature_map.layout is Layout.NHWC:
-        strides = Strides(strides.x, strides.y, strides.c)
-    return _with_axes_exchanged(feature_map, strides, feature_map.tiles.bases)
-
-
-def _is_single_tile(feature_map: FeatureMap) -> bool:
-    return feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
-
-
-def _is_pixel(feature_map: FeatureMap) -> bool:
-    return feature_map.shape.height == feature_map.shape.width == 1
 
 
 def _maps(payload: EthosuPart) -> Iterator[tuple[str | None, FeatureMap]]:
@@ -95,46 +47,22 @@ def _maps(payload: EthosuPart) -> Iterator[tuple[str | None, FeatureMap]]:
         yield payload.ifm2, operation.ifm2
 
 
-def _bricks(tensor: Tensor, maps: list[FeatureMap]) -> _Bricks | None:
-    """The tensor as its accesses see it, all in bricks of the same strides; None if they do not agree."""
-    if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
-        return None
-    first = maps[0]
-    element, strides = first.dtype.bytes, first.strides
-    if any(m.layout is not Layout.NHCWB16 or m.strides != strides or not _is_single_tile(m) or m.dtype.bytes != element for m in maps):
-        return None
-    if min(strides.y, strides.c) < 1 or strides.c % (BRICK * element) or strides.y % strides.c or tensor.size % strides.y:
-        return None
-    found = _Bricks(tensor.size // strides.y, strides.c // (BRICK * element), strides.y // strides.c, element)
-    return found if all(_lies_in(m, found) for m in maps) else None
-
-
-def _lies_in(feature_map: FeatureMap, tensor: _Bricks) -> bool:
-    """Whether the map's rows, columns and bricks are some of the tensor's."""
-    row, rest = divmod(feature_map.tiles.bases[0], feature_map.strides.y)
-    plane, rest = divmod(rest, feature_map.strides.c)
-    column, offset = divmod(rest, BRICK * tensor.element)
-    shape = feature_map.shape
-    ends = row + shape.height, column + shape.width, plane + ceil_div(offset // tensor.element + shape.depth, BRICK)
-    return all(end <= extent for end, extent in zip(ends, (tensor.height, tensor.width, tensor.bricks), strict=True))
-
-
 @dataclass(frozen=True, slots=True)
 class _Choice:
     """What is turned: parts by name, the tensors that are stored turned, and those that become NHWC as not all of their parts are."""
 
     parts: frozenset[str]
-    tensors: Mapping[str, _Bricks]
+    tensors: Mapping[str, Bricks]
     dense: Mapping[str, NhwcForm]
 
 
-def _may_be_turned(payload: EthosuPart, forms: Mapping[str, _Bricks]) -> bool:
+def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
     """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood; at most one weight stream."""
     if payload.axis is not Axis.ROWS or len(payload.operation.weights) > 1:
         return False
     for name, feature_map in _maps(payload):
         known = name in forms and feature_map.region == ARENA
-        if not known and not (_is_single_tile(feature_map) and (feature_map.layout is Layout.NHWC or _is_pixel(feature_map))):
+        if not known and not (is_single_tile(feature_map) and (feature_map.layout is Layout.NHWC or is_pixel(feature_map))):
             return False
     return True
 
@@ -145,7 +73,7 @@ class _Turnable:
 
     payloads: Mapping[str, EthosuPart]
     able: tuple[str, ...]
-    forms: Mapping[str, _Bricks]
+    forms: Mapping[str, Bricks]
     depths: Mapping[str, int]
 
     @classmethod
@@ -154,7 +82,7 @@ class _Turnable:
         payloads = {part.name: payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None}
         found = accesses(network)
         maps = {t.name: [feature_map for _, feature_map in found.get(t.name, [])] for t in network.graph.tensors}
-        forms = {t.name: form for t in network.graph.tensors if (form := _bricks(t, maps[t.name])) is not None}
+        forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
         able = tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms))
         depths = {name: max(form.last_channel(m) for m in maps[name]) for name, form in forms.items()}
         return cls(payloads, able, forms, depths)
@@ -174,26 +102,18 @@ def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
     return _Choice(parts, tensors, dense)
 
 
-def _turned_window(operation: KernelOperation) -> KernelOperation:
-    kernel, padding, broadcast = operation.kernel, operation.padding, operation.broadcast
-    return replace(
-        operation,
-        kernel=Kernel(kernel.width, kernel.height, kernel.stride_x, kernel.stride_y, kernel.dilation_x, kernel.dilation_y),
-        padding=Padding(padding.left, padding.top, padding.right, padding.bottom),
-        broadcast=replace(broadcast, height=broadcast.width, width=broadcast.height),
-    )
-
-
 def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
     """The operation on turned maps, in the fastest block of its depth, its weights still the old ones; None if no block fits."""
 
     def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
         form = choice.tensors.get(name) if name is not None and feature_map.region == ARENA else None
-        return form.turned(feature_map) if form is not None else _in_place(feature_map)
+        return form.turned(feature_map) if form is not None else in_place(feature_map)
 
     operation = payload.operation
     second = moved(payload.ifm2, operation.ifm2) if operation.ifm2 is not None else None
-    changed = replace(_turned_window(operation), ifm=moved(payload.ifm, operation.ifm), ifm2=second, ofm=moved(payload.ofm, operation.ofm))
+    changed = replace(
+        with_window_exchanged(operation), ifm=moved(payload.ifm, operation.ifm), ifm2=second, ofm=moved(payload.ofm, operation.ofm)
+    )
     depth = operation.block.depth if operation.weights else min(BRICK, operation.block.depth)
     smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
     return _in_best_block(replace(changed, block=smallest), accelerator, sources)
