@@ -11,6 +11,7 @@ from cascader.ethosu.fold import folded
 from cascader.ethosu.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
+from cascader.ethosu.phases import in_phases
 from cascader.ethosu.reblock import reblocked
 from cascader.ethosu.row_shapes import in_row_shapes
 from cascader.ethosu.slices import LARGEST, sliced
@@ -91,6 +92,7 @@ class _Maker:
         options = self.options
         network = with_table_slots(network, self.device) if options.table_slots else network
         network = in_row_shapes(network, self.device) if options.row_shapes else network
+        network = in_phases(network, self.device, Sources.staged(self.system)) if options.phases else network
         return folded(network, self.device, Sources.staged(self.system)) if options.fold else network
 
     def encoded(self, form: Network, *sources: Sources) -> Network:

@@ -6,11 +6,11 @@ there. Pieces need less room, and the first can be used while the next is on its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cascader.ethosu.constants import StreamEditor, repacked
-from cascader.ethosu.network import ARENA, Network, Segment, ethosu_part
+from cascader.ethosu.network import ARENA, Network, ethosu_part
 from cascader.graph import Part
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
@@ -101,8 +101,12 @@ def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, lar
     )
 
 
-def _segment(segment: Segment, names: dict[str, tuple[str, ...]]) -> Segment:
-    return replace(segment, parts=tuple(new for old in segment.parts for new in names[old]))
+def with_pieces(network: Network, pieces: Mapping[str, tuple[Part, ...]], constants: StreamEditor) -> Network:
+    """``network`` with the named parts, all of them, each replaced by its pieces in their order."""
+    names = {name: tuple(piece.name for piece in some) for name, some in pieces.items()}
+    segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names[old])) for s in network.segments)
+    parts = tuple(piece for part in network.graph.parts for piece in pieces[part.name])
+    return repacked(replace(network, segments=segments), parts, constants)
 
 
 def _pieces_of(part: Part, largest: int) -> int:
@@ -132,7 +136,4 @@ def sliced(
     }
     if all(len(pieces) == 1 for pieces in cut.values()):
         return network
-    parts = tuple(piece for pieces in cut.values() for piece in pieces)
-    names = {name: tuple(piece.name for piece in pieces) for name, pieces in cut.items()}
-    segments = tuple(_segment(segment, names) for segment in network.segments)
-    return repacked(replace(network, segments=segments), parts, constants)
+    return with_pieces(network, cut, constants)

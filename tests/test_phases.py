@@ -1,0 +1,116 @@
+"""Transposed convolutions in phases: two kernels without zeros write what one behind an upscaler does."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from cascades import cascade_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduling import DEFAULT, network
+from unit_networks import Tensor, unit_network
+
+from cascader.ethosu.check import check_schedule
+from cascader.ethosu.forms import variants
+from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.phases import in_phases
+from cascader.ethosu.rows import row_graph
+from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.source import Sources
+from cascader.frontends.vela import import_network
+from cascader.pull import Group
+from npu_model.accelerator import accelerator
+from npu_model.program import Upscale
+from sim import quick_cycles
+from sim.functional import run
+from testbed.configs import load_timing_adapter
+from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+
+DEVICE = accelerator(DEFAULT)
+SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+STAGED = Sources.staged(SYSTEM)
+SAME, VALID = 0, 1
+
+
+@cache
+def transposed(height: int, width: int, channels: tuple[int, int], taps: tuple[int, int], padding: int) -> Network:
+    """A transposed convolution with stride 2 of a map of so many rows and columns."""
+    inside, outside = channels
+    rows, columns = (2 * n if padding == SAME else 2 * (n - 1) + k for n, k in ((height, taps[0]), (width, taps[1])))
+    draw = np.random.default_rng(5)
+    weights = Tensor((outside, *taps, inside), "int8", 0.003, 0, draw.integers(-127, 128, (outside, *taps, inside)))
+    operands = [Tensor((4,), "int32", data=[1, rows, columns, outside]), weights, Tensor((1, height, width, inside), "int8", 0.02, -5)]
+    result = Tensor((1, rows, columns, outside), zero_point=3)
+    options = {"strideH": 2, "strideW": 2, "padding": padding}
+    return import_network(unit_network("TRANSPOSE_CONV", operands, result, "TransposeConvOptions", **options), DEFAULT)
+
+
+def kernels(net: Network) -> list[EthosuPart]:
+    return [payload for part in net.graph.parts if (payload := ethosu_part(part)) is not None]
+
+
+def outputs(schedule: Schedule) -> list[bytes]:
+    check_schedule(schedule)
+    compiled = lower(schedule)
+    image = np.random.default_rng(3).integers(-128, 128, compiled.inputs[0].shape, dtype=np.int8)
+    return [array.tobytes() for array in run(compiled, [image]).values()]
+
+
+CASES = [
+    (8, 8, (16, 1), (2, 2), SAME),
+    (8, 9, (16, 3), (2, 2), VALID),
+    (9, 7, (8, 16), (3, 3), SAME),
+    (5, 8, (24, 5), (4, 4), SAME),
+    (6, 6, (40, 20), (4, 4), VALID),
+    (7, 10, (16, 9), (5, 5), SAME),
+    (6, 11, (16, 4), (2, 4), SAME),
+    (6, 11, (16, 4), (4, 2), VALID),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_both_phases_together_write_the_same_bytes_without_an_upscaler_in_fewer_cycles(
+    case: tuple[int, int, tuple[int, int], tuple[int, int], int],
+) -> None:
+    before = transposed(*case)
+    after = in_phases(before, DEVICE, STAGED)
+    assert any(payload.operation.upscale is Upscale.ZEROS for payload in kernels(before))
+    assert len(kernels(after)) == len(kernels(before)) + 1
+    assert not any(payload.operation.upscale is Upscale.ZEROS for payload in kernels(after))
+    whole, split = (schedule_layer_by_layer(net, DEFAULT) for net in (before, after))
+    assert outputs(split) == outputs(whole)
+    assert sum(p.operation.macs for p in kernels(after)) < sum(p.operation.macs for p in kernels(before)) / 2
+
+
+def test_a_large_one_takes_fewer_cycles_in_the_replay() -> None:
+    before = transposed(48, 48, (16, 1), (2, 2), SAME)
+    cycles = [quick_cycles(lower(schedule_layer_by_layer(net, DEFAULT)), SYSTEM) for net in (before, in_phases(before, DEVICE, STAGED))]
+    assert cycles[1] < cycles[0] * 0.6
+
+
+def test_a_network_without_transposed_convolutions_stays_and_so_does_one_whose_result_has_an_odd_number_of_columns() -> None:
+    for name in ("tiny_conv", "tiny_residual"):
+        assert in_phases(network(name), DEVICE, STAGED) is network(name)
+    odd = transposed(6, 6, (16, 4), (3, 3), VALID)
+    assert in_phases(odd, DEVICE, STAGED) is odd
+
+
+@settings(max_examples=10)
+@given(st.sampled_from(CASES), st.integers(1, 4))
+def test_phases_in_a_group_compute_the_same_bytes(case: tuple[int, int, tuple[int, int], tuple[int, int], int], rows: int) -> None:
+    net = in_phases(transposed(*case), DEVICE, STAGED)
+    graph = row_graph(net)
+    schedule = cascade_of(net, graph, [Group(0, len(graph.parts) - 1, rows)])
+    assert outputs(schedule) == outputs(schedule_layer_by_layer(transposed(*case), DEFAULT))
+
+
+def test_variants_split_transposed_convolutions_only_if_they_may() -> None:
+    net = transposed(16, 16, (16, 1), (2, 2), SAME)
+    for phases in (True, False):
+        forms = variants(net, DEFAULT, SYSTEM, CascadeOptions(phases=phases))
+        assert any(p.operation.upscale is Upscale.ZEROS for form in forms for p in kernels(form)) is not phases
