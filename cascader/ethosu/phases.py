@@ -1,13 +1,14 @@
-"""Phases: transposed convolutions as convolutions of the map that is not upscaled, one for every other row.
+"""Phases: transposed convolutions as convolutions of the map that is not upscaled, for every other row and column.
 
-Behind an upscaler that inserts zeros three of four products are with zeros. An even row of the result needs other rows of the window than
-an odd one, so that each of the two is a convolution with fewer taps, without zeros. An even and an odd column lie side by side in
-memory (NHWC) and are made together, as the channels of one pixel. The same products are summed, and the same bytes are written.
+Behind an upscaler that inserts zeros three of four products are with zeros. An even row or column of the result needs other taps of the
+window than an odd one, so that each combination of the two is a convolution with fewer taps, without zeros, which writes every other
+pixel of every other row (NHWC). Where pixels lie side by side an even and an odd column may be made together, as the channels of one
+pixel: a result of few channels fills the MAC array better so. The same products are summed, and the same bytes are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy.typing as npt
 
 from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.exchanged_axes import is_single_tile
+from cascader.ethosu.exchanged_axes import bricks_of, is_single_tile
 from cascader.ethosu.network import Network, ethosu_part
+from cascader.ethosu.nhwc_form import NhwcForm, accesses, in_forms
 from cascader.ethosu.slices import with_pieces
 from cascader.ethosu.source import Sources
 from cascader.graph import Part
@@ -30,7 +32,7 @@ from npu_model.weights import RECORD_BYTES, encode_weights, weights_from_stream
 Weights = npt.NDArray[np.integer]
 
 WORTHWHILE = 0.9
-"""What part of the estimated cycles of the one kernel both together may take at most."""
+"""What part of the estimated cycles of one kernel those that stand for it may take at most, and of all around them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +67,19 @@ class _Window:
         return max(0, low), min(extent, high), max(0, -low), max(0, high - extent)
 
 
-def _may_be_split(operation: KernelOperation) -> bool:
-    kernel, ofm = operation.kernel, operation.ofm
-    plain = (kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x) == (1, 1, 1, 1) and min(
-        kernel.height, kernel.width
-    ) > 1
-    dense = ofm.layout is Layout.NHWC and ofm.strides.x == ofm.shape.depth * ofm.dtype.bytes and ofm.shape.width % 2 == 0
+def _is_transposed(operation: KernelOperation) -> bool:
+    """Whether the operation is a transposed convolution of maps of one tile that can be taken apart, once its result is in NHWC."""
+    kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
+    plain = (kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x) == (1, 1, 1, 1) and not operation.decompose
+    large = min(kernel.height, kernel.width, ifm.shape.height, ifm.shape.width, ofm.shape.height, ofm.shape.width) > 1
     one_each = len(operation.weights) == len(operation.scales) == 1
-    tiles = is_single_tile(operation.ifm) and is_single_tile(ofm) and ofm.shape.height > 1
-    transposed = operation.kind is OperationKind.CONV_2D and operation.upscale is Upscale.ZEROS and not operation.decompose
-    return transposed and plain and dense and one_each and tiles and min(operation.ifm.shape.height, operation.ifm.shape.width) > 1
+    zeros = operation.kind is OperationKind.CONV_2D and operation.upscale is Upscale.ZEROS
+    return zeros and plain and large and one_each and is_single_tile(ifm) and is_single_tile(ofm)
+
+
+def _has_pairs(ofm: FeatureMap) -> bool:
+    """Whether its columns are pairs of pixels without a gap."""
+    return ofm.strides.x == ofm.shape.depth * ofm.dtype.bytes and ofm.shape.width % 2 == 0
 
 
 def _part_of(feature_map: FeatureMap, rows: tuple[int, int], columns: tuple[int, int]) -> FeatureMap:
@@ -83,34 +88,35 @@ def _part_of(feature_map: FeatureMap, rows: tuple[int, int], columns: tuple[int,
     return replace(feature_map, shape=shape, tiles=Tiles.single(shape, feature_map.address(rows[0], columns[0], 0)))
 
 
-def _every_other_row(ofm: FeatureMap, phase: int) -> FeatureMap:
-    """Rows ``phase``, ``phase`` + 2 and so on of a dense map, pairs of its columns as one."""
-    shape = Shape3D(ceil_div(ofm.shape.height - phase, 2), ofm.shape.width // 2, 2 * ofm.shape.depth)
-    tiles = Tiles.single(shape, ofm.tiles.bases[0] + phase * ofm.strides.y)
+def _every_other(ofm: FeatureMap, row: int, sides: Sequence[int]) -> FeatureMap:
+    """Every other row of an NHWC map from ``row`` on, and every other column from the one of ``sides`` on; those of both as one pixel."""
+    rows, columns = ceil_div(ofm.shape.height - row, 2), ceil_div(ofm.shape.width - sides[0], 2)
+    shape = Shape3D(rows, columns, len(sides) * ofm.shape.depth)
+    tiles = Tiles.single(shape, ofm.address(row, sides[0], 0))
     return replace(ofm, shape=shape, strides=Strides(2 * ofm.strides.y, 2 * ofm.strides.x, ofm.strides.c), tiles=tiles)
 
 
-def _phase(operation: KernelOperation, weights: Weights, phase: int) -> tuple[KernelOperation, Weights]:
-    """One kernel, its block and streams still the old ones, and its weights (OHWI)."""
+def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequence[int]) -> tuple[KernelOperation, Weights]:
+    """The kernel of some phases, its block and streams still the old ones, and its weights (OHWI)."""
     padding, kernel = operation.padding, operation.kernel
-    rows = _Taps.of(kernel.height, padding.top, phase)
-    sides = [_Taps.of(kernel.width, padding.left, side) for side in (0, 1)]
-    before = max(side.before for side in sides)
-    width = before + max(side.count - side.before for side in sides)
+    down = _Taps.of(kernel.height, padding.top, row)
+    across = [_Taps.of(kernel.width, padding.left, side) for side in sides]
+    before = max(taps.before for taps in across)
+    width = before + max(taps.count - taps.before for taps in across)
     depth, _, _, channels = weights.shape
-    made = np.zeros((2 * depth, rows.count, width, channels), weights.dtype)
-    for number, side in enumerate(sides):
-        start = before - side.before
-        made[number * depth : (number + 1) * depth, :, start : start + side.count] = weights[:, rows.first :: 2, side.first :: 2]
-    ofm = _every_other_row(operation.ofm, phase)
-    down = _Window(rows.count, rows.before, ofm.shape.height).reads(operation.ifm.shape.height)
-    across = _Window(width, before, ofm.shape.width).reads(operation.ifm.shape.width)
+    made = np.zeros((len(sides) * depth, down.count, width, channels), weights.dtype)
+    for number, taps in enumerate(across):
+        start = before - taps.before
+        made[number * depth : (number + 1) * depth, :, start : start + taps.count] = weights[:, down.first :: 2, taps.first :: 2]
+    ofm = _every_other(operation.ofm, row, sides)
+    rows = _Window(down.count, down.before, ofm.shape.height).reads(operation.ifm.shape.height)
+    columns = _Window(width, before, ofm.shape.width).reads(operation.ifm.shape.width)
     changed = replace(
         operation,
-        ifm=_part_of(operation.ifm, down[:2], across[:2]),
+        ifm=_part_of(operation.ifm, rows[:2], columns[:2]),
         ofm=ofm,
-        kernel=Kernel(rows.count, width),
-        padding=Padding(down[2], across[2], down[3], across[3]),
+        kernel=Kernel(down.count, width),
+        padding=Padding(rows[2], columns[2], rows[3], columns[3]),
         upscale=Upscale.NONE,
     )
     return changed, made
@@ -130,32 +136,90 @@ def _blocks(operation: KernelOperation, accelerator: Accelerator, sources: Sourc
                 yield cycles, replace(one, block=block, shram=shram)
 
 
-def _split(part: Part, constants: StreamEditor, accelerator: Accelerator, sources: Sources) -> tuple[Part, ...]:
-    """The two parts in place of one, or that alone if they cannot be or gain nothing."""
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """Kernels that stand for one, with their weights (OHWI) still apart, and the cycles estimated for all of them."""
+
+    operations: tuple[KernelOperation, ...]
+    weights: tuple[Weights, ...]
+    cycles: float
+
+
+def _kernels(
+    operation: KernelOperation, weights: Weights, phases: Sequence[tuple[int, Sequence[int]]], accelerator: Accelerator, sources: Sources
+) -> _Kernels | None:
+    """One kernel for each of some phases (the row, and the sides); None if no block fits."""
+    made = [_phase(operation, weights, row, sides) for row, sides in phases]
+    found = [min(_blocks(changed, accelerator, sources), key=lambda one: one[0], default=None) for changed, _ in made]
+    chosen = [one for one in found if one is not None]
+    if len(chosen) < len(made):
+        return None
+    return _Kernels(tuple(one for _, one in chosen), tuple(values for _, values in made), sum(cycles for cycles, _ in chosen))
+
+
+def _best(operation: KernelOperation, weights: Weights, accelerator: Accelerator, sources: Sources) -> _Kernels | None:
+    """Two kernels of pairs of columns, or four of single ones, whichever are estimated to be faster; None if no blocks fit."""
+    ways: list[list[tuple[int, Sequence[int]]]] = [[(row, (side,)) for row in (0, 1) for side in (0, 1)]]
+    if _has_pairs(operation.ofm):
+        ways.append([(row, (0, 1)) for row in (0, 1)])
+    found = (_kernels(operation, weights, way, accelerator, sources) for way in ways)
+    return min((kernels for kernels in found if kernels is not None), key=lambda kernels: kernels.cycles, default=None)
+
+
+def _pieces(part: Part, kernels: _Kernels, constants: StreamEditor, accelerator: Accelerator) -> tuple[Part, ...]:
+    """The parts of the kernels, with streams of their own."""
     payload = ethosu_part(part)
-    if payload is None or not _may_be_split(payload.operation):
-        return (part,)
-    operation = payload.operation
-    weights = weights_from_stream(operation, constants.read(operation.weights[0]), accelerator)
-    phases = [_phase(operation, weights, phase) for phase in (0, 1)]
-    best = [min(_blocks(changed, accelerator, sources), key=lambda found: found[0], default=None) for changed, _ in phases]
-    chosen = [found for found in best if found is not None]
-    if len(chosen) < 2 or sum(cycles for cycles, _ in chosen) > WORTHWHILE * choose_block(operation, accelerator, sources)[1]:
-        return (part,)
-    records = constants.read(operation.scales[0])[: operation.ofm.shape.depth * RECORD_BYTES]
+    assert payload is not None  # noqa: S101  # only kernels are taken apart
+    depth = payload.operation.ofm.shape.depth
+    records = constants.read(payload.operation.scales[0])[: depth * RECORD_BYTES]
     pieces = []
-    for number, ((_, changed), (_, values)) in enumerate(zip(chosen, phases, strict=True)):
-        stream = constants.append(encode_weights(values, WeightFormat.of(changed), accelerator))
-        made = replace(changed, weights=(stream,), scales=(constants.append(records * 2),))
+    for number, (operation, values) in enumerate(zip(kernels.operations, kernels.weights, strict=True)):
+        stream = constants.append(encode_weights(values, WeightFormat.of(operation), accelerator))
+        scales = constants.append(records * (operation.ofm.shape.depth // depth))
+        made = replace(operation, weights=(stream,), scales=(scales,))
         pieces.append(replace(part, name=f"{part.name}/{number}", payload=replace(payload, operation=made)))
     return tuple(pieces)
 
 
-def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with every transposed convolution (times two) that is faster so as two kernels, one for every other row.
+def _in_nhwc(network: Network) -> Network:
+    """``network`` with the results of transposed convolutions that are in bricks in NHWC, where all accesses to them allow it."""
+    wanted = {p.ofm for part in network.graph.parts if (p := ethosu_part(part)) is not None and _is_transposed(p.operation)}
+    found, forms = accesses(network), {}
+    for tensor in network.graph.tensors:
+        maps = [feature_map for _, feature_map in found.get(tensor.name, [])]
+        form = bricks_of(tensor, maps) if tensor.name in wanted else None
+        if form is not None:
+            depth = max(form.last_channel(feature_map) for feature_map in maps)
+            forms[tensor.name] = NhwcForm(form.height, form.width, depth * form.element, form.element)
+    return in_forms(network, forms)
 
-    Its result must be stored densely as NHWC, of an even number of columns.
+
+def _cycles(network: Network, accelerator: Accelerator, sources: Sources) -> dict[str, float]:
+    """Estimated cycles of the kernels that touch the results of transposed convolutions."""
+    payloads = [(part.name, payload) for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
+    results = {payload.ofm for _, payload in payloads if _is_transposed(payload.operation)}
+    touching = [(name, p.operation) for name, p in payloads if results & {p.ifm, p.ifm2, p.ofm}]
+    return {name: choose_block(operation, accelerator, sources)[1] for name, operation in touching}
+
+
+def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with every transposed convolution (times two) that is faster so taken apart into kernels without zeros.
+
+    Their results are stored as NHWC. The network itself if all kernels that touch these are not estimated to be faster together.
     """
+    dense = _in_nhwc(network)
+    before, after = (_cycles(one, accelerator, sources) for one in (network, dense))
     constants = StreamEditor(network.constants)
-    pieces = {part.name: _split(part, constants, accelerator, sources) for part in network.graph.parts}
-    return network if all(len(some) == 1 for some in pieces.values()) else with_pieces(network, pieces, constants)
+    pieces: dict[str, tuple[Part, ...]] = {part.name: (part,) for part in dense.graph.parts}
+    for part in dense.graph.parts:
+        payload = ethosu_part(part)
+        if payload is None or not _is_transposed(payload.operation) or payload.operation.ofm.layout is not Layout.NHWC:
+            continue
+        weights = weights_from_stream(payload.operation, constants.read(payload.operation.weights[0]), accelerator)
+        kernels = _best(payload.operation, weights, accelerator, sources)
+        if kernels is not None and kernels.cycles <= WORTHWHILE * after[part.name]:
+            pieces[part.name] = _pieces(part, kernels, constants, accelerator)
+            after[part.name] = kernels.cycles
+    if all(len(some) == 1 for some in pieces.values()) or sum(after.values()) > WORTHWHILE * sum(before.values()):
+        return network
+    return with_pieces(dense, pieces, constants)
