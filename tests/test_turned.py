@@ -25,7 +25,7 @@ from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.source import Sources
-from cascader.ethosu.turned import turned, turned_in_place
+from cascader.ethosu.turned import turned, turned_in_place, with_turned
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.pull import Group
@@ -142,6 +142,15 @@ def test_any_cascade_of_the_turned_network_computes_the_same_bytes(data: st.Data
     bounds = [0, *sorted(cuts), len(graph.parts)]
     groups = [Group(a, b - 1, data.draw(st.integers(1, 6))) for a, b in pairwise(bounds)]
     schedule = cascade_of(net, graph, groups)
+    check_schedule(schedule)
+    assert outputs(lower(schedule)) == outputs(lower(schedule_layer_by_layer(narrow(), DEFAULT)))
+
+
+@settings(max_examples=25)
+@given(st.sets(st.sampled_from(sorted(kernels(narrow())))))
+def test_whichever_kernels_are_turned_the_network_computes_the_same_bytes(names: set[str]) -> None:
+    """Tensors between one that is and one that is not lie in NHWC, where both find them."""
+    schedule = schedule_layer_by_layer(with_turned(narrow(), names, DEVICE, STAGED), DEFAULT)
     check_schedule(schedule)
     assert outputs(lower(schedule)) == outputs(lower(schedule_layer_by_layer(narrow(), DEFAULT)))
 

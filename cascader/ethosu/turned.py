@@ -8,7 +8,7 @@ exchanged (NHWC).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cascader.ethosu.axis import Axis
@@ -154,31 +154,30 @@ def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: 
     return replace(dense, graph=replace(dense.graph, parts=tuple(parts)))
 
 
-def _best(network: Network, accelerator: Accelerator, sources: Sources) -> tuple[_Choice, Network] | None:
-    """The fastest network of which all kernels from one on are turned, as far as they can be, weights not yet; None if none is worth it.
+def _best(network: Network, accelerator: Accelerator, sources: Sources) -> frozenset[str]:
+    """The kernels from one on, as far as they can be turned, with which the network is estimated to be fastest; none if it is not worth it.
 
     Where to begin is told from the kernels' cycles in the network and in the one that is turned whole; the best places are tried.
     """
     turnable = _Turnable.of(network)
     able = turnable.able
     if not any(_is_narrower_turned(turnable.payloads[name].operation, accelerator) for name in able):
-        return None
+        return frozenset()
 
-    def from_the(first: int) -> tuple[_Choice, Network | None]:
-        choice = _choice(turnable, frozenset(able[first:]))
-        return choice, _made(network, choice, accelerator, sources)
+    def cycles(parts: Iterable[str]) -> dict[str, float] | None:
+        made = _made(network, _choice(turnable, frozenset(parts)), accelerator, sources)
+        return _cycles(made, accelerator, sources) if made is not None else None
 
-    whole = from_the(0)[1]
-    if whole is None:
-        return None
-    before, after = (_cycles(one, accelerator, sources) for one in (network, whole))
+    before, after = _cycles(network, accelerator, sources), cycles(able)
+    if after is None:
+        return frozenset()
     saved = [before[name] - after[name] for name in able]
     firsts = sorted(range(len(able)), key=lambda first: (-sum(saved[first:]), first))[:_TRIED]
-    best, limit = None, WORTHWHILE * sum(before.values())
+    best, least = frozenset[str](), WORTHWHILE * sum(before.values())
     for first in firsts:
-        choice, made = from_the(first)
-        if made is not None and (cycles := sum(_cycles(made, accelerator, sources).values())) <= limit:
-            best, limit = (choice, made), cycles
+        found = cycles(able[first:])
+        if found is not None and sum(found.values()) <= least:
+            best, least = frozenset(able[first:]), sum(found.values())
     return best
 
 
@@ -194,13 +193,17 @@ def _with_weights(network: Network, changed: Network, parts_turned: Collection[s
     return repacked(changed, tuple(parts), constants)
 
 
+def with_turned(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with those of the named kernels turned that can be; itself if one of them has no block for it."""
+    turnable = _Turnable.of(network)
+    parts = frozenset(names) & frozenset(turnable.able)
+    changed = _made(network, _choice(turnable, parts), accelerator, sources) if parts else None
+    return network if changed is None else _with_weights(network, changed, parts, accelerator)
+
+
 def turned(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with its kernels turned from the first one on that it pays for; itself if it pays for none."""
-    best = _best(network, accelerator, sources)
-    if best is None:
-        return network
-    choice, changed = best
-    return _with_weights(network, changed, choice.parts, accelerator)
+    return with_turned(network, _best(network, accelerator, sources), accelerator, sources)
 
 
 def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
