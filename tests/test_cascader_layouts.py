@@ -15,8 +15,8 @@ from scheduling import DEFAULT
 
 from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.cascaded import make_schedule
+from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import ARENA, EthosuPart, Network
 from cascader.ethosu.rows import row_graph

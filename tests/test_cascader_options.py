@@ -14,9 +14,9 @@ from cascades import expected, outputs
 from scheduling import DEFAULT, network
 
 from cascader.drafts import DraftOptions
-from cascader.ethosu import forms
 from cascader.ethosu.cascade import Candidate, cascaders
 from cascader.ethosu.check import check_schedule
+from cascader.ethosu.forms import catalogue
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.options import CascadeOptions
 from cascader.plans import PlanOptions
@@ -103,7 +103,7 @@ def assert_valid(candidate: Candidate, name: str) -> None:
 def smallest_of(name: str, run: int) -> tuple[Candidate, ...]:
     """The smallest schedule of each variant, then those of twice its arena; pieces of weights may be small, for these networks are."""
     found: list[Candidate] = []
-    with patch.object(forms, "_SMALLEST_PIECE", 1024):
+    with patch.object(catalogue, "_SMALLEST_PIECE", 1024):
         for variant in cascaders(network(name), DEFAULT, SYSTEM, options(run)):
             smallest = variant.smallest()
             found.append(smallest)

@@ -12,12 +12,12 @@ from scheduling import DEFAULT, network
 from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.check import check_schedule
 from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.fold import folded
+from cascader.ethosu.forms.fold import folded
+from cascader.ethosu.forms.reblock import GAIN, SMALLEST, reblocked
+from cascader.ethosu.forms.slices import sliced
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import EthosuPart, Network, ethosu_part
-from cascader.ethosu.reblock import GAIN, SMALLEST, reblocked
-from cascader.ethosu.slices import sliced
 from cascader.ethosu.source import Sources
 from npu_model.accelerator import accelerator
 from npu_model.program import KernelOperation, OperationKind

@@ -17,8 +17,9 @@ from scheduling import DEFAULT, model_bytes, network
 
 from cascader.ethosu.axis import Axis
 from cascader.ethosu.check import check_schedule
-from cascader.ethosu.columns import column_counts, column_stripes
 from cascader.ethosu.forms import variants
+from cascader.ethosu.forms.columns import column_counts, column_stripes
+from cascader.ethosu.forms.slices import sliced
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import EthosuPart, Network
@@ -26,7 +27,6 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.schedule_file import from_json, to_json
-from cascader.ethosu.slices import sliced
 from cascader.ethosu.windows import rows_of, rows_read, spans
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo.builder import NetworkBuilder

@@ -16,11 +16,11 @@ from unit_networks import Tensor, unit_network
 from cascader.ethosu.check import check_schedule
 from cascader.ethosu.constants import StreamEditor, repacked
 from cascader.ethosu.forms import variants
+from cascader.ethosu.forms.phases import in_phases
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import EthosuPart, Network, ethosu_part
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.phases import in_phases
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.source import Sources

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascaded import make_schedule
+from cascader.ethosu.forms.nhwc_form import NhwcForm, in_forms
+from cascader.ethosu.forms.row_shapes import in_row_shapes
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import EthosuPart, Network, ethosu_part
-from cascader.ethosu.nhwc_form import NhwcForm, in_forms
-from cascader.ethosu.row_shapes import in_row_shapes
 from cascader.ethosu.rows import row_graph
 from cascader.graph import CascaderGraph
 from cascader.overlap import allocate

@@ -16,16 +16,16 @@ from scheduling import DEFAULT, network
 from cascader.ethosu.axis import Axis
 from cascader.ethosu.cascade import cascaders
 from cascader.ethosu.check import check_schedule
-from cascader.ethosu.columns import column_counts
 from cascader.ethosu.constants import StreamEditor
 from cascader.ethosu.forms import variants
+from cascader.ethosu.forms.columns import column_counts
+from cascader.ethosu.forms.turned import turned, turned_in_place, with_turned
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rows import row_graph
 from cascader.ethosu.source import Sources
-from cascader.ethosu.turned import turned, turned_in_place, with_turned
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.pull import Group

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from cascader.drafts import Draft, Drafter
 from cascader.ethosu.block_chain import choose_together
 from cascader.ethosu.cascaded import make_schedule
-from cascader.ethosu.columns import column_counts
 from cascader.ethosu.forms import is_small, variants
+from cascader.ethosu.forms.columns import column_counts
 from cascader.ethosu.lowering import operations
 from cascader.ethosu.neighbours import Neighbours
 from cascader.ethosu.network import Network, ethosu_part

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from cascader.ethosu.axis import Axis
 from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.constants import StreamEditor, repacked
-from cascader.ethosu.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, is_single_tile, with_window_exchanged
+from cascader.ethosu.forms.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, is_single_tile, with_window_exchanged
+from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_forms
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
-from cascader.ethosu.nhwc_form import NhwcForm, accesses, in_forms
 from cascader.ethosu.source import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cascader.ethosu.axis import Axis
+from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_forms
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
-from cascader.ethosu.nhwc_form import NhwcForm, accesses, in_forms
 from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import ceil_div, round_up

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cascader.ethosu.block_choice import choose_block
+from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_form, in_forms
 from cascader.ethosu.network import Network, ethosu_part
-from cascader.ethosu.nhwc_form import NhwcForm, accesses, in_form, in_forms
 from cascader.ethosu.source import Sources
 from cascader.graph import Tensor, TensorKind
 from npu_model.accelerator import Accelerator

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.exchanged_axes import bricks_of, is_single_tile
+from cascader.ethosu.forms.exchanged_axes import bricks_of, is_single_tile
+from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_forms
+from cascader.ethosu.forms.slices import with_pieces
 from cascader.ethosu.network import Network, ethosu_part
-from cascader.ethosu.nhwc_form import NhwcForm, accesses, in_forms
-from cascader.ethosu.slices import with_pieces
 from cascader.ethosu.source import Sources
 from cascader.graph import Part
 from npu_model.accelerator import Accelerator

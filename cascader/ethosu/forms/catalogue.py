@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from cascader.ethosu.columns import column_stripes
-from cascader.ethosu.fold import folded
-from cascader.ethosu.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.forms.columns import column_stripes
+from cascader.ethosu.forms.fold import folded
+from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.forms.phases import in_phases
+from cascader.ethosu.forms.reblock import reblocked
+from cascader.ethosu.forms.row_shapes import in_row_shapes
+from cascader.ethosu.forms.slices import LARGEST, sliced
+from cascader.ethosu.forms.table_slots import with_table_slots
+from cascader.ethosu.forms.turned import turned, turned_in_place
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
-from cascader.ethosu.phases import in_phases
-from cascader.ethosu.reblock import reblocked
-from cascader.ethosu.row_shapes import in_row_shapes
-from cascader.ethosu.slices import LARGEST, sliced
 from cascader.ethosu.source import Sources
-from cascader.ethosu.table_slots import with_table_slots
-from cascader.ethosu.turned import turned, turned_in_place
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory import MemorySystem
