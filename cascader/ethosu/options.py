@@ -16,11 +16,12 @@ class CascadeOptions:
     search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
     block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``fold`` off the images' columns,
     ``row_shapes`` off the shapes of elementwise kernels, ``table_slots`` off the slots of look-up tables, ``turn`` off which axis is the
-    height. ``phases`` off keeps transposed convolutions behind their upscaler. ``slices`` off keeps layers with many weights in one piece,
-    ``fine_slices`` off cuts only those that are very large. ``quick_layouts`` off stores tensors between finer pieces densely even where
-    that takes more cycles. ``columns`` off keeps parts that are one row high whole, instead of cutting them along the width too; there
-    equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``, without bounds for inner rows. ``fine_rows``
-    are asked for beside ``plans.stripe_rows`` in small networks. ``overlap`` off expects each job to begin when the one before is done.
+    height, ``order`` off the order of parts. ``phases`` off keeps transposed convolutions behind their upscaler. ``slices`` off keeps
+    layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``quick_layouts`` off stores tensors
+    between finer pieces densely even where that takes more cycles. ``columns`` off keeps parts that are one row high whole, instead of
+    cutting them along the width too; there equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``,
+    without bounds for inner rows. ``fine_rows`` are asked for beside ``plans.stripe_rows`` in small networks. ``overlap`` off expects each
+    job to begin when the one before is done.
     """
 
     layouts: tuple[int, ...] = (0, 64)
@@ -31,6 +32,7 @@ class CascadeOptions:
     row_shapes: bool = True
     table_slots: bool = True
     phases: bool = True
+    order: bool = True
     turn: bool = True
     slices: bool = True
     fine_slices: bool = True

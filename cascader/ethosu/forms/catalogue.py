@@ -9,6 +9,7 @@ from fractions import Fraction
 from cascader.ethosu.forms.columns import column_stripes
 from cascader.ethosu.forms.fold import folded
 from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.forms.ordered import ordered
 from cascader.ethosu.forms.phases import in_phases
 from cascader.ethosu.forms.reblock import reblocked
 from cascader.ethosu.forms.row_shapes import in_row_shapes
@@ -134,7 +135,10 @@ def variants(network: Network, accelerator: str, system: MemorySystem, options: 
     layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
     # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
     found = [make.coarse(base, coarse, depth) for depth in layouts] + [make.pieces(plain, size) for size in fine]
-    return _each(found + make.across(plain, coarse, fine) + _flat_forms(base, make.device, options))
+    found += make.across(plain, coarse, fine) + _flat_forms(base, make.device, options)
+    # Another order of the parts saves memory only, for which the densest layout and coarse pieces do.
+    other = ordered(network) if options.order else network
+    return _each(found + ([make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1])] if other is not network else []))
 
 
 def _each(networks: Iterable[Network]) -> tuple[Network, ...]:
