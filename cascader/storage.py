@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,8 +54,14 @@ def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) ->
     return [tuple(family) for family in families.values()]
 
 
-def _rows(lives: dict[int, LiveRows], family: tuple[int, ...]) -> LiveRows:
-    """The rows that are live of any of some tensors."""
+def joint_rows(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
+    """The rows that are live of any of some tensors; 0 to 0 where there are none."""
+    found = _joint(lives, family)
+    alive = found.high > found.low
+    return LiveRows(found.start, found.low * alive, found.high * alive)
+
+
+def _joint(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
     if len(family) == 1:
         return lives[family[0]]
     start, end = min(lives[t].start for t in family), max(lives[t].end for t in family)
@@ -70,9 +76,8 @@ def _rows(lives: dict[int, LiveRows], family: tuple[int, ...]) -> LiveRows:
 
 
 def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...]) -> Storage:
-    tensor, life = graph.tensors[family[0]], _rows(lives, family)
-    alive = life.high > life.low
-    low, high = life.low * alive, life.high * alive
+    tensor, life = graph.tensors[family[0]], joint_rows(lives, family)
+    low, high = life.low, life.high
     most = int((high - low).max())
     if most < int(high.max()):
         low, high = rolled(low, high, most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -13,8 +13,9 @@ from cascader.ethosu.staging import staged_bytes, weight_ranges
 from cascader.graph import TensorKind
 from cascader.liveness import LiveRows, live_rows
 from cascader.pull import StripeJob
-from cascader.row_graph import RowTensor
+from cascader.row_graph import RowGraph, RowTensor
 from cascader.schedule import Buffer
+from cascader.storage import joint_rows, rolled
 from npu_model.program import KernelOperation
 from sim import NetworkReplay
 
@@ -119,19 +120,38 @@ def _joined(slabs: Iterable[Slab]) -> tuple[Slab, ...]:
 _KINDS = {TensorKind.INPUT: AreaKind.INPUT, TensorKind.OUTPUT: AreaKind.OUTPUT}
 
 
-def _tensor_area(facts: RowTensor, life: LiveRows, buffer: Buffer, steps: Sequence[int]) -> Area:
-    """A tensor's live rows where they lie; the whole of a rolling buffer, in which they go round."""
+def _places(buffer: Buffer, lives: Mapping[int, LiveRows], family: Sequence[int], facts: RowTensor) -> LiveRows:
+    """The places of a buffer that its tensors use at every step: their live rows, in a rolling buffer those that they go round in."""
+    joint = joint_rows(lives, family)
+    if buffer.rows is None or buffer.rows >= facts.rows:
+        return joint
+    return LiveRows(joint.start, *rolled(joint.low, joint.high, buffer.rows))
+
+
+def _tensor_area(facts: RowTensor, life: LiveRows, buffer: Buffer, places: LiveRows, steps: Sequence[int]) -> Area:
+    """A tensor's live rows where they lie; of a rolling buffer all that is in use while any row is live."""
     rolls = buffer.rows is not None and buffer.rows < facts.rows
     slabs = []
     rows = zip(life.low.tolist(), life.high.tolist(), strict=True)
     for step, (low, high) in enumerate(rows, life.start):
-        if rolls:
-            first, last = (buffer.address, buffer.address + buffer.size) if high > low else (0, 0)
-        else:
-            first, last = buffer.address + low * facts.row_bytes, buffer.address + high * facts.row_bytes
-        slabs.append(Slab(steps[step], steps[step + 1], first, last))
+        first, last = low, high
+        if rolls and high > low:
+            first, last = int(places.low[step - places.start]), int(places.high[step - places.start])
+        base, size = buffer.address, facts.row_bytes
+        slabs.append(Slab(steps[step], steps[step + 1], base + first * size, base + last * size))
     kind = AreaKind.ROLLING if rolls else _KINDS.get(facts.kind, AreaKind.TENSOR)
     return Area(facts.name, kind, _joined(slabs))
+
+
+def _tensor_areas(schedule: Schedule, graph: RowGraph, lives: Mapping[int, LiveRows], steps: Sequence[int]) -> Iterator[Area]:
+    """The areas of all tensors, in the order of the graph."""
+    numbers = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
+    buffers = {name: buffer for buffer in schedule.buffers for name in buffer.tensors}
+    for tensor, life in lives.items():
+        facts = graph.tensors[tensor]
+        buffer = buffers[facts.name]
+        family = [numbers[name] for name in buffer.tensors if numbers[name] in lives]
+        yield _tensor_area(facts, life, buffer, _places(buffer, lives, family, facts), steps)
 
 
 def _copy_area(schedule: Schedule, index: int, clock: _Clock) -> Area:
@@ -150,9 +170,7 @@ def arena_map(schedule: Schedule, replay: NetworkReplay) -> ArenaMap:
     graph = row_graph(network)
     parts = {part.name: index for index, part in enumerate(network.graph.parts)}
     jobs = [StripeJob(parts[job.part], *(job.rows or (0, graph.parts[parts[job.part]].rows))) for job in schedule.jobs]
-    buffers = {name: buffer for buffer in schedule.buffers for name in buffer.tensors}
-    lives = live_rows(graph, jobs)
-    areas = [_tensor_area(graph.tensors[tensor], life, buffers[graph.tensors[tensor].name], clock.steps) for tensor, life in lives.items()]
+    areas = list(_tensor_areas(schedule, graph, live_rows(graph, jobs), clock.steps))
     areas += [_copy_area(schedule, index, clock) for index in range(len(schedule.copies))]
     return ArenaMap(
         model=schedule.provenance.model,
