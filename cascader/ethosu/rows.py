@@ -26,10 +26,6 @@ def _accesses(part: EthosuPart) -> list[tuple[str, FeatureMap]]:
     return [(name, feature_map) for name, feature_map in pairs if feature_map.region == ARENA]
 
 
-def _is_single_tile(feature_map: FeatureMap) -> bool:
-    return feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
-
-
 def _row_geometry(tensor: Tensor, accesses: list[tuple[FeatureMap, Axis]]) -> tuple[int, int]:
     """Rows and bytes per row, (1, size) unless every access steps through the same rows from the tensor's first one."""
     whole = (1, tensor.size)
@@ -43,7 +39,7 @@ def _row_geometry(tensor: Tensor, accesses: list[tuple[FeatureMap, Axis]]) -> tu
     for feature_map, axis in accesses:
         # A single row's stride is arbitrary, and such a tensor is one row anyhow.
         alike = axis.step(feature_map) == step and axis.is_outermost(feature_map) and feature_map.tiles.bases[0] < step
-        if not alike or not _is_single_tile(feature_map) or axis.extent(feature_map.shape) > rows:
+        if not alike or not feature_map.is_single_tile or axis.extent(feature_map.shape) > rows:
             return whole
     return rows, step
 

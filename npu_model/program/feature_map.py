@@ -128,6 +128,11 @@ class FeatureMap:
             return base + row * self.strides.y + column * self.strides.x + c * size
         return base + row * self.strides.y + column * BRICK * size + (c // BRICK) * self.strides.c + (c % BRICK) * size
 
+    @property
+    def is_single_tile(self) -> bool:
+        """Whether the first base and the strides address all of it."""
+        return self.tiles.height0 >= self.shape.height and self.tiles.width0 >= self.shape.width
+
     def tile_boxes(self) -> Iterator[tuple[int, int, int, int, int]]:
         """The non-empty tiles as (base address, first row, first column, rows, columns)."""
         height, width = self.shape.height, self.shape.width

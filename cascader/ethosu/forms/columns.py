@@ -36,8 +36,7 @@ def _by_pixels(tensor: Tensor, found: list[tuple[EthosuPart, FeatureMap]], large
     size, brick = first.dtype.bytes, BRICK * first.dtype.bytes
     for payload, m in found:
         alike = m.layout is Layout.NHCWB16 and m.strides == first.strides and m.dtype.bytes == size
-        single = m.tiles.height0 >= m.shape.height and m.tiles.width0 >= m.shape.width
-        if payload.axis is not Axis.COLUMNS or not alike or not single or m.tiles.bases[0] >= tensor.size:
+        if payload.axis is not Axis.COLUMNS or not alike or not m.is_single_tile or m.tiles.bases[0] >= tensor.size:
             return None
     plane = first.strides.c
     if first.strides.y != tensor.size or plane < 1 or plane % brick or tensor.size % plane:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from cascader.ethosu.forms.nhwc_form import NhwcForm
 from cascader.graph import Tensor, TensorKind
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
 from npu_model.shapes import Shape3D, ceil_div
@@ -21,11 +23,6 @@ def in_place(feature_map: FeatureMap) -> FeatureMap:
     if feature_map.layout is Layout.NHWC:
         strides = Strides(strides.x, strides.y, strides.c)
     return _with_axes_exchanged(feature_map, strides, feature_map.tiles.bases)
-
-
-def is_single_tile(feature_map: FeatureMap) -> bool:
-    """Whether one base and the strides address all of the map."""
-    return feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
 
 
 def is_pixel(feature_map: FeatureMap) -> bool:
@@ -53,7 +50,11 @@ class Bricks:
         start = column * strides.y + plane * strides.c + row * brick + offset
         return _with_axes_exchanged(feature_map, strides, (start, unused[0], unused[1], unused[2]))
 
-    def last_channel(self, feature_map: FeatureMap) -> int:
+    def dense(self, maps: Iterable[FeatureMap]) -> NhwcForm:
+        """The tensor as NHWC, with as many channels as all of its ``maps`` together address."""
+        return NhwcForm(self.height, self.width, max(map(self._last_channel, maps)) * self.element, self.element)
+
+    def _last_channel(self, feature_map: FeatureMap) -> int:
         """The first channel of the tensor behind those that ``feature_map`` addresses."""
         plane, rest = divmod(feature_map.tiles.bases[0] % feature_map.strides.y, feature_map.strides.c)
         return plane * BRICK + rest % (BRICK * self.element) // self.element + feature_map.shape.depth
@@ -65,7 +66,7 @@ def bricks_of(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
         return None
     first = maps[0]
     element, strides = first.dtype.bytes, first.strides
-    if any(m.layout is not Layout.NHCWB16 or m.strides != strides or not is_single_tile(m) or m.dtype.bytes != element for m in maps):
+    if any(m.layout is not Layout.NHCWB16 or m.strides != strides or not m.is_single_tile or m.dtype.bytes != element for m in maps):
         return None
     if min(strides.y, strides.c) < 1 or strides.c % (BRICK * element) or strides.y % strides.c or tensor.size % strides.y:
         return None

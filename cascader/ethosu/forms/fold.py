@@ -30,10 +30,9 @@ DEEPEST = 4
 def _may_be_folded(operation: KernelOperation) -> bool:
     ifm, kernel = operation.ifm, operation.kernel
     dense = ifm.layout is Layout.NHWC and ifm.strides.x == ifm.shape.depth * ifm.dtype.bytes and ifm.shape.depth <= DEEPEST
-    one_tile = ifm.tiles.height0 >= ifm.shape.height and ifm.tiles.width0 >= ifm.shape.width
     steps = kernel.stride_x == 2 and kernel.dilation_x == 1 and kernel.width > 1
     one_each = len(operation.weights) == len(operation.scales) == 1
-    return operation.kind is OperationKind.CONV_2D and dense and one_tile and steps and one_each and ifm.shape.width % 2 == 0
+    return operation.kind is OperationKind.CONV_2D and dense and ifm.is_single_tile and steps and one_each and ifm.shape.width % 2 == 0
 
 
 def _pairs(feature_map: FeatureMap) -> FeatureMap:

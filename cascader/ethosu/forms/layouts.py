@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cascader.ethosu.block_choice import choose_block
+from cascader.ethosu.forms.estimates import kernel_cycles
 from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_form, in_forms
-from cascader.ethosu.network import Network, ethosu_part
+from cascader.ethosu.network import Network
 from cascader.ethosu.source import Sources
-from cascader.graph import Tensor, TensorKind
+from cascader.graph import Part, Tensor, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import ceil_div
@@ -57,15 +57,10 @@ def quick_layouts(network: Network, largest_depth: int, accelerator: Accelerator
     beside what was chosen for those before it and with those behind it dense.
     """
     forms = _dense_forms(network, largest_depth)
-    users: dict[str, list[int]] = {name: [] for name in forms}
-    for index, part in enumerate(network.graph.parts):
-        for name in dict.fromkeys((*part.inputs, *part.outputs)):
-            if name in users:
-                users[name].append(index)
+    users = {name: [part for part in network.graph.parts if name in (*part.inputs, *part.outputs)] for name in forms}
 
-    def cycles(chosen: dict[str, NhwcForm], parts: list[int]) -> float:
-        payloads = (ethosu_part(in_form(network.graph.parts[index], chosen)) for index in parts)
-        return sum(choose_block(payload.operation, accelerator, sources)[1] for payload in payloads if payload is not None)
+    def cycles(chosen: dict[str, NhwcForm], parts: list[Part]) -> float:
+        return sum(kernel_cycles((in_form(part, chosen) for part in parts), accelerator, sources).values())
 
     for name in tuple(forms):
         bricks = {other: form for other, form in forms.items() if other != name}

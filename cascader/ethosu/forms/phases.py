@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.forms.exchanged_axes import bricks_of, is_single_tile
-from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_forms
+from cascader.ethosu.forms.estimates import kernel_cycles
+from cascader.ethosu.forms.exchanged_axes import bricks_of
+from cascader.ethosu.forms.nhwc_form import accesses, in_forms
 from cascader.ethosu.forms.slices import with_pieces
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.source import Sources
@@ -74,7 +75,7 @@ def _is_transposed(operation: KernelOperation) -> bool:
     large = min(kernel.height, kernel.width, ifm.shape.height, ifm.shape.width, ofm.shape.height, ofm.shape.width) > 1
     one_each = len(operation.weights) == len(operation.scales) == 1
     zeros = operation.kind is OperationKind.CONV_2D and operation.upscale is Upscale.ZEROS
-    return zeros and plain and large and one_each and is_single_tile(ifm) and is_single_tile(ofm)
+    return zeros and plain and large and one_each and ifm.is_single_tile and ofm.is_single_tile
 
 
 def _has_pairs(ofm: FeatureMap) -> bool:
@@ -189,17 +190,15 @@ def _in_nhwc(network: Network) -> Network:
         maps = [feature_map for _, feature_map in found.get(tensor.name, [])]
         form = bricks_of(tensor, maps) if tensor.name in wanted else None
         if form is not None:
-            depth = max(form.last_channel(feature_map) for feature_map in maps)
-            forms[tensor.name] = NhwcForm(form.height, form.width, depth * form.element, form.element)
+            forms[tensor.name] = form.dense(maps)
     return in_forms(network, forms)
 
 
-def _cycles(network: Network, accelerator: Accelerator, sources: Sources) -> dict[str, float]:
-    """Estimated cycles of the kernels that touch the results of transposed convolutions."""
-    payloads = [(part.name, payload) for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
-    results = {payload.ofm for _, payload in payloads if _is_transposed(payload.operation)}
-    touching = [(name, p.operation) for name, p in payloads if results & {p.ifm, p.ifm2, p.ofm}]
-    return {name: choose_block(operation, accelerator, sources)[1] for name, operation in touching}
+def _touching(network: Network) -> list[Part]:
+    """The parts that touch the results of transposed convolutions."""
+    payloads = (ethosu_part(part) for part in network.graph.parts)
+    results = {payload.ofm for payload in payloads if payload is not None and _is_transposed(payload.operation)}
+    return [part for part in network.graph.parts if results & {*part.inputs, *part.outputs}]
 
 
 def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
@@ -208,7 +207,7 @@ def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> N
     Their results are stored as NHWC. The network itself if all kernels that touch these are not estimated to be faster together.
     """
     dense = _in_nhwc(network)
-    before, after = (_cycles(one, accelerator, sources) for one in (network, dense))
+    before, after = (kernel_cycles(_touching(one), accelerator, sources) for one in (network, dense))
     constants = StreamEditor(network.constants)
     pieces: dict[str, tuple[Part, ...]] = {part.name: (part,) for part in dense.graph.parts}
     for part in dense.graph.parts:

@@ -21,7 +21,7 @@ from npu_model.shram import BlockQuery, shram_partition
 def _is_dense(feature_map: FeatureMap, size: int) -> bool:
     """Whether it is all of a tensor of ``size`` bytes, element after element."""
     shape, strides, element = feature_map.shape, feature_map.strides, feature_map.dtype.bytes
-    single = feature_map.tiles.bases[0] == 0 and feature_map.tiles.height0 >= shape.height and feature_map.tiles.width0 >= shape.width
+    single = feature_map.tiles.bases[0] == 0 and feature_map.is_single_tile
     steps = (strides.x, strides.y, size) == (
         shape.depth * element,
         shape.width * shape.depth * element,

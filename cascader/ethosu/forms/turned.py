@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from cascader.ethosu.axis import Axis
 from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.constants import StreamEditor, repacked
-from cascader.ethosu.forms.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, is_single_tile, with_window_exchanged
+from cascader.ethosu.forms.estimates import kernel_cycles
+from cascader.ethosu.forms.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
 from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_forms
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.source import Sources
@@ -62,19 +63,19 @@ def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
         return False
     for name, feature_map in _maps(payload):
         known = name in forms and feature_map.region == ARENA
-        if not known and not (is_single_tile(feature_map) and (feature_map.layout is Layout.NHWC or is_pixel(feature_map))):
+        if not known and not (feature_map.is_single_tile and (feature_map.layout is Layout.NHWC or is_pixel(feature_map))):
             return False
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class _Turnable:
-    """What can be turned of a network: its kernels, those of them that may be turned in their order, and the tensors in bricks."""
+    """What can be turned of a network: its kernels, those of them that may be turned in their order, the tensors in bricks, and as NHWC."""
 
     payloads: Mapping[str, EthosuPart]
     able: tuple[str, ...]
     forms: Mapping[str, Bricks]
-    depths: Mapping[str, int]
+    dense: Mapping[str, NhwcForm]
 
     @classmethod
     def of(cls, network: Network) -> _Turnable:
@@ -84,8 +85,7 @@ class _Turnable:
         maps = {t.name: [feature_map for _, feature_map in found.get(t.name, [])] for t in network.graph.tensors}
         forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
         able = tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms))
-        depths = {name: max(form.last_channel(m) for m in maps[name]) for name, form in forms.items()}
-        return cls(payloads, able, forms, depths)
+        return cls(payloads, able, forms, {name: form.dense(maps[name]) for name, form in forms.items()})
 
 
 def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
@@ -133,12 +133,6 @@ def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamE
     return replace(after, weights=(constants.append(encode_weights(weights, WeightFormat.of(after), accelerator)),))
 
 
-def _cycles(network: Network, accelerator: Accelerator, sources: Sources) -> dict[str, float]:
-    """Estimated cycles of every kernel in its best block."""
-    payloads = ((part.name, ethosu_part(part)) for part in network.graph.parts)
-    return {name: choose_block(payload.operation, accelerator, sources)[1] for name, payload in payloads if payload is not None}
-
-
 def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
     """The network with its choice turned, its weights still the old ones; None if a kernel has no block for it."""
     dense = in_forms(network, choice.dense)
@@ -166,9 +160,9 @@ def _best(network: Network, accelerator: Accelerator, sources: Sources) -> froze
 
     def cycles(parts: Iterable[str]) -> dict[str, float] | None:
         made = _made(network, _choice(turnable, frozenset(parts)), accelerator, sources)
-        return _cycles(made, accelerator, sources) if made is not None else None
+        return kernel_cycles(made.graph.parts, accelerator, sources) if made is not None else None
 
-    before, after = _cycles(network, accelerator, sources), cycles(able)
+    before, after = kernel_cycles(network.graph.parts, accelerator, sources), cycles(able)
     if after is None:
         return frozenset()
     saved = [before[name] - after[name] for name in able]
@@ -213,10 +207,7 @@ def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources
     stripes may be as low as ever, at the price of fetching pixel by pixel.
     """
     turnable = _Turnable.of(network)
-    dense = {
-        name: NhwcForm(form.height, form.width, turnable.depths[name] * form.element, form.element) for name, form in turnable.forms.items()
-    }
-    made = _made(network, _Choice(frozenset(turnable.able), {}, dense), accelerator, sources)
+    made = _made(network, _Choice(frozenset(turnable.able), {}, turnable.dense), accelerator, sources)
     if made is None:
         return network
     parts = tuple(
