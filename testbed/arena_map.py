@@ -13,8 +13,7 @@ from cascader.ethosu.staging import staged_bytes, weight_ranges
 from cascader.graph import TensorKind
 from cascader.liveness import LiveRows, live_rows
 from cascader.pull import StripeJob
-from cascader.row_graph import RowGraph, RowTensor
-from cascader.schedule import Buffer
+from cascader.row_graph import RowGraph
 from cascader.storage import joint_rows, rolled
 from npu_model.program import KernelOperation
 from sim import NetworkReplay
@@ -120,38 +119,29 @@ def _joined(slabs: Iterable[Slab]) -> tuple[Slab, ...]:
 _KINDS = {TensorKind.INPUT: AreaKind.INPUT, TensorKind.OUTPUT: AreaKind.OUTPUT}
 
 
-def _places(buffer: Buffer, lives: Mapping[int, LiveRows], family: Sequence[int], facts: RowTensor) -> LiveRows:
-    """The places of a buffer that its tensors use at every step: their live rows, in a rolling buffer those that they go round in."""
-    joint = joint_rows(lives, family)
-    if buffer.rows is None or buffer.rows >= facts.rows:
-        return joint
-    return LiveRows(joint.start, *rolled(joint.low, joint.high, buffer.rows))
-
-
-def _tensor_area(facts: RowTensor, life: LiveRows, buffer: Buffer, places: LiveRows, steps: Sequence[int]) -> Area:
-    """A tensor's live rows where they lie; of a rolling buffer all that is in use while any row is live."""
-    rolls = buffer.rows is not None and buffer.rows < facts.rows
-    slabs = []
-    rows = zip(life.low.tolist(), life.high.tolist(), strict=True)
-    for step, (low, high) in enumerate(rows, life.start):
-        first, last = low, high
-        if rolls and high > low:
-            first, last = int(places.low[step - places.start]), int(places.high[step - places.start])
-        base, size = buffer.address, facts.row_bytes
-        slabs.append(Slab(steps[step], steps[step + 1], base + first * size, base + last * size))
-    kind = AreaKind.ROLLING if rolls else _KINDS.get(facts.kind, AreaKind.TENSOR)
-    return Area(facts.name, kind, _joined(slabs))
+def _places(life: LiveRows, joint: LiveRows, rows: int) -> LiveRows:
+    """Places of a rolling buffer of ``rows`` that are in use by all of its tensors, ``joint``, while rows of one of them are live."""
+    first, last = rolled(joint.low, joint.high, rows)
+    span = slice(life.start - joint.start, life.end - joint.start)
+    alive = life.high > life.low
+    return LiveRows(life.start, first[span] * alive, last[span] * alive)
 
 
 def _tensor_areas(schedule: Schedule, graph: RowGraph, lives: Mapping[int, LiveRows], steps: Sequence[int]) -> Iterator[Area]:
-    """The areas of all tensors, in the order of the graph."""
+    """Every tensor's live rows where they lie, in the order of the graph; of a rolling buffer all that is in use while any row is live."""
     numbers = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
     buffers = {name: buffer for buffer in schedule.buffers for name in buffer.tensors}
     for tensor, life in lives.items():
         facts = graph.tensors[tensor]
         buffer = buffers[facts.name]
-        family = [numbers[name] for name in buffer.tensors if numbers[name] in lives]
-        yield _tensor_area(facts, life, buffer, _places(buffer, lives, family, facts), steps)
+        kind, places = _KINDS.get(facts.kind, AreaKind.TENSOR), life
+        if buffer.rows is not None and buffer.rows < facts.rows:
+            family = [numbers[name] for name in buffer.tensors if numbers[name] in lives]
+            kind, places = AreaKind.ROLLING, _places(life, joint_rows(lives, family), buffer.rows)
+        rows = zip(places.low.tolist(), places.high.tolist(), strict=True)
+        base, size = buffer.address, facts.row_bytes
+        slabs = [Slab(steps[at], steps[at + 1], base + low * size, base + high * size) for at, (low, high) in enumerate(rows, life.start)]
+        yield Area(facts.name, kind, _joined(slabs))
 
 
 def _copy_area(schedule: Schedule, index: int, clock: _Clock) -> Area:

@@ -1,7 +1,7 @@
 """Axis: along which of a feature map's two axes a part is cut into stripes, and what that axis is of maps and kernels.
 
 What the cascader calls a row of a tensor is a step along this axis: a row of the image, or a column of one that is a single
-row high, as sequences of sound are.
+row high, as sequences of sound are, or whose kernels are turned in place.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Axis(Enum):
     def is_outermost(self, feature_map: FeatureMap) -> bool:
         """Whether all elements of one step along the axis lie inside the bytes of that step, so that each has a place of its own.
 
-        Rows do unless the map is turned. Columns do where rows are not longer than they: those of a map that is one row high, its pixels in
-        one piece.
+        Rows do unless the map is turned in place. Columns do where rows are not longer than they: those of such a map, or of one that
+        is one row high, its pixels in one piece.
         """
         pixel = min(feature_map.shape.depth, BRICK) if feature_map.layout is Layout.NHCWB16 else feature_map.shape.depth
         bricks = ceil_div(feature_map.shape.depth, BRICK) if feature_map.layout is Layout.NHCWB16 else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cascader.ethosu.forms.estimates import kernel_cycles
-from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_form, in_forms
+from cascader.ethosu.forms.nhwc_form import NhwcForm, in_form, in_forms, maps_by_tensor
 from cascader.ethosu.network import Network
 from cascader.ethosu.source import Sources
 from cascader.graph import Part, Tensor, TensorKind
@@ -36,8 +36,7 @@ def _dense(tensor: Tensor, maps: list[FeatureMap], largest_depth: int) -> NhwcFo
 
 def _dense_forms(network: Network, largest_depth: int) -> dict[str, NhwcForm]:
     """The dense forms of all tensors that have one."""
-    found = accesses(network)
-    maps = {tensor.name: [feature_map for _, feature_map in found.get(tensor.name, [])] for tensor in network.graph.tensors}
+    maps = maps_by_tensor(network)
     return {t.name: form for t in network.graph.tensors if (form := _dense(t, maps[t.name], largest_depth)) is not None}
 
 

@@ -52,6 +52,12 @@ def accesses(network: Network) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]
     return found
 
 
+def maps_by_tensor(network: Network) -> dict[str, list[FeatureMap]]:
+    """All feature maps by which kernels address each tensor of the graph, none for one that no kernel does."""
+    found = accesses(network)
+    return {tensor.name: [feature_map for _, feature_map in found.get(tensor.name, [])] for tensor in network.graph.tensors}
+
+
 def in_form(part: Part, forms: Mapping[str, NhwcForm]) -> Part:
     """The part on the named tensors, all of whose accesses are one tile of bricks, in their forms."""
     payload = ethosu_part(part)

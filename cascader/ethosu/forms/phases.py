@@ -18,7 +18,7 @@ from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.constants import StreamEditor
 from cascader.ethosu.forms.estimates import kernel_cycles
 from cascader.ethosu.forms.exchanged_axes import bricks_of
-from cascader.ethosu.forms.nhwc_form import accesses, in_forms
+from cascader.ethosu.forms.nhwc_form import in_forms, maps_by_tensor
 from cascader.ethosu.forms.slices import with_pieces
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.source import Sources
@@ -185,13 +185,9 @@ def _pieces(part: Part, kernels: _Kernels, constants: StreamEditor, accelerator:
 def _in_nhwc(network: Network) -> Network:
     """``network`` with the results of transposed convolutions that are in bricks in NHWC, where all accesses to them allow it."""
     wanted = {p.ofm for part in network.graph.parts if (p := ethosu_part(part)) is not None and _is_transposed(p.operation)}
-    found, forms = accesses(network), {}
-    for tensor in network.graph.tensors:
-        maps = [feature_map for _, feature_map in found.get(tensor.name, [])]
-        form = bricks_of(tensor, maps) if tensor.name in wanted else None
-        if form is not None:
-            forms[tensor.name] = form.dense(maps)
-    return in_forms(network, forms)
+    maps = maps_by_tensor(network)
+    tensors = [network.graph.tensor(name) for name in sorted(wanted)]
+    return in_forms(network, {t.name: form.dense(maps[t.name]) for t in tensors if (form := bricks_of(t, maps[t.name])) is not None})
 
 
 def _touching(network: Network) -> list[Part]:
@@ -206,6 +202,8 @@ def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> N
 
     Their results are stored as NHWC. The network itself if all kernels that touch these are not estimated to be faster together.
     """
+    if not _touching(network):
+        return network
     dense = _in_nhwc(network)
     before, after = (kernel_cycles(_touching(one), accelerator, sources) for one in (network, dense))
     constants = StreamEditor(network.constants)

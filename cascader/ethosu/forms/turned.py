@@ -16,7 +16,7 @@ from cascader.ethosu.block_choice import choose_block
 from cascader.ethosu.constants import StreamEditor, repacked
 from cascader.ethosu.forms.estimates import kernel_cycles
 from cascader.ethosu.forms.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
-from cascader.ethosu.forms.nhwc_form import NhwcForm, accesses, in_forms
+from cascader.ethosu.forms.nhwc_form import NhwcForm, in_forms, maps_by_tensor
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.source import Sources
 from npu_model.accelerator import Accelerator
@@ -81,8 +81,7 @@ class _Turnable:
     def of(cls, network: Network) -> _Turnable:
         """What a network has of it."""
         payloads = {part.name: payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None}
-        found = accesses(network)
-        maps = {t.name: [feature_map for _, feature_map in found.get(t.name, [])] for t in network.graph.tensors}
+        maps = maps_by_tensor(network)
         forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
         able = tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms))
         return cls(payloads, able, forms, {name: form.dense(maps[name]) for name, form in forms.items()})
@@ -98,6 +97,7 @@ def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
                 users.setdefault(name, set()).add(part)
     tensors = {name: form for name, form in forms.items() if users[name] <= parts}
     mixed = {name: form for name, form in forms.items() if users[name] & parts and not users[name] <= parts}
+    # Pixels of whole bricks: both kinds of kernels read them, and each begins at a word.
     dense = {name: NhwcForm(form.height, form.width, form.bricks * BRICK * form.element, form.element) for name, form in mixed.items()}
     return _Choice(parts, tensors, dense)
 
