@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cascader.graph import TensorKind
 from cascader.pull import Group, PullScheduler, StripeJob
-from cascader.storage import rolled
+from cascader.storage import rolled, rolling_rows
 
 Steps = npt.NDArray[np.int64]
 Span = tuple[Steps, Steps]
@@ -53,10 +53,15 @@ def tensor_facts(scheduler: PullScheduler) -> tuple[TensorFacts, ...]:
 
 def _rows(scheduler: PullScheduler, tensor: int) -> int:
     """Rows of the tensor that are ever live."""
-    facts, parts = scheduler.graph.tensors[tensor], scheduler.producers[tensor]
-    if facts.kind in (TensorKind.INPUT, TensorKind.VARIABLE) or any(scheduler.graph.parts[part].atomic for part in parts):
+    facts = scheduler.graph.tensors[tensor]
+    if facts.kind in (TensorKind.INPUT, TensorKind.VARIABLE):
         return facts.rows
-    return min(facts.rows, max((scheduler.needed[part] for part in parts), default=facts.rows))
+    ends = [
+        part.written(part.outputs.index(tensor), 0, scheduler.needed[index], facts.rows)[1]
+        for index in scheduler.producers[tensor]
+        for part in [scheduler.graph.parts[index]]
+    ]
+    return min(facts.rows, max(ends, default=facts.rows))
 
 
 def _union(a: Span, b: Span) -> Span:
@@ -122,11 +127,15 @@ class GroupBytes:
         starts = self._starts[steps]
         for tensor, propagator in part.inputs:
             self._need(tensor, steps, propagator.first_rows(starts))
-        for tensor in part.outputs:
-            self._need(tensor, steps, np.zeros_like(steps) if part.atomic else starts)
-            rows = self._graph.tensors[tensor].rows
+        for output, tensor in enumerate(part.outputs):
+            rows, at = self._graph.tensors[tensor].rows, part.map(output)
+            if at is not None:
+                low, high = at.lows(starts), at.highs(self._ends[steps])
+            else:
+                low, high = (np.zeros_like(steps), np.full_like(steps, rows)) if part.atomic else (starts, self._ends[steps])
+            self._need(tensor, steps, low)
             written = self._written.setdefault(tensor, np.zeros(len(self._parts), dtype=np.int64))
-            written[steps] = rows if part.atomic else np.minimum(rows, self._ends[steps])
+            written[steps] = np.minimum(rows, high)
 
     def _need(self, tensor: int, steps: Steps, rows: Steps) -> None:
         """Note that the jobs at ``steps`` touch the tensor from ``rows`` on."""
@@ -169,8 +178,8 @@ class GroupBytes:
         """Live bytes of the tensors of one buffer."""
         low, high = reduce(_union, [self._span(tensor) for tensor in tensors])
         held = high - low
-        most = held.max()
+        most = rolling_rows(self._graph, tensors, int(held.max()), int(high.max()))
         if most < high.max():
-            first, last = rolled(low, high, int(most))
+            first, last = rolled(low, high, most)
             held = last - first
         return held * self._graph.tensors[tensors[-1]].row_bytes

@@ -85,13 +85,13 @@ def _uses(graph: RowGraph, jobs: Sequence[StripeJob]) -> _Uses:
     for step, job in enumerate(jobs):
         part = graph.parts[job.part]
         needed = [(tensor, propagator.demand(job.start, job.end)[0]) for tensor, propagator in part.inputs]
-        needed += [(tensor, 0 if part.atomic else job.start) for tensor in part.outputs]
+        for output, tensor in enumerate(part.outputs):
+            low, high = part.written(output, job.start, job.end, graph.tensors[tensor].rows)
+            needed.append((tensor, low))
+            uses.written[tensor, step] = min(graph.tensors[tensor].rows, high)
+            uses.made.add(tensor)
         for tensor, low in needed:
             uses.need[tensor, step] = min(low, uses.need[tensor, step])
             uses.first.setdefault(tensor, step)
             uses.last[tensor] = step
-        for tensor in part.outputs:
-            rows = graph.tensors[tensor].rows
-            uses.written[tensor, step] = rows if part.atomic else min(rows, job.end)
-            uses.made.add(tensor)
     return uses

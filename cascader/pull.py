@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cascader.graph import TensorKind
-from cascader.row_graph import RowGraph, RowPropagator
+from cascader.row_graph import RowGraph, RowMap, RowPropagator
 from npu_model.shapes import round_up
 
 
@@ -42,10 +42,12 @@ class PullScheduler:
     def __init__(self, graph: RowGraph) -> None:
         self.graph = graph
         self.producers: list[list[int]] = [[] for _ in graph.tensors]
+        self._writers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
         self.consumers: list[list[tuple[int, RowPropagator]]] = [[] for _ in graph.tensors]
         for index, part in enumerate(graph.parts):
-            for tensor in part.outputs:
+            for output, tensor in enumerate(part.outputs):
                 self.producers[tensor].append(index)
+                self._writers[tensor].append((index, output))
             for tensor, propagator in part.inputs:
                 self.consumers[tensor].append((index, propagator))
         self.needed = self._needed_rows()
@@ -61,11 +63,16 @@ class PullScheduler:
         for index in range(len(needed) - 1, -1, -1):
             part = self.graph.parts[index]
             kept = any(self.graph.tensors[tensor].kind in (TensorKind.OUTPUT, TensorKind.VARIABLE) for tensor in part.outputs)
-            readers = [(c, p) for tensor in part.outputs for c, p in self.consumers[tensor] if c > index]
+            readers = [(o, c, p) for o, tensor in enumerate(part.outputs) for c, p in self.consumers[tensor] if c > index]
             if readers and not kept and not part.atomic:
-                rows = max(propagator.demand(0, needed[consumer])[1] for consumer, propagator in readers)
-                needed[index] = min(part.rows, round_up(rows, part.align))
+                rows = max(part.rows_until(output, propagator.demand(0, needed[consumer])[1]) for output, consumer, propagator in readers)
+                needed[index] = min(part.rows, part.border_from(rows))
         return tuple(needed)
+
+    def rows_behind(self, tensor: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts that write the tensor, each with the rows that it must make until the tensor's rows before ``end`` are there."""
+        for producer, output in self._writers[tensor]:
+            yield producer, self.graph.parts[producer].rows_until(output, end)
 
     def _chunks(self, group: Group) -> dict[int, int]:
         """Rows that each part makes at a time: what its consumers in the group ask for when they make theirs."""
@@ -73,10 +80,11 @@ class PullScheduler:
         for index in range(group.last, group.first - 1, -1):
             part = self.graph.parts[index]
             wanted = [
-                chunks[consumer] * propagator.stride // propagator.upscale
-                for tensor in part.outputs
+                rows
+                for output, tensor in enumerate(part.outputs)
                 for consumer, propagator in self.consumers[tensor]
-                if group.first <= consumer <= group.last and consumer > index and not propagator.whole and propagator.taps < propagator.rows
+                if group.first <= consumer <= group.last and consumer > index and propagator.taps < propagator.rows
+                if (rows := _asked(chunks[consumer], propagator, part.map(output))) is not None
             ]
             rows = max(1, min(wanted)) if wanted else group.stripe_rows
             rows = min(rows, group.inner_rows or rows) if index < group.last else rows
@@ -94,6 +102,19 @@ class PullScheduler:
         return self._jobs[group]
 
 
+def _asked(rows: int, propagator: RowPropagator, made: RowMap | None) -> int | None:
+    """Rows that a reader's stripe of ``rows`` asks of a part whose rows lie as ``made``; None if it asks for all, or for any."""
+    if propagator.whole:
+        return None
+    read = 1 if propagator.at is None else propagator.at.step
+    unit = 1 if made is None else made.step
+    if propagator.at is None and made is not None:
+        read = made.unit
+    elif propagator.at is not None and made is None:
+        unit = propagator.at.unit
+    return rows * propagator.stride * read // (propagator.upscale * unit) if read and unit else None
+
+
 class _Run:
     """One group on its way: rows done per part, and the jobs so far."""
 
@@ -107,19 +128,20 @@ class _Run:
     def produce(self, index: int, until: int) -> None:
         """Make rows of part ``index`` up to ``until``, chunk by chunk, pulling what they need first."""
         part, needed_rows = self.scheduler.graph.parts[index], self.scheduler.needed
-        until = part.rows if part.atomic else min(needed_rows[index], round_up(until, part.align))
+        if until <= 0:
+            return
+        until = part.rows if part.atomic else min(needed_rows[index], part.border_from(until))
         if self.done[index] < until:
             for earlier in part.after:
                 if earlier >= self.group.first:
                     self.produce(earlier, needed_rows[earlier])
         while self.done[index] < until:
             start = self.done[index]
-            end = min(until, start + self.chunks[index])
+            end = min(until, max(part.border_until(start + self.chunks[index]), part.border_from(start + 1)))
             for tensor, propagator in part.inputs:
-                _, needed = propagator.demand(start, end)
-                for producer in self.scheduler.producers[tensor]:
+                for producer, rows in self.scheduler.rows_behind(tensor, propagator.demand(start, end)[1]):
                     if self.group.first <= producer < index:
-                        self.produce(producer, needed)
+                        self.produce(producer, rows)
             self.out.append(StripeJob(index, start, end))
             self.done[index] = end
 

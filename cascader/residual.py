@@ -18,17 +18,15 @@ def _rows_behind(graph: RowGraph, part: int, count: int) -> list[int]:
             made[index] = facts.rows if facts.atomic else made[index]
             for tensor, propagator in facts.inputs:
                 _, end = propagator.demand(0, made[index])
-                for producer in graph.producers(tensor):
+                for producer, output in graph.writers(tensor):
                     if producer < index:
-                        made[producer] = max(made[producer], min(end, graph.parts[producer].rows))
+                        made[producer] = max(made[producer], graph.parts[producer].rows_until(output, end))
     return made
 
 
 def _is_done(propagator: RowPropagator, made: int, rows: int, until: int) -> bool:
     """Whether a part that has made ``made`` of its ``rows`` reads none of the first ``until`` rows of its input any more."""
-    if made >= rows:
-        return True
-    return not propagator.whole and (made * propagator.stride - propagator.pad) // propagator.upscale >= until
+    return made >= rows or (not propagator.whole and propagator.demand(made, made + 1)[0] >= until)
 
 
 def is_last_reader(graph: RowGraph, part: int, tensor: int) -> bool:
@@ -36,8 +34,9 @@ def is_last_reader(graph: RowGraph, part: int, tensor: int) -> bool:
     others = [(reader, propagator) for reader, propagator in graph.consumers(tensor) if reader != part]
     if any(reader > part for reader, _ in others):
         return False
-    for count in range(1, graph.parts[part].rows + 1) if others else ():
-        made = _rows_behind(graph, part, count)
-        if not all(_is_done(propagator, made[reader], graph.parts[reader].rows, count) for reader, propagator in others):
+    facts = graph.parts[part]
+    for count in range(1, facts.rows + 1) if others else ():
+        made, until = _rows_behind(graph, part, count), facts.written(0, 0, count, graph.tensors[tensor].rows)[1]
+        if not all(_is_done(propagator, made[reader], graph.parts[reader].rows, until) for reader, propagator in others):
             return False
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from cascader.liveness import LiveRows, Steps, live_rows
 from cascader.overlap import Extent
 from cascader.pull import StripeJob
 from cascader.row_graph import RowGraph
+from npu_model.shapes import round_up
 
 _FAR = 1 << 40
 
@@ -40,6 +42,11 @@ def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
     first = np.where(settled, low % rows, 0)
     so_far = np.minimum(np.maximum.accumulate(high), rows)
     return first, np.where(settled, first + high - low, np.where(alive, so_far, 0))
+
+
+def rolling_rows(graph: RowGraph, family: Sequence[int], live: int, made: int) -> int:
+    """Rows of a buffer of some tensors of which at most ``live`` are live at once, of ``made`` in all: a multiple of what they roll by."""
+    return min(made, round_up(live, lcm(*(graph.tensors[tensor].roll for tensor in family))))
 
 
 def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) -> list[tuple[int, ...]]:
@@ -78,7 +85,7 @@ def _joint(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
 def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...]) -> Storage:
     tensor, life = graph.tensors[family[0]], joint_rows(lives, family)
     low, high = life.low, life.high
-    most = int((high - low).max())
+    most = rolling_rows(graph, family, int((high - low).max()), int(high.max()))
     if most < int(high.max()):
         low, high = rolled(low, high, most)
     return Storage(family, most, Extent(tensor.name, life.start, low * tensor.row_bytes, high * tensor.row_bytes))

@@ -180,15 +180,17 @@ def test_all_rows_on_whole_places_are_the_operation_as_it_was() -> None:
         assert stripe(payload, 0, payload.operation.ofm.shape.height, anywhere(payload)) == payload.operation
 
 
-def test_stripes_behind_the_upscaler_begin_at_even_rows() -> None:
+def test_stripes_behind_the_upscaler_begin_at_the_first_copy_of_a_row_or_at_padding() -> None:
     upscaled = next(payload_of(*found).operation for found in striped_parts() if payload_of(*found).operation.upscale is Upscale.NEAREST)
     assert rows_read(upscaled, upscaled.ifm, (4, 7)) == (2, 4)
-    with pytest.raises(InputError, match="rows 3 to 4 of an upscaled map cannot be made alone: begin at an even row"):
+    with pytest.raises(InputError, match="rows 3 to 4 of an upscaled map cannot be made alone: begin at row 4"):
         rows_read(upscaled, upscaled.ifm, (3, 4))
-    zeros = replace(upscaled, upscale=Upscale.ZEROS)
-    with pytest.raises(InputError, match="make all rows"):
-        rows_read(zeros, zeros.ifm, (4, 7))
-    assert rows_read(zeros, zeros.ifm, None) == (0, zeros.ifm.shape.height)
+    kernel, padding = replace(upscaled.kernel, height=3), replace(upscaled.padding, top=1)
+    wide = replace(upscaled, upscale=Upscale.ZEROS, kernel=kernel, padding=padding)
+    assert [rows_read(wide, wide.ifm, rows) for rows in ((0, 1), (1, 3), (3, 4), (0, 4))] == [(0, 1), (0, 2), (1, 3), (0, 3)]
+    with pytest.raises(InputError, match="begin at row 3 or make all rows"):
+        rows_read(wide, wide.ifm, (2, 4))
+    assert rows_read(wide, wide.ifm, None) == (0, wide.ifm.shape.height)
 
 
 # Staged weights.

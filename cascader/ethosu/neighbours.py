@@ -24,13 +24,18 @@ class Neighbours:
         self._graph = graph
         self._cost = cost
         self._accelerator = accelerator
-        self._places = {t.name: Place(index * _APART, 1 if t.rows == 1 else _APART, t.row_bytes) for index, t in enumerate(graph.tensors)}
+        self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
 
     def _first_read(self, before: StripeJob, after: StripeJob) -> int | None:
-        """The first row of the first job's result from which on the second one reads all of its operands; None if it reads none."""
-        tensors = self._graph.parts[before.part].outputs
-        read = (p.demand(after.start, after.end)[0] for tensor, p in self._graph.parts[after.part].inputs if tensor in tensors)
+        """The first row of the first job's part from which on the second one reads all of its operands; None if it reads none."""
+        part = self._graph.parts[before.part]
+        numbers = {tensor: output for output, tensor in enumerate(part.outputs)}
+        read = (
+            max(0, part.rows_until(numbers[tensor], p.demand(after.start, after.end)[0] + 1) - 1)
+            for tensor, p in self._graph.parts[after.part].inputs
+            if tensor in numbers
+        )
         return max(read, default=None)
 
     def _typical(self, job: StripeJob) -> StripeJob:
@@ -42,7 +47,7 @@ class Neighbours:
         """The pair of stripes as high and as far apart of which the second is nearest to the middle of its part."""
         part, middle = self._graph.parts[after.part], self._typical(after)
         last = self._graph.parts[before.part].rows - (before.end - before.start)
-        starts = range(0, part.rows - (after.end - after.start) + 1, part.align)
+        starts = sorted({part.border_until(start) for start in range(part.rows - (after.end - after.start) + 1)})
         seconds = [StripeJob(after.part, start, start + after.end - after.start) for start in starts]
         for second in sorted(seconds, key=lambda job: (abs(job.start - middle.start), job.start)):
             first = self._first_read(before, second)

@@ -7,7 +7,8 @@ overlap need no rules of their own. Nothing here is shared with the search or th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import groupby
 
 from cascader.ethosu.axis import Axis
 from cascader.ethosu.byte_owners import Access, ByteOwners
@@ -72,25 +73,28 @@ class _Rehearsal:
             for span in spans(feature_map, rows, buffer.address, axis):
                 yield self._inside(buffer, Access(tensor, 0, span), who)
             return
-        single = feature_map.tiles.height0 >= feature_map.shape.height and feature_map.tiles.width0 >= feature_map.shape.width
-        step = row_step(feature_map, axis)
-        if step != buffer.row_bytes or not 0 <= feature_map.tiles.bases[0] < buffer.row_bytes or not single:
+        yield from self._rolling(tensor, feature_map, rows, who, axis)
+
+    def _rolling(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str, axis: Axis) -> Iterator[Access]:
+        """The accesses of some rows of a feature map in a rolling buffer: byte b of the tensor lies at b modulo the buffer's bytes."""
+        buffer, step = self.buffers[tensor], row_step(feature_map, axis)
+        if feature_map.tiles.height0 < feature_map.shape.height or feature_map.tiles.width0 < feature_map.shape.width:
             raise InputError(
-                f"{who} steps {step} bytes from row to row of tensor {tensor!r}, whose rolling buffer has rows of "
-                f"{buffer.row_bytes}: give the tensor a whole buffer."
+                f"{who} uses tensor {tensor!r} in {buffer.rows} rolling rows by several tiles: give the tensor a whole buffer."
             )
-        if rows[1] - rows[0] > buffer.rows:
+        if rows[1] - rows[0] > 1 and (rows[1] - rows[0]) * step > buffer.size:
             raise InputError(
                 f"{who} uses rows {rows[0]} to {rows[1]} of tensor {tensor!r} but its rolling buffer at address {buffer.address} holds "
-                f"{buffer.rows}: give it {rows[1] - rows[0]}."
+                f"{buffer.size // max(step, 1)}: give it {rows[1] - rows[0]}."
             )
-        first = rows[0]
-        while first < rows[1]:
-            turn = first // buffer.rows
-            last = min(rows[1], (turn + 1) * buffer.rows)
-            for span in spans(feature_map, (first, last), buffer.address - turn * buffer.rows * buffer.row_bytes, axis):
+
+        def turn_of(row: int) -> int:
+            return (feature_map.tiles.bases[0] + (row * step if row else 0)) // buffer.size
+
+        for turn, alike in groupby(range(*rows), turn_of):
+            some = list(alike)
+            for span in spans(feature_map, (some[0], some[-1] + 1), buffer.address - turn * buffer.size, axis):
                 yield self._inside(buffer, Access(tensor, turn, span), who)
-            first = last
 
     # The run.
 
@@ -196,11 +200,6 @@ class _Rehearsal:
     def _in_arena(self, tensor: str) -> bool:
         return self.graph.tensor(tensor).kind is not TensorKind.CONSTANT
 
-    def segment(self, ports: Sequence[Port], who: str) -> None:
-        """What a segment is handed or hands on is there."""
-        for port in ports:
-            self._require(self._port(port, who), who, "keep it until it is handed on")
-
 
 def rehearse(schedule: Schedule) -> dict[str, tuple[int, int]]:
     """First and last step at which every tensor is used; InputError, naming job, row and address, at the first fault.
@@ -211,30 +210,12 @@ def rehearse(schedule: Schedule) -> dict[str, tuple[int, int]]:
     """
     run = _Rehearsal(schedule)
     run.start()
-    borders = _borders(schedule)
     copies = iter(enumerate(schedule.copies))
     pending = next(copies, None)
     for step, job in enumerate(schedule.jobs):
-        for segment, who in borders.get(step, ()):
-            run.segment(segment, who)
         while pending is not None and pending[1].step == step:
             run.copy(*pending)
             pending = next(copies, None)
         run.job(step, job)
-    for ports, who in borders.get(len(schedule.jobs), ()):
-        run.segment(ports, who)
     run.finish()
     return run.uses
-
-
-def _borders(schedule: Schedule) -> dict[int, list[tuple[tuple[Port, ...], str]]]:
-    """Ports that must be whole before each step: the inputs of the segment that begins, the outputs of the one that ended."""
-    borders: dict[int, list[tuple[tuple[Port, ...], str]]] = {}
-    step = 0
-    for segment in schedule.network.segments:
-        who = f"The segment of part {segment.parts[0]!r}"
-        borders.setdefault(step, []).append((segment.inputs, who))
-        while step < len(schedule.jobs) and schedule.jobs[step].part in segment.parts:
-            step += 1
-        borders.setdefault(step, []).append((segment.outputs, who))
-    return borders

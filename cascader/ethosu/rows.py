@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.axis import Axis, Window
+from cascader.ethosu.geometry import Geometry
 from cascader.ethosu.in_place import overwritable_operands
 from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.overwriting import overwriting_parts
-from cascader.graph import Part, Tensor, TensorKind
+from cascader.graph import Part, TensorKind
 from cascader.residual import is_last_reader
-from cascader.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
-from npu_model.program import FeatureMap, KernelOperation, OperationKind, Upscale
+from cascader.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
+from npu_model.program import FeatureMap, OperationKind, Upscale
 
 
 def _accesses(part: EthosuPart) -> list[tuple[str, FeatureMap]]:
@@ -26,30 +26,10 @@ def _accesses(part: EthosuPart) -> list[tuple[str, FeatureMap]]:
     return [(name, feature_map) for name, feature_map in pairs if feature_map.region == ARENA]
 
 
-def _row_geometry(tensor: Tensor, accesses: list[tuple[FeatureMap, Axis]]) -> tuple[int, int]:
-    """Rows and bytes per row, (1, size) unless every access steps through the same rows from the tensor's first one."""
-    whole = (1, tensor.size)
-    if not accesses:
-        return whole
-    first, along = accesses[0]
-    step = along.step(first)
-    if step < 1 or tensor.size % step:
-        return whole
-    rows = tensor.size // step
-    for feature_map, axis in accesses:
-        # A single row's stride is arbitrary, and such a tensor is one row anyhow.
-        alike = axis.step(feature_map) == step and axis.is_outermost(feature_map) and feature_map.tiles.bases[0] < step
-        if not alike or not feature_map.is_single_tile or axis.extent(feature_map.shape) > rows:
-            return whole
-    return rows, step
-
-
-def _propagator(part: EthosuPart, operand: FeatureMap, tensor: RowTensor) -> RowPropagator:
+def _propagator(part: EthosuPart, operand: FeatureMap, at: RowMap | None) -> RowPropagator:
     operation, rows = part.operation, part.axis.extent(operand.shape)
-    if tensor.rows == 1:
-        return RowPropagator(rows=1, whole=True)
     if operation.kind is OperationKind.ELEMENTWISE:
-        return RowPropagator(rows=rows, whole=rows < part.axis.extent(operation.ofm.shape))
+        return RowPropagator(rows=rows, whole=rows < part.axis.extent(operation.ofm.shape), at=at)
     window = part.axis.window(operation)
     return RowPropagator(
         rows=rows,
@@ -57,17 +37,22 @@ def _propagator(part: EthosuPart, operand: FeatureMap, tensor: RowTensor) -> Row
         taps=window.taps,
         pad=window.pad,
         upscale=1 if operation.upscale is Upscale.NONE else 2,
+        at=at,
     )
 
 
-def _align(operation: KernelOperation, axis: Axis) -> int | None:
-    """Rows that stripes begin at multiples of; None if the operation cannot be cut.
+def _borders(part: EthosuPart) -> tuple[int, int] | None:
+    """Multiples of rows, and what to add, at which stripes begin; None if the kernel runs whole.
 
-    The upscaler begins with the first copy of an IFM row, so a stripe must begin there too.
+    The upscaler begins with the first copy of an IFM row, so the first row that a stripe reads must be one, unless it is padding.
     """
+    operation, window = part.operation, part.axis.window(part.operation)
+    maps = [feature_map for feature_map in (operation.ifm, operation.ifm2, operation.ofm) if feature_map is not None]
+    if part.axis.extent(operation.ofm.shape) == 1 or not all(feature_map.is_single_tile for feature_map in maps):
+        return None
     if operation.upscale is Upscale.NONE:
-        return 1
-    return 2 if axis.window(operation) == Window(stride=1, taps=1, pad=0) and operation.upscale is Upscale.NEAREST else None
+        return 1, 0
+    return (2, window.pad % 2) if window.stride == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +78,29 @@ def _order(network: Network) -> _Order:
     return _Order(after, frozenset(first for first, second, _ in pairs if first == second), segment)
 
 
-def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], tensors: tuple[RowTensor, ...], *, single: bool) -> RowPart:
+def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometry: Geometry, *, single: bool) -> RowPart:
     operation = payload.operation
-    output, rows = tensors[index[payload.ofm]], payload.axis.extent(operation.ofm.shape)
-    align = _align(operation, payload.axis)
-    atomic = single or output.rows == 1 or align is None or rows == 1
-    operands = [(name, feature_map) for name, feature_map in _accesses(payload) if feature_map is not operation.ofm]
-    inputs = tuple(
-        (index[name], RowPropagator(tensors[index[name]].rows, whole=True) if atomic else _propagator(payload, fm, tensors[index[name]]))
-        for name, fm in operands
+    borders = None if single else _borders(payload)
+    align, phase = borders or (1, 0)
+    inputs = []
+    for name, feature_map in _accesses(payload):
+        if feature_map is not operation.ofm:
+            propagator = _propagator(payload, feature_map, geometry.row_map(name, feature_map, payload.axis))
+            inputs.append((index[name], propagator if borders else replace(propagator, whole=True)))
+    written = geometry.row_map(payload.ofm, operation.ofm, payload.axis)
+    rows = payload.axis.extent(operation.ofm.shape)
+    if borders is None:
+        rows, written = 1, geometry.whole_map(payload.ofm, operation.ofm)
+    return RowPart(
+        name=part.name,
+        inputs=tuple(inputs),
+        outputs=(index[payload.ofm],),
+        rows=rows,
+        align=align,
+        atomic=borders is None,
+        phase=phase,
+        maps=() if written is None else (written,),
     )
-    return RowPart(part.name, inputs, (index[payload.ofm],), 1 if atomic else rows, align or 1, atomic)
 
 
 def _may_be_overwritten(graph: RowGraph, part: int, operand: int) -> bool:
@@ -129,8 +126,9 @@ def _stored_in_place(network: Network, graph: RowGraph, index: dict[str, int]) -
     return RowGraph(tuple(parts), graph.tensors)
 
 
-def _opaque_part(part: Part, index: dict[str, int], kinds: dict[str, TensorKind]) -> RowPart:
-    inputs = tuple((index[name], RowPropagator(rows=1, whole=True)) for name in part.inputs if kinds[name] is not TensorKind.CONSTANT)
+def _opaque_part(part: Part, index: dict[str, int], tensors: tuple[RowTensor, ...], kinds: dict[str, TensorKind]) -> RowPart:
+    read = [index[name] for name in part.inputs if kinds[name] is not TensorKind.CONSTANT]
+    inputs = tuple((tensor, RowPropagator(tensors[tensor].rows, whole=True)) for tensor in read)
     return RowPart(part.name, inputs, tuple(index[name] for name in part.outputs), 1, 1, atomic=True)
 
 
@@ -138,23 +136,14 @@ def row_graph(network: Network) -> RowGraph:
     """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row."""
     graph = network.graph
     kinds = {tensor.name: tensor.kind for tensor in graph.tensors}
-    maps: dict[str, list[tuple[FeatureMap, Axis]]] = {tensor.name: [] for tensor in graph.tensors}
-    opaque: set[str] = set()
-    for part in graph.parts:
-        payload = ethosu_part(part)
-        if payload is None:
-            opaque.update(part.inputs + part.outputs)
-            continue
-        for name, feature_map in _accesses(payload):
-            maps[name].append((feature_map, payload.axis))
-    arena = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT]
-    tensors = tuple(RowTensor(t.name, t.kind, *((1, t.size) if t.name in opaque else _row_geometry(t, maps[t.name]))) for t in arena)
+    geometry = Geometry.of(network)
+    tensors = tuple(geometry.row_tensor(tensor) for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT)
     index = {tensor.name: i for i, tensor in enumerate(tensors)}
     order = _order(network)
     parts = []
     for part in graph.parts:
         payload = ethosu_part(part)
         single = part.name in order.single
-        made = _kernel_part(part, payload, index, tensors, single=single) if payload else _opaque_part(part, index, kinds)
+        made = _kernel_part(part, payload, index, geometry, single=single) if payload else _opaque_part(part, index, tensors, kinds)
         parts.append(order.of(made))
     return _stored_in_place(network, RowGraph(tuple(parts), tensors), index)

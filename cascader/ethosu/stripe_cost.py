@@ -96,7 +96,7 @@ class StripeCost:
         slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
         self._crowded = replace(self._direct, constants=slow)
         self._overhead = arena.write_latency
-        self._places = {t.name: Place(0, t.rows if t.rows == 1 else _ANYWHERE, t.row_bytes) for t in graph.tensors}
+        self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
         self._options: dict[tuple[int, int, bool], tuple[BlockOption, ...]] = {}
         self._known: dict[tuple[int, int, bool], _Facts] = {}
 

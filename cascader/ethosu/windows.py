@@ -35,7 +35,7 @@ def row_step(feature_map: FeatureMap, axis: Axis) -> int:
 def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None, axis: Axis = Axis.ROWS) -> Rows:
     """Rows of ``operand`` (IFM or IFM2) behind ``rows`` of the OFM, all of them for None; InputError if they cannot be told.
 
-    Behind the upscaler (times two) only kernels of one row, at even rows, can be cut.
+    Behind the upscaler (times two) a stripe begins where it reads the first of two copies of a row, or padding.
     """
     total = rows_of(operand, axis)
     if rows is None or (total < rows_of(operation.ofm, axis) and operation.kind is OperationKind.ELEMENTWISE):
@@ -51,10 +51,11 @@ def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None
     )
     if operation.upscale is Upscale.NONE:
         touched = [out * stride - before + tap * dilation for out in (first, last) for tap in (0, taps - 1)]
-    elif operation.upscale is Upscale.NEAREST and stride == taps == 1 and before == 0 and first % 2 == 0:
-        touched = [first // 2, last // 2]
+    elif stride == 1 and (first <= before or (first - before) % 2 == 0):
+        # The upscaler doubles rows from the first one that it is given.
+        touched = [(out - before + tap * dilation) // 2 for out in (first, last) for tap in (0, taps - 1)]
     else:
-        raise InputError(f"rows {rows[0]} to {rows[1]} of an upscaled map cannot be made alone: begin at an even row or make all rows")
+        raise InputError(f"rows {rows[0]} to {rows[1]} of an upscaled map cannot be made alone: begin at row {first + 1} or make all rows")
     return max(min(touched), 0), min(max(touched) + 1, total)
 
 

@@ -14,7 +14,7 @@ from npu_model.program import BRICK, FeatureMap, Layout
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Where a tensor lies: ``size`` bytes; with ``rows`` they are a rolling buffer, and row y is at slot y mod ``rows``."""
+    """Where a tensor lies: ``size`` bytes; with ``rows`` they are a rolling buffer, and byte b is at b mod ``size``."""
 
     size: int
     rows: int | None = None
@@ -30,12 +30,16 @@ class Channels:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """A feature map as a kernel's parameter: ``buffer`` begins with its first element, and rolls along ``axis`` if it has ``rows``."""
+    """A feature map as a kernel's parameter: element 0 of ``buffer`` is ``start`` rows before its first element.
+
+    If it has ``rows`` it rolls along ``axis``: its row y is at slot (``start`` + y) mod ``rows``.
+    """
 
     buffer: Any
     feature_map: FeatureMap
     rows: int | None
     axis: Axis
+    start: int = 0
 
     @property
     def dtype(self) -> str:
@@ -48,9 +52,13 @@ class Elements:
         size, (brick, lane) = fm.dtype.bytes, channel
         slot = 0 if fm.shape.height == 1 else y
         column = 0 if fm.shape.width == 1 else x
-        if self.rows is not None and self.rows < self.axis.extent(fm.shape):
+        if self.rows is not None and self.rows < self.start + self.axis.extent(fm.shape):
             rows, modulo = writer.constant(self.rows, "int32"), writer.tvm.tirx.truncmod
-            slot, column = (modulo(slot, rows), column) if self.axis is Axis.ROWS else (slot, modulo(column, rows))
+            slot, column = (
+                (modulo(slot + self.start, rows), column) if self.axis is Axis.ROWS else (slot, modulo(column + self.start, rows))
+            )
+        elif self.start:
+            slot, column = (slot + self.start, column) if self.axis is Axis.ROWS else (slot, column + self.start)
         row = slot * (fm.strides.y // size)
         if fm.layout is Layout.NHWC:
             return row + column * (fm.strides.x // size) + brick * BRICK + lane
@@ -69,8 +77,26 @@ class Elements:
         return max(abs(fm.dtype.minimum - fm.zero_point), abs(fm.dtype.maximum - fm.zero_point))
 
 
-def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, extent: int, axis: Axis, what: str) -> Elements:
-    """The parameter ``name`` for a feature map in ``storage``, of which it points to the last ``extent`` bytes.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a kernel's pointer to a feature map points: ``offset`` bytes into the storage, ``rows`` rows before the map's first element."""
+
+    offset: int
+    rows: int = 0
+
+
+def start_of(feature_map: FeatureMap, storage: Storage, axis: Axis) -> Start:
+    """The start of a feature map: its first element; of one that may wrap in its storage the first place of such a row."""
+    base, step = feature_map.tiles.bases[0], axis.step(feature_map)
+    if storage.rows is None:
+        return Start(base)
+    if axis.extent(feature_map.shape) == 1 or not axis.is_outermost(feature_map):
+        return Start(base % storage.size)
+    return Start(base % step, base // step)
+
+
+def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, start: Start, axis: Axis, what: str) -> Elements:
+    """The parameter ``name`` for a feature map in ``storage``, which points to all of its bytes from the ``start`` on.
 
     InputError if the map's shape in memory cannot be expressed.
     """
@@ -78,18 +104,19 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storag
     tiles, shape, strides = feature_map.tiles, feature_map.shape, feature_map.strides
     if tiles.height0 < shape.height or tiles.width0 < shape.width:
         raise InputError(f"{what} has a feature map of several tiles: one tile is expressed in TensorIR; schedule the network anew.")
-    if any(stride % size for stride in (strides.y, strides.x, strides.c)):
+    steps = [stride for stride, extent in ((strides.y, shape.height), (strides.x, shape.width), (strides.c, shape.depth)) if extent > 1]
+    if any(stride % size for stride in steps):
         raise InputError(
             f"{what} has {strides} for elements of {size} bytes: multiples are expressed in TensorIR; schedule the network anew."
         )
     step = axis.step(feature_map)
-    if storage.rows is not None and axis.extent(shape) > 1 and step * storage.rows != storage.size:
+    rolls = storage.rows is not None and axis.extent(shape) > 1 and axis.is_outermost(feature_map)
+    if rolls and storage.size % step:
         raise InputError(
-            f"{what} steps {step} bytes along a rolling buffer of {storage.size} bytes and {storage.rows} rows: they do not go together; "
-            "schedule the network anew."
+            f"{what} steps {step} bytes along a rolling buffer of {storage.size} bytes: they do not go together; schedule the network anew."
         )
-    buffer = writer.pointer(name, str(feature_map.dtype), extent // size)
-    return Elements(buffer, feature_map, storage.rows, axis)
+    buffer = writer.pointer(name, str(feature_map.dtype), (storage.size - start.offset) // size)
+    return Elements(buffer, feature_map, storage.size // step if rolls else None, axis, start.rows)
 
 
 def channel_groups(writer: Writer, depth: int) -> Iterator[Channels]:

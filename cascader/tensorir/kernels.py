@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cascader.ethosu.network import CONSTANTS, EthosuPart
 from cascader.tensorir.constant_pool import ConstantPool
-from cascader.tensorir.elements import Elements, Storage, elements
+from cascader.tensorir.elements import Elements, Start, Storage, elements, start_of
 from cascader.tensorir.kernel_constants import filter_values, lut_values, take
 from cascader.tensorir.kernel_convolution import Filter, blocked_weights, convolve, depthwise
 from cascader.tensorir.kernel_elementwise import Elementwise, elementwise
@@ -100,12 +100,13 @@ class _KernelInTheMaking:
         """The parameter of a feature map, which begins with its first element; a constant one is kept in the pool."""
         base = feature_map.tiles.bases[0]
         if feature_map.region != CONSTANTS:
-            self.operands.append(Operand(tensor, base))
             storage = self.storages[tensor]
-            return elements(self.writer, name, feature_map, storage, storage.size - base, self.part.axis, self.what)
+            start = start_of(feature_map, storage, self.part.axis)
+            self.operands.append(Operand(tensor, start.offset))
+            return elements(self.writer, name, feature_map, storage, start, self.part.axis, self.what)
         content = take(self.owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self.what)
         self.operands.append(Operand(None, self.owner.pool.add(np.frombuffer(content, np.uint8))))
-        return elements(self.writer, name, feature_map, Storage(len(content)), len(content), self.part.axis, self.what)
+        return elements(self.writer, name, feature_map, Storage(len(content)), Start(0), self.part.axis, self.what)
 
     def _pooled(self, name: str, dtype: str, values: NDArray[Any]) -> Any:
         self.operands.append(Operand(None, self.owner.pool.add(values)))
