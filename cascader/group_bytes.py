@@ -6,7 +6,7 @@ sequence of steps serves them all, and a group that begins one part earlier only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -27,7 +27,8 @@ _UNREAD = 1 << 40
 class TensorFacts:
     """When a tensor is first written and last read, in parts, whether it is there from the start or kept to the end, its rows.
 
-    ``rows`` are those that are made, which may be fewer than the tensor has.
+    ``ends`` are the parts that write it, in order, each with the end of the rows that it makes, and ``firsts`` those that use it, each
+    with the first row that it touches.
     """
 
     first_writer: int
@@ -35,6 +36,16 @@ class TensorFacts:
     present: bool
     kept: bool
     rows: int
+    ends: tuple[tuple[int, int], ...]
+    firsts: tuple[tuple[int, int], ...]
+
+    def made_before(self, part: int) -> int:
+        """End of the rows that are there before a part."""
+        return self.rows if self.present else max((end for writer, end in self.ends if writer < part), default=0)
+
+    def wanted_after(self, part: int) -> int:
+        """The first row that is still to be used after a part."""
+        return 0 if self.kept else min((row for user, row in self.firsts if user > part), default=_UNREAD)
 
 
 def tensor_facts(scheduler: PullScheduler) -> tuple[TensorFacts, ...]:
@@ -45,23 +56,27 @@ def tensor_facts(scheduler: PullScheduler) -> tuple[TensorFacts, ...]:
             last_reader=max((part for part, _ in scheduler.consumers[index]), default=-1),
             present=tensor.kind in (TensorKind.INPUT, TensorKind.VARIABLE),
             kept=tensor.kind in (TensorKind.OUTPUT, TensorKind.VARIABLE),
-            rows=_rows(scheduler, index),
+            rows=tensor.rows,
+            ends=tuple(_ends(scheduler, index)),
+            firsts=tuple(_firsts(scheduler, index)),
         )
         for index, tensor in enumerate(scheduler.graph.tensors)
     )
 
 
-def _rows(scheduler: PullScheduler, tensor: int) -> int:
-    """Rows of the tensor that are ever live."""
-    facts = scheduler.graph.tensors[tensor]
-    if facts.kind in (TensorKind.INPUT, TensorKind.VARIABLE):
-        return facts.rows
-    ends = [
-        part.written(part.outputs.index(tensor), 0, scheduler.needed[index], facts.rows)[1]
-        for index in scheduler.producers[tensor]
-        for part in [scheduler.graph.parts[index]]
-    ]
-    return min(facts.rows, max(ends, default=facts.rows))
+def _ends(scheduler: PullScheduler, tensor: int) -> Iterator[tuple[int, int]]:
+    rows = scheduler.graph.tensors[tensor].rows
+    for index in scheduler.producers[tensor]:
+        part = scheduler.graph.parts[index]
+        yield index, min(rows, part.written(part.outputs.index(tensor), 0, scheduler.needed[index], rows)[1])
+
+
+def _firsts(scheduler: PullScheduler, tensor: int) -> Iterator[tuple[int, int]]:
+    for index in scheduler.producers[tensor]:
+        part = scheduler.graph.parts[index]
+        yield index, part.written(part.outputs.index(tensor), 0, 1, scheduler.graph.tensors[tensor].rows)[0]
+    for index, propagator in scheduler.consumers[tensor]:
+        yield index, propagator.demand(0, 1)[0]
 
 
 def _union(a: Span, b: Span) -> Span:
@@ -155,7 +170,8 @@ class GroupBytes:
     def _passing_bytes(self, tensor: int) -> int:
         """Bytes of a tensor that takes no part in the group."""
         passes = self._is_present(tensor) and self._stays(tensor)
-        return self._facts[tensor].rows * self._graph.tensors[tensor].row_bytes if passes else 0
+        rows = self._facts[tensor].made_before(self._first) - self._facts[tensor].wanted_after(self._last) if passes else 0
+        return max(0, rows) * self._graph.tensors[tensor].row_bytes
 
     def _unread_bytes(self) -> int:
         """Bytes of inputs that nobody reads: they are filled, and may be overwritten from the second job on."""
@@ -164,13 +180,15 @@ class GroupBytes:
 
     def _span(self, tensor: int) -> Span:
         steps = len(self._parts)
-        if self._is_present(tensor):
-            high = np.full(steps, self._facts[tensor].rows, dtype=np.int64)
-        else:
-            high = np.maximum.accumulate(self._written[tensor])
-        if self._stays(tensor):
+        high = np.full(steps, self._facts[tensor].made_before(self._first), dtype=np.int64)
+        if tensor in self._written:
+            high = np.maximum(high, np.maximum.accumulate(self._written[tensor]))
+        if self._facts[tensor].kept:
             return np.zeros(steps, dtype=np.int64), high
-        low = np.minimum.accumulate(self._read[tensor][::-1])[::-1]
+        low = np.minimum(np.minimum.accumulate(self._read[tensor][::-1])[::-1], self._facts[tensor].wanted_after(self._last))
+        if self._facts[tensor].present and self._first == 0:
+            # An input is filled with all of its rows, whichever of them are read.
+            low[0] = 0
         high = np.where(low == _UNREAD, 0, high)
         return np.minimum(low, high), high
 
@@ -179,7 +197,7 @@ class GroupBytes:
         low, high = reduce(_union, [self._span(tensor) for tensor in tensors])
         held = high - low
         most = rolling_rows(self._graph, tensors, int(held.max()), int(high.max()))
-        if most < high.max():
+        if most < high.max() and not any(self._is_present(tensor) or self._stays(tensor) for tensor in tensors):
             first, last = rolled(low, high, most)
             held = last - first
         return held * self._graph.tensors[tensors[-1]].row_bytes

@@ -52,6 +52,8 @@ def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]
             high[index] = facts.rows
         if facts.kind in _KEPT:
             low[index] = 0
+        elif facts.kind in _PRESENT and steps:
+            low[index, 0] = 0
     low = np.minimum(low, high)
     lives: dict[int, LiveRows] = {}
     for index, facts in enumerate(graph.tensors):

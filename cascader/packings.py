@@ -45,7 +45,7 @@ class Packer:
 
     def _packed(self, groups: Groups) -> Packing:
         jobs = schedule_groups(self._scheduler, groups)
-        stores = storages(self._scheduler.graph, jobs, in_place=self._in_place)
+        stores = storages(self._scheduler.graph, jobs, groups, in_place=self._in_place)
         extents = [store.extent for store in stores]
         peak, addresses = allocate(extents, moves=0)
         return Packing(jobs, stores, addresses, peak, int(live_bytes(extents, len(jobs)).max()))

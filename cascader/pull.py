@@ -58,7 +58,7 @@ class PullScheduler:
         return self.__dict__ | {"_jobs": {}}
 
     def _needed_rows(self) -> tuple[int, ...]:
-        """Rows that each part makes, whole alignments of them, from the last part to the first."""
+        """Rows that each part makes, at least one stripe of them, from the last part to the first."""
         needed = [part.rows for part in self.graph.parts]
         for index in range(len(needed) - 1, -1, -1):
             part = self.graph.parts[index]
@@ -66,7 +66,7 @@ class PullScheduler:
             readers = [(o, c, p) for o, tensor in enumerate(part.outputs) for c, p in self.consumers[tensor] if c > index]
             if readers and not kept and not part.atomic:
                 rows = max(part.rows_until(output, propagator.demand(0, needed[consumer])[1]) for output, consumer, propagator in readers)
-                needed[index] = min(part.rows, part.border_from(rows))
+                needed[index] = min(part.rows, part.border_from(max(rows, 1)))
         return tuple(needed)
 
     def rows_behind(self, tensor: int, end: int) -> Iterator[tuple[int, int]]:
@@ -137,13 +137,25 @@ class _Run:
                     self.produce(earlier, needed_rows[earlier])
         while self.done[index] < until:
             start = self.done[index]
-            end = min(until, max(part.border_until(start + self.chunks[index]), part.border_from(start + 1)))
+            end = start + self.chunks[index]
+            end = min(until, max(part.border_until(end), part.border_from(start + 1))) if end < until else until
             for tensor, propagator in part.inputs:
                 for producer, rows in self.scheduler.rows_behind(tensor, propagator.demand(start, end)[1]):
                     if self.group.first <= producer < index:
                         self.produce(producer, rows)
             self.out.append(StripeJob(index, start, end))
             self.done[index] = end
+
+
+def crossing_tensors(graph: RowGraph, groups: Sequence[Group]) -> frozenset[int]:
+    """Tensors that parts of several groups use, or the user: whole in between, they have no rolling buffer."""
+    group_of = {part: number for number, group in enumerate(groups) for part in range(group.first, group.last + 1)}
+    users: list[set[int]] = [set() for _ in graph.tensors]
+    for index, part in enumerate(graph.parts):
+        for tensor in (*part.outputs, *(tensor for tensor, _ in part.inputs)):
+            users[tensor].add(group_of.get(index, -1))
+    between = TensorKind.INTERMEDIATE
+    return frozenset(i for i, facts in enumerate(graph.tensors) if len(users[i]) > 1 or facts.kind is not between)
 
 
 def schedule_groups(scheduler: PullScheduler, groups: Sequence[Group]) -> tuple[StripeJob, ...]:

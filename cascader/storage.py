@@ -10,7 +10,7 @@ import numpy as np
 
 from cascader.liveness import LiveRows, Steps, live_rows
 from cascader.overlap import Extent
-from cascader.pull import StripeJob
+from cascader.pull import Group, StripeJob, crossing_tensors
 from cascader.row_graph import RowGraph
 from npu_model.shapes import round_up
 
@@ -82,16 +82,19 @@ def _joint(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
     return LiveRows(start, low, high)
 
 
-def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...]) -> Storage:
+def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...], *, rolls: bool) -> Storage:
     tensor, life = graph.tensors[family[0]], joint_rows(lives, family)
     low, high = life.low, life.high
-    most = rolling_rows(graph, family, int((high - low).max()), int(high.max()))
+    most = int(high.max())
+    if rolls:
+        most = rolling_rows(graph, family, int((high - low).max()), most)
     if most < int(high.max()):
         low, high = rolled(low, high, most)
     return Storage(family, most, Extent(tensor.name, life.start, low * tensor.row_bytes, high * tensor.row_bytes))
 
 
-def storages(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool = True) -> tuple[Storage, ...]:
-    """The buffers for all tensors that the jobs touch, in the order of their tensors."""
-    lives = live_rows(graph, jobs)
-    return tuple(_storage(graph, lives, family) for family in _families(graph, lives, in_place=in_place))
+def storages(graph: RowGraph, jobs: Sequence[StripeJob], groups: Sequence[Group], *, in_place: bool = True) -> tuple[Storage, ...]:
+    """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
+    lives, crossing = live_rows(graph, jobs), crossing_tensors(graph, groups)
+    families = _families(graph, lives, in_place=in_place)
+    return tuple(_storage(graph, lives, family, rolls=crossing.isdisjoint(family)) for family in families)

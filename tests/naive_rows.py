@@ -3,34 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 
 from cascader.graph import TensorKind
-from cascader.pull import StripeJob
-from cascader.row_graph import RowGraph, RowPart, RowPropagator
+from cascader.pull import Group, StripeJob
+from cascader.row_graph import RowGraph, RowMap, RowPart, RowPropagator
 
 PRESENT = (TensorKind.INPUT, TensorKind.VARIABLE)
 KEPT = (TensorKind.OUTPUT, TensorKind.VARIABLE)
 
 
+def touched(at: RowMap | None, rows: set[int]) -> set[int]:
+    """Rows of the tensor that some rows of a view have bytes in, byte by byte."""
+    if at is None:
+        return rows
+    return {byte // at.unit for row in rows for byte in range(at.offset + row * at.step, at.offset + row * at.step + at.reach)}
+
+
 def rows_behind(propagator: RowPropagator, row: int) -> set[int]:
-    """Input rows that one output row needs, tap by tap."""
+    """Rows of the tensor that one output row needs, tap by tap."""
     if propagator.whole:
-        return set(range(propagator.rows))
+        return touched(propagator.at, set(range(propagator.rows)))
     taps = (row * propagator.stride - propagator.pad + tap for tap in range(propagator.taps))
-    return {tap // propagator.upscale for tap in taps if 0 <= tap < propagator.rows * propagator.upscale}
+    return touched(propagator.at, {tap // propagator.upscale for tap in taps if 0 <= tap < propagator.rows * propagator.upscale})
 
 
 def rows_read(part: RowPart, propagator: RowPropagator, start: int, end: int) -> set[int]:
-    """Input rows that a job reads."""
+    """Rows of the tensor that a job reads."""
     if part.atomic:
-        return set(range(propagator.rows))
+        return touched(propagator.at, set(range(propagator.rows)))
     return {source for row in range(start, end) for source in rows_behind(propagator, row)}
+
+
+def rows_made(graph: RowGraph, part: RowPart, tensor: int, start: int, end: int) -> set[int]:
+    """Rows of a tensor that some rows of a part lie in."""
+    at = part.maps[part.outputs.index(tensor)] if part.maps else None
+    if at is not None:
+        return touched(at, set(range(start, end)))
+    return set(range(graph.tensors[tensor].rows)) if part.atomic else set(range(start, end))
 
 
 def rows_written(graph: RowGraph, tensor: int, job: StripeJob) -> set[int]:
     """Rows of the tensor that a job writes."""
-    whole = graph.parts[job.part].atomic
-    return set(range(graph.tensors[tensor].rows)) if whole else set(range(job.start, job.end))
+    return rows_made(graph, graph.parts[job.part], tensor, job.start, job.end)
+
+
+def borders(part: RowPart) -> list[int]:
+    """Rows at which stripes may begin or end."""
+    return [0, *(row for row in range(1, part.rows) if (row - part.phase) % part.align == 0), part.rows]
+
+
+def rows_for(graph: RowGraph, part: RowPart, tensor: int, wanted: set[int]) -> int:
+    """Rows 0 to n that a part must make so that no row up to the highest of those wanted of a tensor still changes."""
+    last = max(wanted, default=-1)
+    return max((row + 1 for row in range(part.rows) if min(rows_made(graph, part, tensor, row, row + 1)) <= last), default=0)
 
 
 def needed_rows(graph: RowGraph) -> list[int]:
@@ -38,15 +64,15 @@ def needed_rows(graph: RowGraph) -> list[int]:
     needed = [0] * len(graph.parts)
     for index in reversed(range(len(graph.parts))):
         part = graph.parts[index]
-        wanted: set[int] = set()
-        read = False
+        rows, read = 1, False
         for later in range(index + 1, len(graph.parts)):
             for tensor, propagator in graph.parts[later].inputs:
                 if tensor in part.outputs:
                     read = True
-                    wanted |= rows_read(graph.parts[later], propagator, 0, needed[later])
+                    wanted = rows_read(graph.parts[later], propagator, 0, needed[later])
+                    rows = max(rows, rows_for(graph, part, tensor, wanted))
         everything = part.atomic or not read or any(graph.tensors[tensor].kind in KEPT for tensor in part.outputs)
-        needed[index] = part.rows if everything else min(part.rows, -(-(max(wanted) + 1) // part.align) * part.align)
+        needed[index] = part.rows if everything else min(border for border in borders(part) if border >= rows)
     return needed
 
 
@@ -73,8 +99,9 @@ def lives(graph: RowGraph, jobs: Sequence[StripeJob]) -> list[Life]:
 
 
 def span(graph: RowGraph, life: Life, tensor: int, written: dict[int, int], step: int) -> tuple[int, int] | None:
-    """From the lowest live row to the highest row that is made so far; None if no row is live."""
-    live = [row for row, (first, last) in life.items() if first <= step <= last]
+    """From the lowest row that is still to be used to the highest that is made so far; None if none is to be used, or made."""
+    used = [row for row, (_, last) in life.items() if step <= last]
+    live = used if any(first <= step for first, _ in life.values()) else []
     if not live:
         return None
     present = graph.tensors[tensor].kind in PRESENT
@@ -101,12 +128,21 @@ def families(graph: RowGraph, *, in_place: bool) -> list[set[int]]:
     return groups
 
 
-def places(held: Sequence[tuple[int, int]], step: int) -> int:
+def stays_in_a_group(graph: RowGraph, groups: Sequence[Group], family: set[int]) -> bool:
+    """Whether only parts of one group use some tensors, and no user of the network does."""
+    users = [i for i, part in enumerate(graph.parts) if family & {*part.outputs, *(tensor for tensor, _ in part.inputs)}]
+    internal = all(graph.tensors[tensor].kind is TensorKind.INTERMEDIATE for tensor in family)
+    return internal and any(all(group.first <= user <= group.last for user in users) for group in groups)
+
+
+def places(held: Sequence[tuple[int, int]], step: int, roll: int) -> int:
     """Places in use at a step of a buffer that holds rows ``held[i]`` at step i: all rows, or of a rolling one as many as it can hold.
 
-    A rolling one holds all rows so far until it is full, and what is live once no live rows wrap around its end any more.
+    A rolling one has a multiple of ``roll`` places. It holds all rows so far until it is full, and what is live once no live rows wrap
+    around its end any more.
     """
     most, top = max(high - low for low, high in held), max(high for _, high in held)
+    most = min(top, next(rows for rows in range(most, most + roll) if rows % roll == 0))
     low, high = held[step]
     if most == top or low == high:
         return high - low
@@ -115,7 +151,7 @@ def places(held: Sequence[tuple[int, int]], step: int) -> int:
     return min(most, so_far) if later or so_far <= most else high - low
 
 
-def bytes_held(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool) -> list[int]:
+def bytes_held(graph: RowGraph, jobs: Sequence[StripeJob], groups: Sequence[Group], *, in_place: bool) -> list[int]:
     """Bytes that all buffers hold at every step: the spans of live rows, of rolling buffers the places in use."""
     life, written = lives(graph, jobs), first_writes(graph, jobs)
     total = [0] * len(jobs)
@@ -124,6 +160,14 @@ def bytes_held(graph: RowGraph, jobs: Sequence[StripeJob], *, in_place: bool) ->
         for step in range(len(jobs)):
             spans = [s for tensor in family if (s := span(graph, life[tensor], tensor, written[tensor], step)) is not None]
             held.append((min(s[0] for s in spans), max(s[1] for s in spans)) if spans else (0, 0))
-        for step in range(len(jobs)):
-            total[step] += places(held, step) * graph.tensors[min(family)].row_bytes
+        roll = lcm(*(graph.tensors[tensor].roll for tensor in family))
+        rolls = stays_in_a_group(graph, groups, family)
+        for step, (low, high) in enumerate(held):
+            total[step] += (places(held, step, roll) if rolls else high - low) * graph.tensors[min(family)].row_bytes
     return total
+
+
+def is_cropped(graph: RowGraph) -> bool:
+    """Whether a part reads none of a tensor's first rows."""
+    reads = ((part, propagator) for part in graph.parts for _, propagator in part.inputs)
+    return any(0 not in rows_read(part, propagator, 0, part.rows) for part, propagator in reads)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import lcm
 
 from hypothesis import strategies as st
 
 from cascader.graph import TensorKind
 from cascader.pull import Group
 from cascader.residual import is_last_reader
-from cascader.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from cascader.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
 
 MAX_ROWS = 12
 
@@ -29,8 +30,26 @@ class _Draft:
         self.tensors.append(RowTensor(f"t{len(self.tensors)}", kind, rows, row_bytes or self.draw(st.integers(1, 3))))
         return len(self.tensors) - 1
 
-    def part(self, inputs: list[tuple[int, RowPropagator]], output: int, rows: int, *, align: int = 1, atomic: bool = False) -> None:
-        self.parts.append(RowPart(f"p{len(self.parts)}", tuple(inputs), (output,), rows, align, atomic))
+    def part(
+        self,
+        inputs: list[tuple[int, RowPropagator]],
+        output: int,
+        rows: int,
+        *,
+        align: int = 1,
+        phase: int = 0,
+        atomic: bool = False,
+        at: RowMap | None = None,
+    ) -> None:
+        maps = () if at is None else (at,)
+        self.parts.append(RowPart(f"p{len(self.parts)}", tuple(inputs), (output,), rows, align, atomic, phase=phase, maps=maps))
+
+    def view(self, tensor: int, step: int, offset: int = 0) -> RowMap:
+        """A view of a tensor in steps of so many bytes, whose rolling buffers go by its rows from now on."""
+        facts = self.tensors[tensor]
+        unit = facts.row_bytes
+        self.tensors[tensor] = replace(facts, roll=min(facts.rows, lcm(facts.roll, lcm(step, unit) // unit)))
+        return RowMap(offset, step, step, unit)
 
     def source(self) -> int:
         """A tensor to read, mostly the newest one."""
@@ -52,11 +71,54 @@ class _Draft:
             self.part([(source, RowPropagator(rows, stride, taps, pad))], self.tensor(TensorKind.INTERMEDIATE, made), made)
 
     def upscale(self) -> None:
+        """A part behind an upscaler, of one row or (a transposed convolution) of several."""
         source = self.source()
-        rows = self.tensors[source].rows
+        rows, taps = self.tensors[source].rows, self.draw(st.integers(1, 3))
+        pad = self.draw(st.integers(0, taps - 1))
         if 2 * rows <= MAX_ROWS:
             output = self.tensor(TensorKind.INTERMEDIATE, 2 * rows)
-            self.part([(source, RowPropagator(rows, upscale=2))], output, 2 * rows, align=2)
+            self.part([(source, RowPropagator(rows, taps=taps, pad=pad, upscale=2))], output, 2 * rows, align=2, phase=pad % 2)
+
+    def reshape(self) -> None:
+        """A window on a tensor in finer or coarser rows than its own."""
+        source = self.source()
+        facts = self.tensors[source]
+        size = facts.rows * facts.row_bytes
+        step = self.draw(st.sampled_from([step for step in range(1, size + 1) if size % step == 0 and size // step <= MAX_ROWS]))
+        rows, taps = size // step, self.draw(st.integers(1, 3))
+        propagator = RowPropagator(rows, 1, taps, taps // 2, at=self.view(source, step))
+        self.part([(source, propagator)], self.tensor(TensorKind.INTERMEDIATE, rows), rows)
+
+    def crop(self) -> None:
+        """A window on the middle of a tensor."""
+        source = self.source()
+        facts = self.tensors[source]
+        first = self.draw(st.integers(0, facts.rows - 1))
+        rows, taps = self.draw(st.integers(1, facts.rows - first)), self.draw(st.integers(1, 3))
+        view = self.view(source, facts.row_bytes, first * facts.row_bytes)
+        propagator = RowPropagator(rows, 1, taps, taps // 2, at=view)
+        self.part([(source, propagator)], self.tensor(TensorKind.INTERMEDIATE, rows), rows)
+
+    def stack(self) -> None:
+        """A concatenation along the rows: one tensor written by two parts, the upper half first or last."""
+        sources = self.source(), self.source()
+        rows = [self.tensors[source].rows for source in sources]
+        if sum(rows) <= MAX_ROWS:
+            output = self.tensor(TensorKind.INTERMEDIATE, sum(rows))
+            unit = self.tensors[output].row_bytes
+            for number in self.draw(st.sampled_from([(0, 1), (1, 0)])):
+                at = self.view(output, unit, number * rows[0] * unit)
+                self.part([(sources[number], self.identity(sources[number]))], output, rows[number], at=at)
+
+    def transpose(self) -> None:
+        """A part each of whose rows is written all over its output."""
+        source = self.source()
+        rows = self.tensors[source].rows
+        output = self.tensor(TensorKind.INTERMEDIATE, self.draw(st.integers(1, 4)))
+        facts = self.tensors[output]
+        self.tensors[output] = replace(facts, roll=facts.rows)
+        at = RowMap(0, 0, facts.rows * facts.row_bytes, facts.row_bytes)
+        self.part([(source, self.identity(source))], output, rows, at=at)
 
     def join(self) -> None:
         """An elementwise part of two tensors of equal height, one of one row that is repeated, or one tensor twice."""
@@ -144,6 +206,7 @@ def row_graphs(draw: st.DrawFn, max_parts: int = 6, max_rows: int = MAX_ROWS) ->
         draft.tensor(TensorKind.INPUT, draw(st.integers(1, max_rows)))
     kinds: list[Callable[[], None]] = [draft.window] * 4 + [draft.join] * 3
     kinds += [draft.concatenation] * 2 + [draft.skip] * 2 + [draft.upscale, draft.whole, draft.state]
+    kinds += [draft.reshape, draft.crop, draft.stack, draft.transpose]
     for _ in range(draw(st.integers(1, max_parts))):
         if len(draft.parts) < max_parts:
             draw(st.sampled_from(kinds))()
@@ -171,6 +234,23 @@ def divided_graphs(draw: st.DrawFn, max_parts: int = 6, max_rows: int = MAX_ROWS
     """A graph with its groups."""
     graph = draw(row_graphs(max_parts, max_rows))
     return graph, draw(divisions(graph))
+
+
+def scaled(graph: RowGraph, factor: int) -> RowGraph:
+    """The graph with so many times the bytes in every row."""
+
+    def larger(at: RowMap | None) -> RowMap | None:
+        return None if at is None else RowMap(at.offset * factor, at.step * factor, at.reach * factor, at.unit * factor)
+
+    parts = tuple(
+        replace(
+            part,
+            inputs=tuple((tensor, replace(propagator, at=larger(propagator.at))) for tensor, propagator in part.inputs),
+            maps=tuple(larger(at) for at in part.maps),
+        )
+        for part in graph.parts
+    )
+    return RowGraph(parts, tuple(replace(tensor, row_bytes=factor * tensor.row_bytes) for tensor in graph.tensors))
 
 
 def chain(*steps: tuple[int, RowPropagator], row_bytes: tuple[int, ...] = ()) -> RowGraph:

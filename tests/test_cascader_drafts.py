@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import is_valid
-from row_graphs import row_graphs
+from row_graphs import row_graphs, scaled
 from toy_costs import ToyCosts
 
 from cascader.drafts import Draft, Drafter, DraftOptions
@@ -36,7 +36,7 @@ def graphs(max_parts: int) -> st.SearchStrategy[RowGraph]:
     """Rows of 16 to 48 bytes, so that no byte is lost to alignment."""
 
     def widened(graph: RowGraph) -> RowGraph:
-        return replace(graph, tensors=tuple(replace(tensor, row_bytes=16 * tensor.row_bytes) for tensor in graph.tensors))
+        return scaled(graph, 16)
 
     return row_graphs(max_parts, max_rows=4).map(widened)
 
@@ -185,7 +185,7 @@ def best_of_all(graph: RowGraph, budget: int) -> int | None:
     for groups in divisions(graph):
         jobs = schedule_groups(scheduler, groups)
         times = [COST.times(job.part, job.start, job.end) for job in jobs]
-        extents = [store.extent for store in storages(graph, jobs)]
+        extents = [store.extent for store in storages(graph, jobs, groups)]
         constants = constants_of(graph, jobs)
         sets = [some for count in range(len(constants) + 1) for some in combinations(constants, count)]
         for addresses in packings(extents, budget):

@@ -135,7 +135,7 @@ def test_the_network_computes_the_same_bytes_in_every_layout_in_less_memory(larg
 def cascaded(net: Network, graph: RowGraph, groups: list[Group]) -> Schedule:
     scheduler = PullScheduler(graph)
     jobs = [job for group in groups for job in scheduler.jobs(group)]
-    stores = storages(graph, jobs)
+    stores = storages(graph, jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
     places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
     return make_schedule(net, DEFAULT, graph, jobs, places, {tensor: store.rows for store in stores for tensor in store.tensors})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from naive_rows import needed_rows, rows_behind, rows_read
+from naive_rows import borders, needed_rows, rows_behind, rows_for, rows_read
 from row_graphs import chain, divided_graphs
 
 from cascader.graph import TensorKind
@@ -61,8 +61,7 @@ def test_every_row_is_made_before_it_is_read(divided: Divided) -> None:
             wanted = rows_read(part, propagator, job.start, job.end)
             for earlier in range(job.part):
                 if tensor in graph.parts[earlier].outputs:
-                    source = graph.parts[earlier]
-                    assert done[earlier] >= (source.rows if source.atomic else min(source.rows, max(wanted) + 1))
+                    assert done[earlier] >= rows_for(graph, graph.parts[earlier], tensor, wanted)
         done[job.part] = job.end
 
 
@@ -72,7 +71,7 @@ def test_stripes_begin_at_whole_alignments_and_whole_parts_are_one_job(divided: 
     graph, groups = divided
     for job in jobs_of(graph, groups):
         part = graph.parts[job.part]
-        assert job.start % part.align == 0
+        assert {job.start, job.end} <= {*borders(part)}
         assert not part.atomic or (job.start, job.end) == (0, part.rows)
 
 
@@ -108,7 +107,8 @@ def test_the_last_part_of_a_group_is_asked_for_the_stripe_rows(divided: Divided,
         last = graph.parts[group.last]
         heights = [j.end - j.start for j in scheduler.jobs(replace(group, stripe_rows=rows)) if j.part == group.last]
         whole = rows if last.align == 1 else -(-rows // last.align) * last.align
-        assert last.atomic or all(height == min(last.rows, whole) for height in heights[:-1])
+        # Behind an odd phase the first stripe ends one row earlier, at the next border.
+        assert last.atomic or all(height == min(last.rows, whole) for height in heights[bool(last.phase) : -1])
 
 
 def conv(rows: int, taps: int = 3, pad: int = 0, stride: int = 1) -> RowPropagator:

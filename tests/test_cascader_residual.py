@@ -63,8 +63,9 @@ def test_the_sums_of_a_chain_of_blocks_lie_where_its_input_has_lain() -> None:
         parts.append(RowPart(f"p{source}", ((source, SAME),), (inside,), 8))
         parts.append(RowPart(f"sum{source}", ((source, SAME), (inside, SAME)), (output,), 8, in_place=source))
         tensors += [RowTensor(f"t{index}", TensorKind.INTERMEDIATE, 8, 1) for index in (inside, output)]
-    jobs = schedule_groups(PullScheduler(RowGraph(tuple(parts), tuple(tensors))), [Group(0, 1, 2), Group(2, 3, 2)])
-    assert {store.tensors: store.rows for store in storages(RowGraph(tuple(parts), tuple(tensors)), jobs)} == {
+    graph, groups = RowGraph(tuple(parts), tuple(tensors)), [Group(0, 1, 2), Group(2, 3, 2)]
+    jobs = schedule_groups(PullScheduler(graph), groups)
+    assert {store.tensors: store.rows for store in storages(graph, jobs, groups)} == {
         (0, 2, 4): 8,
         (1,): 2,
         (3,): 2,

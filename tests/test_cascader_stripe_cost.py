@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
@@ -15,7 +16,7 @@ from cascader.ethosu.rows import row_graph
 from cascader.ethosu.stripe_cost import StripeCost
 from cascader.overlap import allocate
 from cascader.prefetch import prefetch
-from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.pull import Group, PullScheduler, schedule_groups
 from cascader.room import Room
 from cascader.row_graph import RowGraph
 from cascader.schedule import Copy
@@ -43,9 +44,10 @@ def groups_of(name: str, length: int, rows: int) -> tuple[Group, ...]:
     return tuple(Group(first, min(first + length, count) - 1, rows) for first in range(0, count, length))
 
 
-def simulated(name: str, jobs: tuple[StripeJob, ...], copies: tuple[Copy, ...] = ()) -> tuple[OperationReplay, ...]:
+def simulated(name: str, groups: Sequence[Group], copies: tuple[Copy, ...] = ()) -> tuple[OperationReplay, ...]:
     graph = rows_and_cost(name)[0]
-    stores = storages(graph, jobs)
+    jobs = schedule_groups(PullScheduler(graph), groups)
+    stores = storages(graph, jobs, groups)
     peak, addresses = allocate([store.extent for store in stores], moves=0)
     places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
     rolling = {tensor: store.rows for store in stores for tensor in store.tensors}
@@ -65,7 +67,7 @@ def errors(name: str, length: int, rows: int) -> tuple[float, float, float]:
     def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
         return neighbours.shared(jobs[step - 1], jobs[step], before_staged=before, staged=now)
 
-    simulator = simulated(name, jobs)[-1].finished
+    simulator = simulated(name, groups_of(name, length, rows))[-1].finished
     total = sum(cost.direct_cycles(job.part, job.start, job.end) for job in jobs)
     times, room = [cost.times(job.part, job.start, job.end) for job in jobs], Room([], [], len(jobs), 16)
     timelines = prefetch(times, [], room).cycles, prefetch(times, [], room, shared).cycles
@@ -114,8 +116,7 @@ def test_a_copy_with_the_memory_to_itself_takes_the_simulator_the_cycles_that_th
     A period is that of the home memory's pulse gate: the copy's end waits for the next one to open. Measured: 1387 and 1230.
     """
     graph, cost = rows_and_cost("super_resolution")
-    jobs = schedule_groups(PullScheduler(graph), groups_of("super_resolution", 1, 1 << 20))
-    operations = simulated("super_resolution", jobs, (Copy(graph.parts[0].name, 0, 0),))
+    operations = simulated("super_resolution", groups_of("super_resolution", 1, 1 << 20), (Copy(graph.parts[0].name, 0, 0),))
     (copy,) = (o for o in operations if isinstance(o.op, DmaOperation))
     gate = SYSTEM.ports[SYSTEM.port_of(CONSTANTS)].pulse
     assert gate is not None

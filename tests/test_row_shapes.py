@@ -95,7 +95,7 @@ def test_any_cascade_of_the_reshaped_network_computes_the_same_bytes(data: st.Da
     groups = [Group(0, border, data.draw(st.integers(1, 5)))]
     groups += [Group(border + 1, len(graph.parts) - 1, data.draw(st.integers(1, 5)))] if border + 1 < len(graph.parts) else []
     jobs = schedule_groups(PullScheduler(graph), groups)
-    stores = storages(graph, jobs)
+    stores = storages(graph, jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
     places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
     rolling = {tensor: store.rows for store in stores for tensor in store.tensors}
