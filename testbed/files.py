@@ -1,4 +1,4 @@
-"""Files at the edge: read within bounds, written whole or not at all."""
+"""Files that are written: whole or not at all. How they are read is :mod:`validation.reading`'s."""
 
 from __future__ import annotations
 
@@ -6,42 +6,7 @@ import os
 from pathlib import Path
 
 from npu_model.errors import InputError
-
-MAX_BYTES = 1 << 31
-"""Bound of a file that is read: flatbuffers have 31-bit offsets, and no schedule comes near."""
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return str(getattr(error, "strerror", None) or error).lower()
-
-
-def read_file(path: str | Path, what: str) -> bytes:
-    """The bytes of a regular, non-empty file; ``what`` is what the error calls it ("Model", "Schedule")."""
-    file = Path(path)
-    try:
-        if file.is_dir():
-            raise InputError(f"{what} {str(path)!r} is a directory: give the path of a file.")
-        if file.exists() and not file.is_file():
-            raise InputError(f"{what} {str(path)!r} is no regular file: copy it to a file first.")
-        size = file.stat().st_size
-        if size > MAX_BYTES:
-            raise InputError(f"{what} {str(path)!r} has {size} bytes: {MAX_BYTES} is the most that is read; give a smaller file.")
-        data = file.read_bytes()
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{what} {str(path)!r} cannot be read ({_reason(error)}): give the path of a readable file.") from None
-    if not data:
-        raise InputError(f"{what} {str(path)!r} has 0 bytes: give a file with content.")
-    return data
-
-
-def read_text(path: str | Path, what: str) -> str:
-    """The text of a UTF-8 file, bounded as :func:`read_file` is."""
-    try:
-        return read_file(path, what).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{what} {str(path)!r} is no text from byte {error.start} on: give a UTF-8 file.") from None
+from validation.reading import reason_of
 
 
 def require_writable(path: str | Path, *sources: str | Path) -> None:
@@ -65,7 +30,7 @@ def require_writable(path: str | Path, *sources: str | Path) -> None:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"Output {str(path)!r} cannot be written ({_reason(error)}): choose another place.") from None
+        raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
 
 
 def require_folder(path: str | Path) -> None:
@@ -76,7 +41,7 @@ def require_folder(path: str | Path) -> None:
         if not os.access(folder, os.W_OK):
             raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
     except (OSError, ValueError) as error:
-        raise InputError(f"Folder {str(path)!r} cannot be made ({_reason(error)}): choose another place.") from None
+        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
 
 
 def write_file(path: str | Path, data: bytes) -> None:
@@ -95,7 +60,7 @@ def write_file(path: str | Path, data: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise InputError(f"Output {str(path)!r} cannot be written ({_reason(error)}): choose another place.") from None
+        raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
     finally:
         if not special:
             temporary.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from testbed.files import read_file
+from validation.reading import read_file
 
 ZOO = "zoo:"
 

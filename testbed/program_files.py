@@ -10,10 +10,11 @@ from cascader.ethosu.schedule import Schedule
 from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program.text import to_text
-from testbed.files import read_file, require_writable, write_file
+from testbed.files import require_writable, write_file
 from testbed.models import ZOO, Model, load_model
 from testbed.progress import Progress, silent
 from testbed.scheduling import read_schedule
+from validation.reading import read_file
 
 if TYPE_CHECKING:
     from testbed.tensorir_proof import TensorirProof
