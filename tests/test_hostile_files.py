@@ -6,19 +6,22 @@ import json
 import os
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cascades import cascade, cuts
 from command_line import call, refusal
 
 from cascader.ethosu.codec import from_plain, to_plain
 from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import MAX_VALUES, digest, from_json
+from cascader.ethosu.schedule_file import MAX_VALUES, digest, from_json, to_json
 from npu_model.errors import InputError
 from npu_model.vela_ini import memory_system
 from testbed.configs import load_memory_system
 from testbed.memory_options import MemoryOptions
+from testbed.scheduling import read_schedule
 from validation.reading import MAX_CONFIGURATION_BYTES, read_file
 
 SIMULATE = ("simulate", "vela", "zoo:tiny_conv")
@@ -245,3 +248,20 @@ def test_velas_own_configuration_is_named_as_vela_names_it(tmp_path: Path, monke
     assert call(*SIMULATE, "--config", "Arm/vela.ini", *MINE).status == 0
     assert "no such file" in refusal(*SIMULATE, "--config", "Arm/none.ini")
     assert "no such file" in refusal(*SIMULATE, "--config", "../vela.ini")
+
+
+def test_a_copy_that_another_one_overwrites_unread_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.json"
+    staged = cascade("tiny_residual", cuts("tiny_residual", (), 2), staged=(1,))
+    path.write_text(to_json(replace(staged, copies=(staged.copies[0], *staged.copies))))
+    sentence = refusal("simulate", "schedule", path, "--timing-adapter", "off", "--sram-map", tmp_path / "map.svg")
+    assert "again before any job of it" in sentence
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("size", [1 << 31, (1 << 32) - 16])
+def test_an_arena_that_no_system_has_is_not_made_to_run_it(size: int, plan: Path, tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_text(to_json(replace(read_schedule(plan), arena_size=size)))
+    assert f"has {size} bytes: 536870912 is the most" in refusal("verify", path)
+    assert call("simulate", "schedule", path).status == 0
