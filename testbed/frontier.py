@@ -23,8 +23,9 @@ from testbed.workers import processes_for, workers
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One schedule of the frontier: ``memory`` is the peak in bytes that its replay touches, ``cycles`` those of the replay.
+    """One schedule of the frontier: ``memory`` is its arena, the bytes that a user sets aside, ``cycles`` those of the replay.
 
+    The arena goes from its base to the end of the highest buffer, tensors of CPU operators included, rounded up to 16.
     ``estimate`` is what the search expected, ``schedule`` is self-contained.
     """
 
