@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from npu_model.errors import InputError
-from validation.portfolio import classifiers, dense_outputs, named_figures
+from validation.portfolio import classifiers, dense_outputs, formats, named_figures, on_cpu, operators, sequences, shapes
 from validation.portfolio.entry import PortfolioNetwork
 
 __all__ = ["NETWORKS", "PortfolioNetwork", "build", "portfolio_network"]
 
-NETWORKS: tuple[PortfolioNetwork, ...] = (*named_figures.NETWORKS, *classifiers.NETWORKS, *dense_outputs.NETWORKS)
+NETWORKS: tuple[PortfolioNetwork, ...] = (
+    *named_figures.NETWORKS,
+    *classifiers.NETWORKS,
+    *dense_outputs.NETWORKS,
+    *sequences.NETWORKS,
+    *on_cpu.NETWORKS,
+    *shapes.NETWORKS,
+    *formats.NETWORKS,
+    *operators.NETWORKS,
+)
 """All networks, group by group."""
 
 _BY_NAME = {network.name: network for network in NETWORKS}

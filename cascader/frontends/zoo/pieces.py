@@ -47,7 +47,7 @@ class Pieces(LayerBuilder):
         constant = self._integers(f"{layer}/axis", at)
         parts = np.split(per_image(value), count, at + 1)
         outputs = tuple(self._moved(f"{layer}/{i}", value, part) for i, part in enumerate(parts))
-        return self._recorder.operator_of_many("SPLIT", (constant, x.index), outputs, "SplitOptions", NumSplits=count)
+        return self._recorder.operator_of_many("SPLIT", (constant, x.index), outputs, "SplitOptions", {"NumSplits": count})
 
     def split_at(self, x: TensorHandle, sizes: tuple[int, ...], axis: int = -1, *, name: str | None = None) -> tuple[TensorHandle, ...]:
         """SPLIT_V into parts of ``sizes`` along ``axis``."""
@@ -58,7 +58,7 @@ class Pieces(LayerBuilder):
         constants = self._integers(f"{layer}/sizes", sizes), self._integers(f"{layer}/axis", at)
         parts = np.split(per_image(value), np.cumsum(sizes)[:-1], at + 1)
         outputs = tuple(self._moved(f"{layer}/{i}", value, part) for i, part in enumerate(parts))
-        return self._recorder.operator_of_many("SPLIT_V", (x.index, *constants), outputs, "SplitVOptions", NumSplits=len(sizes))
+        return self._recorder.operator_of_many("SPLIT_V", (x.index, *constants), outputs, "SplitVOptions", {"NumSplits": len(sizes)})
 
     def unpack(self, x: TensorHandle, axis: int, *, name: str | None = None) -> tuple[TensorHandle, ...]:
         """UNPACK: one tensor, without that ``axis``, for each of its elements."""
@@ -66,7 +66,7 @@ class Pieces(LayerBuilder):
         at = self._axis(layer, x, axis)
         parts = [part.squeeze(at + 1) for part in np.split(per_image(value), x.shape[at], at + 1)]
         outputs = tuple(self._moved(f"{layer}/{i}", value, part) for i, part in enumerate(parts))
-        return self._recorder.operator_of_many("UNPACK", (x.index,), outputs, "UnpackOptions", Num=len(parts), Axis=at)
+        return self._recorder.operator_of_many("UNPACK", (x.index,), outputs, "UnpackOptions", {"Num": len(parts), "Axis": at})
 
     def depth_to_space(self, x: TensorHandle, block: int = 2, *, name: str | None = None) -> TensorHandle:
         """DEPTH_TO_SPACE of NHWC ``x``: Vela 5.2 leaves it on the CPU, so it splits a network into two NPU subgraphs."""

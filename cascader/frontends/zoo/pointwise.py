@@ -29,7 +29,7 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
 _CURVES: dict[str, Callable[[Array], Array]] = {
     "ABS": np.abs,
     "NEG": lambda x: -x,
-    "ELU": lambda x: np.where(x < 0, x / (1 - x), x),
+    "ELU": lambda x: np.where(x < 0, x / (1 + np.abs(x)), x),
     "EXP": lambda x: np.maximum(1 + x / 4, 0.0) * np.maximum(1 + x / 4, 0.0) * np.maximum(1 + x / 4, 0.0),
     "GELU": lambda x: x * np.clip(x * 0.3 + 0.5, 0.0, 1.0),
     "HARD_SWISH": lambda x: x * np.clip(x + 3, 0.0, 6.0) / 6,

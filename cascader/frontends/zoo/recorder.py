@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -174,9 +174,9 @@ class Recorder:
         self._values[handle.index] = Value(handle, sample, scale, 0)
         return handle
 
-    def variable(self, name: str, shape: tuple[int, ...], dtype: int, scale: float, zero_point: int = 0) -> int:
-        """Add a tensor that keeps its values from one inference to the next, and return its number."""
-        self._tensors.append(TensorRecord(name, shape, dtype, (scale,), (zero_point,), is_variable=True))
+    def held(self, name: str, shape: tuple[int, ...], dtype: int, scale: float, zero_point: int = 0, *, is_variable: bool = True) -> int:
+        """Add a tensor that an operator holds, and return its number: a variable keeps its values from one inference to the next."""
+        self._tensors.append(TensorRecord(name, shape, dtype, (scale,), (zero_point,), is_variable=is_variable))
         return len(self._tensors) - 1
 
     def indices(self, name: str, sample: Array) -> TensorHandle:
@@ -200,16 +200,23 @@ class Recorder:
 
     def operator(self, kind: str, inputs: Sequence[int], output: TensorHandle, options: str = "", **fields: FieldValue) -> TensorHandle:
         """Add an operator of that builtin ``kind`` with its options table, and return its output."""
-        return self.operator_of_many(kind, inputs, (output,), options, **fields)[0]
+        return self.operator_of_many(kind, inputs, (output,), options, fields)[0]
 
     def operator_of_many(
-        self, kind: str, inputs: Sequence[int], outputs: tuple[TensorHandle, ...], options: str = "", **fields: FieldValue
+        self,
+        kind: str,
+        inputs: Sequence[int],
+        outputs: tuple[TensorHandle, ...],
+        options: str,
+        fields: Mapping[str, FieldValue],
+        intermediates: tuple[int, ...] = (),
     ) -> tuple[TensorHandle, ...]:
-        """Add an operator with several outputs, and return them."""
+        """Add an operator with several outputs, or with ``intermediates`` (tensors by number), and return its outputs."""
         eight, sixteen = _VERSIONS[kind]
         version = {"int8": eight, "int16": sixteen}.get(self.precision.name, 1)
         code, numbers = getattr(tflite.BuiltinOperator, kind), tuple(output.index for output in outputs)
-        self._operators.append(OperatorRecord(code, version, tuple(inputs), numbers, options, tuple(fields.items())))
+        record = OperatorRecord(code, version, tuple(inputs), numbers, options, tuple(fields.items()), intermediates=intermediates)
+        self._operators.append(record)
         return outputs
 
     def add_input(
