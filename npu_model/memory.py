@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from npu_model.errors import InputError
+from npu_model.printable import shown
 
 AXI0 = 0
 AXI1 = 1
@@ -16,6 +17,19 @@ DRIVER_BURST_BYTES = 64
 NPU_MAX_READS = 32
 NPU_MAX_WRITES = 16
 """Outstanding transactions that the U55's AXI_LIMIT registers allow at most (core driver)."""
+
+_MAX_CYCLES = 1_000_000
+_MAX_OUTSTANDING = 4096
+_MAX_BURST = 4096
+_MAX_CLOCK_HZ = 100_000_000_000
+_MAX_TERM = 1 << 160
+"""Numbers whose ratio is a memory's speed: an exact decimal of a ``vela.ini`` has at most some dozens of digits."""
+_REGIONS = 8
+
+
+def _require(what: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise InputError(f"{what} is {shown(value)}: it ranges from {low} to {high}; give a value in that range.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +49,8 @@ class Pulse:
     def __post_init__(self) -> None:
         if self.on < 1:
             raise InputError(f"A pulse is on for {self.on} cycles: 1 or more are needed for an address to pass; raise it.")
+        for what, value in (("on", self.on), ("off", self.off), ("capped", self.cap_words)):
+            _require(f"What a pulse is {what} for", value, 0, _MAX_CYCLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +61,7 @@ class Memory:
     reads and writes share one data path, else each direction has its own. Latencies are cycles from the acceptance
     of a transaction to its first data word (reads), or from its last data word to its response (writes).
     ``max_reads`` and ``max_writes`` bound the outstanding transactions of at most ``burst_bytes`` each; 0 means no
-    bound.
+    bound. InputError for a value that no memory has, as a schedule file may hold one.
     """
 
     name: str
@@ -58,6 +74,16 @@ class Memory:
     shared: bool = True
     pulse: Pulse | None = None
 
+    def __post_init__(self) -> None:
+        for key in ("read_latency", "write_latency"):
+            _require(f"{key} of memory {shown(self.name)}", getattr(self, key), 0, _MAX_CYCLES)
+        for key in ("max_reads", "max_writes"):
+            _require(f"{key} of memory {shown(self.name)}", getattr(self, key), 0, _MAX_OUTSTANDING)
+        _require(f"burst_bytes of memory {shown(self.name)}", self.burst_bytes, 1, _MAX_BURST)
+        speed = self.cycles_per_word
+        if speed.numerator >= _MAX_TERM or speed.denominator >= _MAX_TERM or not 0 < speed <= _MAX_CYCLES:
+            raise InputError(f"cycles_per_word of memory {shown(self.name)} is out of range: give a ratio above 0, up to {_MAX_CYCLES}.")
+
 
 @dataclass(frozen=True, slots=True)
 class MemorySystem:
@@ -65,6 +91,7 @@ class MemorySystem:
 
     ``name`` says where the values are from (system config, memory mode, timing-adapter profile). ``region_ports[i]``
     is AXI0 or AXI1 for region ``i``; ``command_port`` is the port that the command stream is fetched through.
+    InputError for what no system has, as a schedule file may hold it.
     """
 
     name: str
@@ -72,6 +99,12 @@ class MemorySystem:
     ports: tuple[Memory, Memory]
     region_ports: tuple[int, ...]
     command_port: int = AXI1
+
+    def __post_init__(self) -> None:
+        _require("clock_hz", self.clock_hz, 1, _MAX_CLOCK_HZ)
+        _require("The number of regions", len(self.region_ports), _REGIONS, _REGIONS)
+        for port in (*self.region_ports, self.command_port):
+            _require("The port of a region", port, AXI0, AXI1)
 
     def port_of(self, region: int) -> int:
         """AXI0 or AXI1 for a base-pointer region (0 to 7)."""

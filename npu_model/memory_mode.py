@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from npu_model.errors import InputError
 from npu_model.memory import AXI0, AXI1, Memory, MemorySystem
+from npu_model.printable import shown
 
 PORTS = {"Axi0": AXI0, "Axi1": AXI1}
 """Vela's spelling of the ports."""
@@ -15,7 +16,7 @@ _REGIONS = 8
 def port_number(key: str, value: object) -> int:
     """AXI0 or AXI1 for the value of ``const_mem_area``, ``arena_mem_area`` or ``cache_mem_area``."""
     if not isinstance(value, str) or value not in PORTS:
-        raise InputError(f"{key} is {value!r}: a port of the NPU is needed; write {' or '.join(PORTS)}.")
+        raise InputError(f"{key} is {shown(value)}: a port of the NPU is needed; write {' or '.join(PORTS)}.")
     return PORTS[value]
 
 

@@ -33,6 +33,7 @@ class OperatorRecord:
     """One operator: its tflite.BuiltinOperator and version, tensors by index (-1 for none), the options table and its fields.
 
     A custom operator has a ``custom_code`` and may have ``custom_options``, which only its own kernel understands.
+    ``intermediates`` are tensors that say how values within the operator are quantised.
     """
 
     code: int
@@ -43,6 +44,7 @@ class OperatorRecord:
     fields: tuple[tuple[str, FieldValue], ...] = ()
     custom_code: str = ""
     custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
 
     @property
     def kind(self) -> tuple[int, int, str]:

@@ -98,6 +98,7 @@ def _operator(builder: Any, operator: OperatorRecord, opcode: int) -> int:
     options = _options(builder, operator) if operator.options else None
     custom = builder.CreateByteVector(operator.custom_options) if operator.custom_options else None
     inputs, outputs = _vector(builder, operator.inputs, "<i4"), _vector(builder, operator.outputs, "<i4")
+    intermediates = _optional(builder, operator.intermediates, "<i4")
     tflite.OperatorStart(builder)
     tflite.OperatorAddOpcodeIndex(builder, opcode)
     tflite.OperatorAddInputs(builder, inputs)
@@ -107,6 +108,8 @@ def _operator(builder: Any, operator: OperatorRecord, opcode: int) -> int:
         tflite.OperatorAddBuiltinOptions(builder, options)
     if custom is not None:
         tflite.OperatorAddCustomOptions(builder, custom)
+    if intermediates is not None:
+        tflite.OperatorAddIntermediates(builder, intermediates)
     return int(tflite.OperatorEnd(builder))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
@@ -11,11 +10,8 @@ from typing import Any
 from npu_model.errors import InputError
 from npu_model.memory import AXI0, AXI1, Memory, MemorySystem, Pulse
 from npu_model.memory_mode import MemoryMode, port_number
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from npu_model.printable import printable, shown
+from npu_model.toml_text import parse_toml
 
 _LIMITS = {
     # The widths of the adapter's register fields (Arm ml-embedded-evaluation-kit, timing_adapters.md).
@@ -53,7 +49,7 @@ class TimingAdapter:
         for key, limit in _LIMITS.items():
             value = getattr(self, key)
             if type(value) is not int:
-                raise InputError(f"{key.upper()} is {value!r}: an integer from 0 to {limit} is needed; write a plain number.")
+                raise InputError(f"{key.upper()} is {shown(value)}: an integer from 0 to {limit} is needed; write a plain number.")
             if not 0 <= value <= limit:
                 wraps = f" ({value} would wrap to {value & limit} in its register)" if value > limit else ""
                 remedy = "write 0 for no bound" if key in ("maxr", "maxw", "bwcap") and value > limit else "write a value in range"
@@ -112,7 +108,7 @@ def _table(table: dict[str, Any], key: str, keys: tuple[str, ...]) -> dict[str, 
 def _expect(what: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
     missing, extra = [k for k in keys if k not in table], sorted(k for k in table if k not in keys)
     if missing or extra:
-        fault = f"lacks {', '.join(missing)}" if missing else f"has the unknown {', '.join(extra)}"
+        fault = f"lacks {', '.join(missing)}" if missing else f"has the unknown {printable(', '.join(extra))}"
         raise InputError(f"{what} of the timing-adapter profile {fault}: it takes {', '.join(keys)}.")
 
 
@@ -129,18 +125,17 @@ def parse_profile(name: str, text: str) -> TimingProfile:
     with Vela's three keys, and tables ``[sram]`` and ``[ext]`` with the adapter's parameters under Arm's names.
     InputError names what is wrong.
     """
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"The timing-adapter profile is not TOML ({error}): write key = value lines.") from None
+    table = parse_toml(text, "The timing-adapter profile", "write key = value lines")
     _expect("The top level", table, ("clock_hz", "burst_bytes", "shared_data_path", "memory_mode", "sram", "ext"))
     clock, burst, shared = table["clock_hz"], table["burst_bytes"], table["shared_data_path"]
     if type(clock) is not int or not 1 <= clock <= _MAX_CLOCK_HZ:
-        raise InputError(f"clock_hz is {clock!r}: an integer from 1 to {_MAX_CLOCK_HZ} is needed; write the NPU's clock in Hz.")
+        raise InputError(f"clock_hz is {shown(clock)}: an integer from 1 to {_MAX_CLOCK_HZ} is needed; write the NPU's clock in Hz.")
     if type(burst) is not int or burst not in _BURSTS:
-        raise InputError(f"burst_bytes is {burst!r}: the NPU splits bursts at {', '.join(map(str, _BURSTS))} bytes; write one of these.")
+        raise InputError(
+            f"burst_bytes is {shown(burst)}: the NPU splits bursts at {', '.join(map(str, _BURSTS))} bytes; write one of these."
+        )
     if type(shared) is not bool:
-        raise InputError(f"shared_data_path is {shared!r}: true or false is needed; write whether reads and writes take turns.")
+        raise InputError(f"shared_data_path is {shown(shared)}: true or false is needed; write whether reads and writes take turns.")
     areas = _table(table, "memory_mode", _AREAS)
     mode = MemoryMode(*(port_number(key, areas[key]) for key in _AREAS))
     return TimingProfile(name, clock, burst, shared, mode, _adapter(table, "sram"), _adapter(table, "ext"))

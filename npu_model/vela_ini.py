@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import math
+import re
 from fractions import Fraction
 
 from npu_model.errors import InputError
@@ -23,6 +24,10 @@ _MAX_CYCLES = 1_000_000
 _MAX_BURST = 4096
 _BURST_STEP = 8
 _MAX_ARENA = 1 << 32
+_MAX_EXPANDED = 1 << 12
+_MAX_DEPTH = 10
+"""References within references, as in configparser."""
+_MAX_PARENTS = 32
 
 
 def _fault(error: configparser.Error) -> str:
@@ -37,8 +42,9 @@ def _fault(error: configparser.Error) -> str:
     return type(error).__name__
 
 
-def _parse(text: str) -> configparser.ConfigParser:
-    parser = configparser.ConfigParser()
+def _parse(text: str) -> configparser.RawConfigParser:
+    # References are expanded by _expanded, whose result is bounded.
+    parser = configparser.RawConfigParser()
     try:
         parser.read_string(text)
     except configparser.Error as error:
@@ -46,7 +52,7 @@ def _parse(text: str) -> configparser.ConfigParser:
     return parser
 
 
-def _names(parser: configparser.ConfigParser, prefix: str) -> tuple[str, ...]:
+def _names(parser: configparser.RawConfigParser, prefix: str) -> tuple[str, ...]:
     return tuple(section.removeprefix(prefix) for section in parser.sections() if section.startswith(prefix))
 
 
@@ -56,10 +62,50 @@ def config_names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return _names(parser, _SYSTEM), _names(parser, _MODE)
 
 
+_REFERENCE = re.compile(r"%(?:%|\((\w[^()]*)\)s)?")
+
+
+def _expanded(section: str, values: dict[str, str]) -> dict[str, str]:
+    """The values with the others that they refer to as ``%(key)s``, as configparser expands them.
+
+    Every key is expanded once. Configparser, which Vela uses, expands again what is referred to again: what it would read for one key is
+    bounded by :data:`_MAX_EXPANDED` characters, as a few hundred bytes of references to references keep it busy for hours.
+    InputError names a key that refers to itself, to one that is not there, or to too much.
+    """
+    done: dict[str, tuple[str, int]] = {}
+
+    def expand(key: str, within: tuple[str, ...]) -> tuple[str, int]:
+        if key in done:
+            return done[key]
+        read = len(values[key])
+
+        def value(match: re.Match[str]) -> str:
+            nonlocal read
+            if match[0] == "%%":
+                return "%"
+            inner = (match[1] or "").lower()
+            if inner not in values or inner in (*within, key):
+                raise InputError(f"{key} in [{section}] cannot be expanded: write %% for a per cent sign.")
+            text, more = expand(inner, (*within, key))
+            read += more
+            return text
+
+        text = _REFERENCE.sub(value, values[key])
+        if read > _MAX_EXPANDED or len(within) > _MAX_DEPTH:
+            raise InputError(
+                f"{key} in [{section}] expands over {read} characters in {len(within)} steps: the most is {_MAX_EXPANDED} in {_MAX_DEPTH}; "
+                "write its value."
+            )
+        done[key] = text, read
+        return done[key]
+
+    return {key: expand(key, ())[0] for key in values}
+
+
 class _Section:
     """One section with what it inherits: the section's own value wins over its parent's."""
 
-    def __init__(self, parser: configparser.ConfigParser, prefix: str, name: str, option: str) -> None:
+    def __init__(self, parser: configparser.RawConfigParser, prefix: str, name: str, option: str) -> None:
         if not parser.has_section(prefix + name):
             known = ", ".join(_names(parser, prefix)) or "none at all"
             raise InputError(f"{option} {name!r} is not in the Vela configuration: it has {known}; choose one of them.")
@@ -70,13 +116,12 @@ class _Section:
         while section:
             if section in seen:
                 raise InputError(f"Section [{self.title}] inherits itself through {' -> '.join([*seen, section])}: remove one inherit key.")
+            if len(seen) > _MAX_PARENTS:
+                raise InputError(f"Section [{self.title}] inherits more than {_MAX_PARENTS} others: write its keys into it.")
             if not parser.has_section(section):
                 raise InputError(f"Section [{seen[-1]}] inherits [{section}], which is not in the file: correct its inherit key.")
             seen.append(section)
-            try:
-                own = dict(parser.items(section))
-            except configparser.InterpolationError as error:
-                raise InputError(f"{error.option} in [{section}] cannot be expanded: write %% for a per cent sign.") from None
+            own = _expanded(section, dict(parser.items(section)))
             self._values = own | self._values
             section = own.get("inherit", "")
 

@@ -8,9 +8,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from testbed.files import read_text
 from testbed.versions import Tools, tool_versions
 from validation.calibrate import CalibrationProfile
+from validation.reading import MAX_TABLE_BYTES, read_text
 
 _FILES = ("model", "config", "timing_adapter")
 """Columns of the measurements that may name a file, relative to the CSV's folder."""
@@ -20,7 +20,7 @@ def source_files(measurements: Path | None) -> tuple[Path, ...]:
     """The CSV file of measurements and every file that it names: a profile must overwrite none of them. None: no file."""
     if measurements is None:
         return ()
-    rows = csv.DictReader(read_text(measurements, "Measurements").lstrip("\ufeff").splitlines())
+    rows = csv.DictReader(read_text(measurements, "Measurements", MAX_TABLE_BYTES).splitlines())
     named = {(row.get(column) or "").strip() for row in rows for column in _FILES}
     return (measurements, *(measurements.parent / name for name in sorted(named - {""})))
 

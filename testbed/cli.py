@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 
 from npu_model.errors import InputError
 from testbed import VERSION
 from testbed.commands import calibrate, compare, export, frontier, inspect, schedule, simulate, validate, verify
 from testbed.commands.options import Parser, example
-
-BAD_INPUT = 2
-INTERRUPTED = 130
-"""128 + SIGINT, as shells report it."""
-BROKEN_PIPE = 141
-"""128 + SIGPIPE, as shells report it."""
+from testbed.endings import (
+    BROKEN_PIPE,
+    INTERRUPTED,
+    abandon_output,
+    prepare_streams,
+    refuse,
+    refuse_memory_error,
+    refuse_output,
+    refuse_system_error,
+    report_bug,
+    safe_output,
+)
+from testbed.output import OutputError
+from testbed.termination import Terminated, terminations
 
 
 def build_parser() -> Parser:
@@ -29,7 +35,7 @@ def build_parser() -> Parser:
             "npu-testbed frontier zoo:ds_cnn --plot ds_cnn.svg",
             "npu-testbed simulate vela zoo:mobilenet_v1 --optimise Size",
         )
-        + "\n\nexit status: 0 done, 1 a bar is missed or a comparison differs, 2 bad input",
+        + "\n\nexit status: 0 done, 1 a bar is missed or a comparison differs, 2 bad input, 70 a mistake in npu-testbed itself",
     )
     parser.add_argument("--version", action="version", version=f"npu-testbed {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
@@ -47,22 +53,27 @@ def _run(argv: Sequence[str] | None) -> int:
     return int(arguments.run(arguments))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (``sys.argv[1:]`` if None) and return the exit status; nothing is raised for bad input."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # Names in a model are any text; a terminal that cannot show them must not end the command.
-            stream.reconfigure(errors="backslashreplace")
+def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # each way to end has its status
+    """Run a command line (``sys.argv[1:]`` if None) and return the exit status; nothing is raised, whatever happens."""
+    prepare_streams()
     try:
-        status = _run(argv)
-        sys.stdout.flush()
+        with terminations(), safe_output():
+            return _run(argv)
     except InputError as error:
-        print(f"npu-testbed: error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  # standard error is where errors go
-        return BAD_INPUT
+        return refuse(str(error))
     except BrokenPipeError:
-        # Who reads our output has seen enough; what is still buffered must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Who reads our output has seen enough.
+        abandon_output()
         return BROKEN_PIPE
+    except OutputError as error:
+        return refuse_output(error)
+    except OSError as error:
+        return refuse_system_error(error)
+    except MemoryError:
+        return refuse_memory_error()
+    except Terminated as error:
+        return error.status
     except KeyboardInterrupt:
         return INTERRUPTED
-    return status
+    except Exception as error:  # noqa: BLE001  # whatever it is: it is our mistake, and no traceback for the user
+        return report_bug(error)

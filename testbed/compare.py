@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cascader.ethosu.schedule import ARENA_ALIGNMENT
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.shapes import round_up
@@ -22,9 +23,6 @@ NOISE = 0.03
 
 SWEEP = 8
 """Arena sizes at which both are compared."""
-
-ALIGNMENT = 16
-"""Of an arena's size in bytes, for Vela and for us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +93,11 @@ def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
     >>> sweep_sizes(1024, 4096, 3)
     (1024, 2048, 4096)
     """
-    low, high = round_up(low, ALIGNMENT), round_up(high, ALIGNMENT)
+    low, high = round_up(low, ARENA_ALIGNMENT), round_up(high, ARENA_ALIGNMENT)
     if low >= high:
         return (low,)
     step = (high / low) ** (1 / (count - 1))
-    inner = {round_up(int(low * step**i), ALIGNMENT) for i in range(1, count - 1)}
+    inner = {round_up(int(low * step**i), ARENA_ALIGNMENT) for i in range(1, count - 1)}
     return tuple(sorted({low, high} | {size for size in inner if low < size < high}))
 
 
@@ -139,8 +137,8 @@ def compare(
 ) -> Comparison:
     """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a sweep of arena sizes.
 
-    The sweep goes from our smallest arena to Vela Performance's peak; ours is also asked for the best at each of its sizes and at Vela's
-    own peaks, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails on both cores.
+    The sweep goes from our smallest arena to Vela Performance's; ours is also asked for the best at each of its sizes and at Vela's own,
+    and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails on both cores.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     system_config, memory_mode = memory.vela_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
 
@@ -9,16 +10,7 @@ from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from npu_model.timing_adapter import parse_profile, profile, profile_names
 from npu_model.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, memory_system
-
-
-def _read(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{what} {path} is not a text file: give one in UTF-8.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{what} {path} cannot be read ({reason}): give the path of a readable file.") from None
+from validation.reading import read_configuration
 
 
 def vela_ini_text() -> str:
@@ -30,11 +22,25 @@ def vela_ini_text() -> str:
         raise InputError("Vela's own configuration Arm/vela.ini is not installed: install ethos-u-vela, or give a file.") from None
 
 
+def configuration_file(path: Path) -> Path:
+    """The file that Vela's ``--config`` means by ``path``, be it there or not.
+
+    As Vela does, a folder and a file (``Arm/vela.ini``) that lead nowhere from here name a file that Vela comes with.
+    """
+    if path.is_absolute() or len(path.parts) != 2 or ".." in path.parts or os.path.lexists(path):
+        return path
+    try:
+        shipped = Path(str(resources.files("ethosu") / "config_files" / str(path)))
+    except ModuleNotFoundError:
+        return path
+    return shipped if shipped.is_file() else path
+
+
 def load_memory_system(
     system_config: str = DEFAULT_SYSTEM_CONFIG, memory_mode: str = DEFAULT_MEMORY_MODE, config: Path | None = None
 ) -> MemorySystem:
     """The memory system of a system config and a memory mode in a ``vela.ini``; Vela's own file if ``config`` is None."""
-    text = vela_ini_text() if config is None else _read(config, "Configuration file")
+    text = vela_ini_text() if config is None else read_configuration(config, "Configuration file")
     return memory_system(text, system_config, memory_mode)
 
 
@@ -45,4 +51,4 @@ def load_timing_adapter(name_or_path: str | Path) -> MemorySystem:
     path = Path(name_or_path)
     if path.suffix != ".toml":
         raise InputError(f"Timing-adapter profile {name_or_path} is unknown: choose {', '.join(profile_names())}, or give a .toml file.")
-    return parse_profile(path.stem, _read(path, "Timing-adapter profile")).memory_system()
+    return parse_profile(path.stem, read_configuration(path, "Timing-adapter profile")).memory_system()

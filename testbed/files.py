@@ -1,56 +1,26 @@
-"""Files at the edge: read within bounds, written whole or not at all."""
+"""Files that are written: whole or not at all. How they are read is :mod:`validation.reading`'s."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from npu_model.errors import InputError
-
-MAX_BYTES = 1 << 31
-"""Bound of a file that is read: flatbuffers have 31-bit offsets, and no schedule comes near."""
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return str(getattr(error, "strerror", None) or error).lower()
-
-
-def read_file(path: str | Path, what: str) -> bytes:
-    """The bytes of a regular, non-empty file; ``what`` is what the error calls it ("Model", "Schedule")."""
-    file = Path(path)
-    try:
-        if file.is_dir():
-            raise InputError(f"{what} {str(path)!r} is a directory: give the path of a file.")
-        if file.exists() and not file.is_file():
-            raise InputError(f"{what} {str(path)!r} is no regular file: copy it to a file first.")
-        size = file.stat().st_size
-        if size > MAX_BYTES:
-            raise InputError(f"{what} {str(path)!r} has {size} bytes: {MAX_BYTES} is the most that is read; give a smaller file.")
-        data = file.read_bytes()
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{what} {str(path)!r} cannot be read ({_reason(error)}): give the path of a readable file.") from None
-    if not data:
-        raise InputError(f"{what} {str(path)!r} has 0 bytes: give a file with content.")
-    return data
-
-
-def read_text(path: str | Path, what: str) -> str:
-    """The text of a UTF-8 file, bounded as :func:`read_file` is."""
-    try:
-        return read_file(path, what).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{what} {str(path)!r} is no text from byte {error.start} on: give a UTF-8 file.") from None
+from validation.reading import reason_of
 
 
 def require_writable(path: str | Path, *sources: str | Path) -> None:
-    """InputError if :func:`write_file` could not write there, or would overwrite one of the ``sources``.
+    """InputError if :func:`write_files` could not write there, or would overwrite one of the ``sources``.
 
     Asked before long work, so that it is not done in vain.
     """
     target = Path(path)
     try:
+        with suppress(FileNotFoundError):
+            # What Path.exists takes for an absent file: a link to itself, a name that is too long.
+            os.stat(target)  # noqa: PTH116  # the same for every kind of path
         for source in sources:
             if target.exists() and Path(source).exists() and target.samefile(source):
                 raise InputError(f"Output {str(path)!r} is the input {str(source)!r}: give another file, or it would be overwritten.")
@@ -59,13 +29,12 @@ def require_writable(path: str | Path, *sources: str | Path) -> None:
         folder = target.resolve().parent
         if not folder.is_dir():
             raise InputError(f"Output {str(path)!r} cannot be written, as {str(folder)!r} is no directory: make it first.")
-        special = target.exists() and not target.is_file()
-        if not os.access(target if special else folder, os.W_OK):
+        if not os.access(target if _is_special(target) else folder, os.W_OK):
             raise InputError(f"Output {str(path)!r} cannot be written (permission denied): choose another place.")
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"Output {str(path)!r} cannot be written ({_reason(error)}): choose another place.") from None
+        raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
 
 
 def require_folder(path: str | Path) -> None:
@@ -76,26 +45,57 @@ def require_folder(path: str | Path) -> None:
         if not os.access(folder, os.W_OK):
             raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
     except (OSError, ValueError) as error:
-        raise InputError(f"Folder {str(path)!r} cannot be made ({_reason(error)}): choose another place.") from None
+        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
 
 
-def write_file(path: str | Path, data: bytes) -> None:
-    """Write a temporary file beside the target and rename it, so that the target is whole or as it was.
-
-    A target that is no regular file (a pipe, /dev/null) is written to directly. InputError if it cannot be done.
-    """
-    require_writable(path)
-    target = Path(path).resolve()
-    special = target.exists() and not target.is_file()
-    temporary = target if special else target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
+def _write(path: str | Path, file: Path, data: bytes) -> None:
     try:
-        temporary.write_bytes(data)
-        if not special:
-            temporary.replace(target)
+        file.write_bytes(data)
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise InputError(f"Output {str(path)!r} cannot be written ({_reason(error)}): choose another place.") from None
+        raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
+
+
+def _is_special(path: Path) -> bool:
+    """Whether the path is a pipe or a device, which is written to as it is."""
+    return path.exists() and not path.is_file()
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write all files or none: each into a temporary file beside its target, and only when all are whole are they renamed.
+
+    A target that is no regular file (a pipe, /dev/null) is written to directly, before the others. InputError if it cannot be done.
+    """
+    for path in files:
+        require_writable(path)
+    targets = {path: path.resolve() for path in files}
+    special = [path for path in files if _is_special(targets[path])]
+    temporary = {
+        path: target.with_name(f".npu-testbed.{os.getpid()}.{index}.tmp")
+        for index, (path, target) in enumerate(targets.items())
+        if path not in special
+    }
+    renamed: list[Path] = []
+    new = {path for path in temporary if not targets[path].exists()}
+    try:
+        for path in (*special, *temporary):
+            _write(path, temporary.get(path, targets[path]), files[path])
+        for path, file in temporary.items():
+            file.replace(targets[path])
+            renamed.append(path)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
     finally:
-        if not special:
-            temporary.unlink(missing_ok=True)
+        if len(renamed) < len(temporary):
+            for path in new.intersection(renamed):
+                targets[path].unlink(missing_ok=True)
+        for file in temporary.values():
+            file.unlink(missing_ok=True)
+
+
+def write_file(path: str | Path, data: bytes) -> None:
+    """Write one file, whole or not at all, as :func:`write_files` does."""
+    write_files({Path(path): data})

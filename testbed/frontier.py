@@ -14,7 +14,7 @@ from cascader.ethosu.staging import staged_bytes
 from cascader.pareto import pareto
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from testbed.legalise import load_task
-from testbed.memory_options import NO_OPTIONS, MemoryOptions
+from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from testbed.progress import Progress, silent
 from testbed.search import EVERYTHING, Found, Point, Task, new_candidates, promising, replayed, search, search_further
 from testbed.versions import Tools
@@ -23,8 +23,9 @@ from testbed.workers import processes_for, workers
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One schedule of the frontier: ``memory`` is the peak in bytes that its replay touches, ``cycles`` those of the replay.
+    """One schedule of the frontier: ``memory`` is its arena, the bytes that a user sets aside, ``cycles`` those of the replay.
 
+    The arena goes from its base to the end of the highest buffer, tensors of CPU operators included, rounded up to 16.
     ``estimate`` is what the search expected, ``schedule`` is self-contained.
     """
 
@@ -160,8 +161,8 @@ def replayed_frontier(
         model=provenance.model,
         model_sha256=provenance.model_sha256,
         accelerator=task.accelerator,
-        memory_system=provenance.memory_system,
-        memory_system_sha256=provenance.memory_system_sha256,
+        memory_system=task.system.name,
+        memory_system_sha256=memory_system_sha256(task.system),
         clock_hz=task.system.clock_hz,
         tools=provenance.tools,
         points=tuple(FrontierPoint(p.memory, p.cycles, p.estimate, p.schedule) for p in points),

@@ -39,7 +39,7 @@ def frontier_text(frontier: Frontier) -> str:
     head = f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}"
     note = (
         f"{len(frontier.points)} Pareto points of {frontier.candidates} schedules, of which {frontier.replayed} were replayed; "
-        "bytes are the peak of the replay."
+        "bytes are the arena to set aside."
     )
     return f"{head}\n\n{table}\n\n{note}\n{bounds_text(frontier)}"
 

@@ -7,7 +7,7 @@ from cascader.ethosu.schedule import Provenance
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.compiler import vela_version
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
-from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import require_one_memory
 from testbed.models import load_model
 from testbed.progress import Progress, silent
@@ -35,5 +35,5 @@ def load_task(
     progress(f"Compiling {model.name} with Vela as legaliser")
     network = import_network(model.data, device.name)
     tools = tool_versions((("ethos-u-vela", vela_version()),))
-    provenance = Provenance(model.name, model.sha256, tools, system.name, memory_system_sha256(system))
+    provenance = Provenance(model.name, model.sha256, tools, system)
     return Task(network, device.name, system, provenance, CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs))

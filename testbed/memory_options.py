@@ -11,12 +11,10 @@ from pathlib import Path
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from npu_model.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
-from testbed.configs import load_memory_system, load_timing_adapter
+from testbed.configs import configuration_file, load_memory_system, load_timing_adapter
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"
 """Ethos_U55_High_End_Embedded and Shared_Sram as the Corstone-300 FVP throttles them: what the accuracy table is about."""
-
-_ADAPTER_PREFIX = "timing adapter "
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +35,8 @@ class MemoryOptions:
                 f"--timing-adapter {self.timing_adapter} was given together with --system-config, --memory-mode or --config: "
                 "both describe the memory system; choose one kind."
             )
+        if self.config is not None:
+            object.__setattr__(self, "config", configuration_file(self.config))
 
     @property
     def from_vela(self) -> bool:
@@ -76,25 +76,3 @@ def memory_system_sha256(system: MemorySystem) -> str:
         raise TypeError(f"{value!r} has no canonical form.")
 
     return sha256(json.dumps(asdict(system), sort_keys=True, default=plain).encode()).hexdigest()
-
-
-def _named(name: str) -> MemorySystem:
-    """The memory system that this installation has under a recorded name."""
-    if name.startswith(_ADAPTER_PREFIX):
-        return load_timing_adapter(name.removeprefix(_ADAPTER_PREFIX))
-    system_config, _, memory_mode = name.partition(", ")
-    return load_memory_system(system_config, memory_mode)
-
-
-def recorded_memory_system(name: str, digest: str) -> MemorySystem:
-    """The memory system that a schedule records; InputError if this installation has none of that name and content."""
-    if not name:
-        raise InputError("The schedule names no memory system: give one, such as --timing-adapter u55_high_end.")
-    remedy = "name the one to replay on with --timing-adapter, or with --config, --system-config and --memory-mode"
-    try:
-        system = _named(name)
-    except InputError:
-        raise InputError(f"The schedule was made for memory system {name[:200]!r}, which is not built in: {remedy}.") from None
-    if memory_system_sha256(system) != digest:
-        raise InputError(f"The schedule was made for another memory system of the name {name[:200]!r} than the one built in: {remedy}.")
-    return system

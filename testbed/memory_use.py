@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cascader.ethosu.schedule import ARENA_ALIGNMENT
 from npu_model.compiled import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Program, RegionRole
+from npu_model.shapes import round_up
 from sim import Footprint, footprint
 
 CONSTANTS, ARENA, FAST_SCRATCH = range(3)
 """Base-pointer regions (Vela's use)."""
+
+
+def arena_bytes(network: CompiledNetwork) -> int:
+    """The bytes that a user sets aside for the arena of a compiled network, from its base to its end, rounded up to 16.
+
+    It is what the file asks for as its scratch tensor, and reaches at least to the end of every tensor that lies in it: those of the
+    NPU's programs, of the operators on the CPU, and the network's own. The highest byte that a replay touches may lie below.
+    """
+    bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]
+    ends = (binding.byte_range.end for binding in bindings if binding.region == ARENA)
+    return round_up(max((network.arena_size, *ends)), ARENA_ALIGNMENT)
 
 
 def _uses(program: Program, region: int) -> bool:

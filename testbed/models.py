@@ -1,4 +1,4 @@
-"""Where models come from: a .tflite file, or ``zoo:NAME`` for a network that the package builds."""
+"""Where models come from: a .tflite file, or ``zoo:NAME`` or ``portfolio:NAME`` for a network that the package builds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from testbed.files import read_file
+from validation.reading import read_file
 
-ZOO = "zoo:"
+ZOO, PORTFOLIO = "zoo:", "portfolio:"
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model file: its name without folder (or ``zoo:NAME``) and its bytes."""
+    """A model file: its name without folder (or ``zoo:NAME``, ``portfolio:NAME``) and its bytes."""
 
     name: str
     data: bytes = field(repr=False)
@@ -30,4 +30,8 @@ def load_model(source: str) -> Model:
         from cascader.frontends.zoo import build  # noqa: PLC0415  # numpy's start-up is only for those who need it
 
         return Model(source, build(source.removeprefix(ZOO)))
+    if source.startswith(PORTFOLIO):
+        from validation.portfolio import build as build_portfolio  # noqa: PLC0415  # the same
+
+        return Model(source, build_portfolio(source.removeprefix(PORTFOLIO)))
     return Model(Path(source).name, read_file(source, "Model"))

@@ -10,10 +10,12 @@ from cascader.ethosu.schedule import Schedule
 from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program.text import to_text
-from testbed.files import read_file, require_writable, write_file
+from testbed.files import require_writable
+from testbed.files import write_files as write_whole
 from testbed.models import ZOO, Model, load_model
 from testbed.progress import Progress, silent
 from testbed.scheduling import read_schedule
+from validation.reading import read_file
 
 if TYPE_CHECKING:
     from testbed.tensorir_proof import TensorirProof
@@ -66,11 +68,10 @@ def export_files(
 
 
 def write_files(files: dict[Path, bytes], *sources: str | Path) -> None:
-    """Write each file whole or not at all, none if one of them cannot be or would overwrite one of ``sources``."""
+    """Write all files or none; InputError if one of them cannot be written or would overwrite one of ``sources``."""
     for path in files:
         require_writable(path, *sources)
-    for path, data in files.items():
-        write_file(path, data)
+    write_whole(files)
 
 
 def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:

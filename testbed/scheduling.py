@@ -8,9 +8,10 @@ from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.schedule_file import from_json, to_json
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
-from testbed.files import read_text, write_file
+from testbed.files import write_file
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.progress import Progress, silent
+from validation.reading import read_text
 
 OPTIMISE = ("Performance", "Size")
 """What a schedule can be optimised for, as Vela spells it."""

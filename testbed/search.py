@@ -16,7 +16,7 @@ from cascader.ethosu.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule import Provenance, Schedule
 from npu_model.memory import MemorySystem
-from sim import footprint, quick_cycles
+from sim import quick_cycles
 from testbed.progress import Progress, silent
 
 GAIN = 0.002
@@ -46,7 +46,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A replayed schedule: ``memory`` is the peak that the replay touches in bytes, ``estimate`` the cycles that the search expected."""
+    """A replayed schedule: ``memory`` is its arena in bytes, ``cycles`` are the replay's, ``estimate`` those that the search expected."""
 
     memory: int
     cycles: int
@@ -183,10 +183,9 @@ def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int =
     return tuple(candidate for index, candidate in enumerate(ordered) if index in kept)
 
 
-def _replay(schedule: Schedule, system: MemorySystem) -> tuple[int, int]:
-    """Peak in bytes and cycles."""
-    program = lower(schedule)
-    return footprint(program.programs, program.inputs, program.outputs).peak, quick_cycles(program, system)
+def _replay(schedule: Schedule, system: MemorySystem) -> int:
+    """Cycles."""
+    return quick_cycles(lower(schedule), system)
 
 
 def replayed(candidates: Sequence[Candidate], system: MemorySystem, executor: Executor, show: Progress = silent) -> tuple[Point, ...]:
@@ -195,6 +194,5 @@ def replayed(candidates: Sequence[Candidate], system: MemorySystem, executor: Ex
     points = []
     for done, (candidate, answer) in enumerate(zip(candidates, answers, strict=True)):
         show(f"Replaying: {done} of {len(candidates)} schedules")
-        memory, cycles = answer.result()
-        points.append(Point(memory, cycles, candidate.cycles, candidate.schedule))
+        points.append(Point(candidate.memory, answer.result(), candidate.cycles, candidate.schedule))
     return tuple(points)

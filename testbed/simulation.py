@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.schedule import Provenance, Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.compiled import CompiledNetwork, is_compiled, read_compiled
 from npu_model.errors import InputError
@@ -16,7 +16,7 @@ from npu_model.tflite_model import read_tflite
 from sim import Listener, NetworkReplay, replay_network
 from sim.views.trace import TraceRecorder, compressed, trace_json
 from testbed.files import write_file
-from testbed.memory_options import NO_OPTIONS, MemoryOptions, recorded_memory_system
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
 from testbed.models import Model, load_model
 from testbed.progress import Progress, silent
@@ -62,15 +62,21 @@ class Simulation:
     fast_scratch: bool = False
 
 
+def _recorded_memory_system(provenance: Provenance) -> MemorySystem:
+    if provenance.memory_system is None:
+        raise InputError("The schedule holds no memory system: give one, such as --timing-adapter u55_high_end.")
+    return provenance.memory_system
+
+
 def simulate_schedule(
     plan: Schedule, memory: MemoryOptions = NO_OPTIONS, listeners: Sequence[Listener] = (), progress: Progress = silent
 ) -> Simulation:
     """Replay a schedule, on the memory system that it records unless ``memory`` names another.
 
-    InputError if this installation has no such memory system.
+    InputError if it records none.
     """
     recorded = plan.provenance
-    system = memory.memory_system() if memory.given else recorded_memory_system(recorded.memory_system, recorded.memory_system_sha256)
+    system = memory.memory_system() if memory.given else _recorded_memory_system(recorded)
     require_one_memory(system)
     progress(f"Replaying {recorded.model}")
     network = lower(plan)

@@ -6,8 +6,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cascader.ethosu.schedule import ARENA_ALIGNMENT
 from npu_model.compiled import CpuOperator
 from npu_model.program import RegionRole
+from npu_model.shapes import round_up
 from testbed.memory_options import memory_system_sha256
 from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
@@ -22,7 +24,7 @@ class Summary:
 
     ``cycles`` is NPU ACTIVE; ``milliseconds`` is that time at the memory system's clock. ``peak_bytes`` is what the
     replay touches of the SRAM for feature maps, ``live_peak_bytes`` the most that held something still needed, ``planned_bytes``
-    what the plan says; ``constant_bytes`` are the weights, scales and tables.
+    what the plan sets aside; ``constant_bytes`` are the weights, scales and tables.
     ``beats`` are data beats of 8 bytes per port and direction. ``mac_utilisation`` is the share (0 to 1) of the
     accelerator's multiply-accumulates that the network's mathematics needs. ``cpu_operators`` take no NPU cycles.
     """
@@ -42,8 +44,8 @@ class Summary:
 
     @property
     def as_planned(self) -> bool:
-        """Whether the replay touches exactly the bytes that were planned."""
-        return self.peak_bytes == self.planned_bytes
+        """Whether the bytes that the replay touches, rounded up as an arena is, are those that were planned."""
+        return round_up(self.peak_bytes, ARENA_ALIGNMENT) == self.planned_bytes
 
 
 def summarise(simulation: Simulation) -> Summary:
@@ -70,7 +72,8 @@ def summarise(simulation: Simulation) -> Summary:
 
 def _planned(summary: Summary, planner: str) -> str:
     if summary.as_planned:
-        return f"{summary.planned_bytes:,} bytes by {planner}: equal"
+        rounded = "" if summary.peak_bytes == summary.planned_bytes else f" when rounded up to {ARENA_ALIGNMENT}"
+        return f"{summary.planned_bytes:,} bytes by {planner}: equal{rounded}"
     return f"{summary.planned_bytes:,} bytes by {planner}: {summary.peak_bytes - summary.planned_bytes:+,} in the replay"
 
 

@@ -12,6 +12,7 @@ from npu_model.compiled import read_compiled
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from sim import replay_network
+from testbed.memory_use import arena_bytes
 from testbed.progress import Progress, silent
 
 CORES = ("C++", "Python")
@@ -34,7 +35,7 @@ class VelaRun:
 
 @dataclass(frozen=True, slots=True)
 class VelaPoint:
-    """A compilation replayed: the peak in bytes that it touches, and cycles."""
+    """A compilation replayed: ``memory`` is the arena in bytes that its compiled file asks for, ``cycles`` are the replay's."""
 
     run: VelaRun
     memory: int
@@ -42,7 +43,7 @@ class VelaPoint:
 
     @property
     def overflows(self) -> bool:
-        """Whether the peak exceeds the arena that was asked for, which Vela takes as a wish."""
+        """Whether its arena exceeds the one that was asked for, which Vela takes as a wish."""
         return self.run.arena_cache_size is not None and self.memory > self.run.arena_cache_size
 
 
@@ -79,10 +80,11 @@ def _run(task: VelaTask, run: VelaRun) -> VelaPoint | VelaFailure:
             legacy=run.core == CORES[1],
             debug_database=False,
         )
-        replay = replay_network(read_compiled(result.compiled), task.system)
+        network = read_compiled(result.compiled)
+        cycles = replay_network(network, task.system).cycles
     except InputError as error:
         return VelaFailure(run, str(error))
-    return VelaPoint(run, replay.footprint.peak, replay.cycles)
+    return VelaPoint(run, arena_bytes(network), cycles)
 
 
 def vela_points(

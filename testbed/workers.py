@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from cascader.ethosu.network import Network
 from npu_model.errors import InputError
+from testbed.termination import raise_terminations
 
 T = TypeVar("T")
 
@@ -50,21 +54,43 @@ class _Here(Executor):
         return future
 
 
-def _start() -> None:
-    """A worker ends silently with an interrupt: the process that started it is the one to answer."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+GRACE_SECONDS = 1.0
+"""What a task is given to clean up before its process ends."""
+
+
+def _watch(parent: Connection) -> None:
+    """Wait until the parent closes its end of the pipe, or is gone; end the task that runs, and then the process."""
+    with suppress(EOFError, OSError):
+        parent.recv_bytes()
+    # Nobody is left to read what is said of it.
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        time.sleep(GRACE_SECONDS)
+    os._exit(1)
+
+
+def _start(parent: Connection) -> None:
+    """Begin a worker: it ends with its parent, and leaves an interrupt of the terminal to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise_terminations()
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 @contextmanager
 def workers(processes: int) -> Iterator[Executor]:
     """An executor of so many processes; 1 works in this one. The answers of a task do not depend on it.
 
-    Processes are spawned, not forked, so that every platform does the same. InputError if one of them dies.
+    Processes are spawned, not forked, so that every platform does the same. They end when this block does or this process does,
+    whatever ends it. InputError if one of them dies.
     """
     if processes == 1:
         yield _Here()
         return
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_start)
+    context = get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(theirs,))
     finished = False
     try:
         yield pool
@@ -72,5 +98,9 @@ def workers(processes: int) -> Iterator[Executor]:
     except BrokenProcessPool:
         raise InputError(f"One of {processes} worker processes was ended from outside, perhaps for its memory: try --jobs 1.") from None
     finally:
-        # After an error nobody waits for what still runs.
-        pool.shutdown(wait=finished, cancel_futures=True)
+        if not finished:
+            # After an error nobody waits for what still runs.
+            ours.close()
+        pool.shutdown(cancel_futures=True)
+        ours.close()
+        theirs.close()

@@ -11,11 +11,10 @@ from pathlib import Path
 from command_line import call
 
 from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
 from cascader.frontends.vela import compile_network, lift, named_network
 from cascader.frontends.zoo import build, zoo_names
-from npu_model.compiled import CompiledNetwork, read_compiled
-from sim import footprint
+from npu_model.compiled import read_compiled
+from testbed.memory_use import arena_bytes
 from validation.fvp import Scorecard, scorecard
 from validation.scores import SHARES
 
@@ -83,21 +82,17 @@ def accuracy(card: Scorecard) -> str:
     return "\n".join(rows)
 
 
-def _peak(network: CompiledNetwork) -> int:
-    return footprint(network.programs, network.inputs, network.outputs).peak
-
-
 def memory() -> str:
-    """Peak SRAM of every network of the zoo, layer by layer and as Vela schedules it."""
+    """The arena of every network of the zoo, layer by layer and as Vela schedules it."""
     rows = ["| network | layer by layer | Vela, Performance | Vela, Size |", "| --- | --: | --: | --: |"]
     for name in zoo_names():
         if name.startswith("tiny_"):
             continue  # made for tests
         model = build(name)
         legalised = lift(named_network(compile_network(model, ACCELERATOR, legalise=True)))
-        peaks = [_peak(lower(schedule_layer_by_layer(legalised, ACCELERATOR)))]
-        peaks += [_peak(read_compiled(compile_network(model, ACCELERATOR, optimise=o).compiled)) for o in ("Performance", "Size")]
-        rows.append(f"| `zoo:{name}` | {' | '.join(f'{peak:,}' for peak in peaks)} |")
+        arenas = [schedule_layer_by_layer(legalised, ACCELERATOR).arena_size]
+        arenas += [arena_bytes(read_compiled(compile_network(model, ACCELERATOR, optimise=o).compiled)) for o in ("Performance", "Size")]
+        rows.append(f"| `zoo:{name}` | {' | '.join(f'{arena:,}' for arena in arenas)} |")
     return "\n".join(rows)
 
 

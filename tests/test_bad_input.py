@@ -195,19 +195,6 @@ def test_a_schedule_cut_off_at_any_per_cent_of_its_length(plan: Path, tmp_path: 
         refusal("inspect", path)
 
 
-def test_a_schedule_for_an_unknown_memory_system_asks_for_one(tmp_path: Path) -> None:
-    profile, path = tmp_path / "mine.toml", tmp_path / "s.json"
-    source = Path(__file__).parents[1] / "npu_model" / "data" / "timing_adapters" / "u55_high_end.toml"
-    profile.write_text(source.read_text().replace("RLATENCY = 64", "RLATENCY = 60"))
-    assert call("schedule", "zoo:tiny_conv", "--timing-adapter", profile, "-o", path).status == 0
-    assert "timing adapter mine" in refusal("simulate", "schedule", path)
-    assert call("simulate", "schedule", path, "--timing-adapter", profile).status == 0
-    same_name = tmp_path / "u55_high_end.toml"
-    same_name.write_text(profile.read_text())
-    assert call("schedule", "zoo:tiny_conv", "--timing-adapter", same_name, "-o", path).status == 0
-    assert "another memory system" in refusal("simulate", "schedule", path)
-
-
 def test_a_file_of_another_kind_names_the_command_that_makes_the_right_one(plan: Path, tmp_path: Path) -> None:
     compiled, plain = tmp_path / "net_vela.tflite", tmp_path / "net.tflite"
     plain.write_bytes(build("tiny_conv"))

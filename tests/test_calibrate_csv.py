@@ -73,7 +73,7 @@ def test_a_users_chip_may_be_described_by_a_timing_adapter_or_a_vela_ini_file(tm
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "have no column model"),
+        ("", "has 0 bytes"),
         ("model,NPU_ACTIVE\n", "have 0 lines"),
         ("model,cycles\n", "have no column NPU_ACTIVE"),
         ("model,NPU_ACTIVE,speed\n", "unknown column 'speed'"),
@@ -88,6 +88,7 @@ def test_a_users_chip_may_be_described_by_a_timing_adapter_or_a_vela_ini_file(tm
         (HEADER + "net.tflite,7,fast\n", "timing_adapter 'fast': choose off, u55_high_end, or give a .toml file"),
         (HEADER + "net.tflite,7,fast.toml\n", "cannot be read"),
         (HEADER + "chip.csv,7,off\n", ""),
+        (HEADER + f"net.tflite,{'9' * 5000},off\n", "a whole number from 1 to"),
         (HEADER + "net.tflite,7,off,,,maybe\n", "has use 'maybe': write calibrate or test"),
         (HEADER + "net.tflite,7,off,,,,,,\n", "more cells than the header"),
         (HEADER + "net.tflite,7,off\nnet.tflite,8,off\n", "'net ethos-u55-128 off' is there twice"),

@@ -115,8 +115,8 @@ def test_at_an_arena_size_the_core_that_fits_counts_and_else_the_one_that_overfl
 def test_velas_points_are_what_simulate_vela_replays() -> None:
     for optimise in ("Size", "Performance"):
         (ours,) = (p for p in comparison().points if p.run == VelaRun("C++", optimise))
-        replay = simulate_vela(MODEL, VelaOptions(optimise=optimise)).replay
-        assert (ours.memory, ours.cycles) == (replay.footprint.peak, replay.cycles)
+        simulation = simulate_vela(MODEL, VelaOptions(optimise=optimise))
+        assert (ours.memory, ours.cycles) == (simulation.planned_bytes, simulation.replay.cycles)
 
 
 def test_both_cores_are_asked_for_everything() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cascader.frontends.children import run_child
 from npu_model.errors import InputError
 
 TIMEOUT_SECONDS = 600
@@ -37,16 +38,7 @@ def _run_child(folder: Path) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
     command = [sys.executable, "-m", "validation.litert_child", str(folder)]
     try:
-        process = subprocess.run(  # noqa: S603  # the one argument is a folder that we made, and no shell reads it
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
+        process = run_child(command, folder=folder, timeout=TIMEOUT_SECONDS, environment=environment)
     except subprocess.TimeoutExpired:
         raise InputError(f"LiteRT did not finish within {TIMEOUT_SECONDS} s: compare fewer inputs.") from None
     if process.returncode != 0:

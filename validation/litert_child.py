@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from cascader.frontends.children import end_with_parent
+
 
 def main(folder: Path) -> None:
     """Run every inference that ``folder`` holds inputs of."""
@@ -30,4 +32,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent(sys.argv[1])
     main(Path(sys.argv[1]))

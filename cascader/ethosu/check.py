@@ -9,7 +9,7 @@ from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.staging import staged_bytes
 from cascader.ethosu.windows import rows_of
 from cascader.graph import TensorKind
-from cascader.schedule import Buffer
+from cascader.schedule import Buffer, Copy
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, FeatureMap
@@ -176,7 +176,7 @@ def _check_copies(schedule: Schedule) -> None:
     """Copies are in order, of weights, inside the arena, and used in the segment in which they are issued."""
     parts = {part.name: part.payload for part in schedule.network.graph.parts}
     segment_of = {name: index for index, segment in enumerate(schedule.network.segments) for name in segment.parts}
-    latest = 0
+    latest, previous = 0, dict[str, Copy]()
     for copy in schedule.copies:
         payload = parts.get(copy.part)
         size = staged_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
@@ -196,6 +196,10 @@ def _check_copies(schedule: Schedule) -> None:
             raise InputError(f"The copy of part {copy.part!r} at step {copy.step} is in another segment than the part: issue it there.")
         if not any(job.part == copy.part for job in schedule.jobs[copy.step :]):
             raise InputError(f"The copy of part {copy.part!r} at step {copy.step} comes after the part's last job: remove it.")
+        before = previous.get(copy.part)
+        if before is not None and not any(job.part == copy.part for job in schedule.jobs[before.step : copy.step]):
+            raise InputError(f"Part {copy.part!r} is copied at step {before.step} and again before any job of it: remove one copy.")
+        previous[copy.part] = copy
 
 
 def _fits(block: Shape3D, limit: Shape3D) -> bool:

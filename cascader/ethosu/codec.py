@@ -1,24 +1,27 @@
 """Frozen values to JSON and back, with every type checked on the way in.
 
 A dataclass becomes an object without the fields that have their default value, an enum its member's name, a tuple an
-array, bytes the base64 text of their zlib compression. The type annotations are the schema.
+array, bytes the base64 text of their zlib compression, a ratio its text. The type annotations are the schema.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 import types
 import zlib
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
+from fractions import Fraction
 from functools import cache
 from math import isfinite
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cascader.ethosu.network import CpuPart, EthosuPart
 from npu_model.errors import InputError
+from npu_model.printable import shown
 
 MAX_INTEGER = 1 << 48
 """Bound of every number: feature-map strides have 40 bits in the registers, all else has fewer."""
@@ -32,6 +35,8 @@ MAX_TEXT = 1 << 12
 MAX_BYTES = 1 << 28
 """Bound of a decompressed blob: 256 MiB, above any memory-mapped flash of an Ethos-U55 system."""
 
+_RATIO = re.compile(r"\d{1,40}(/[1-9]\d{0,39})?", re.ASCII)
+
 VARIANTS: dict[str, type] = {"npu": EthosuPart, "cpu": CpuPart}
 """What a field annotated ``object`` (the payload of a Part) may hold, by the key that stands for it."""
 
@@ -42,6 +47,8 @@ def to_plain(value: object) -> Any:
         return value.name
     if isinstance(value, bytes):
         return base64.b64encode(zlib.compress(value, 9)).decode("ascii")
+    if isinstance(value, Fraction):
+        return str(value)
     if isinstance(value, tuple):
         return [to_plain(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
@@ -78,9 +85,7 @@ def _fields(kind: type) -> dict[str, Field[Any]]:
 
 
 def _wrong(where: str, plain: object, wanted: str) -> InputError:
-    shown = repr(plain)
-    shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
-    return InputError(f"The schedule file has {shown} at {where or 'its top'} where {wanted} is needed: write the file again.")
+    return InputError(f"The schedule file has {shown(plain)} at {where or 'its top'} where {wanted} is needed: write the file again.")
 
 
 def _integer(plain: object, where: str) -> int:
@@ -107,6 +112,12 @@ def _text(plain: object, where: str) -> str:
     return plain
 
 
+def _ratio(plain: object, where: str) -> Fraction:
+    if isinstance(plain, str) and _RATIO.fullmatch(plain):
+        return Fraction(plain)
+    raise _wrong(where, plain, "the text of a ratio such as 8 or 8/3")
+
+
 def _bytes(plain: object, where: str) -> bytes:
     wanted = f"the base64 text of up to {MAX_BYTES} compressed bytes"
     if not isinstance(plain, str):
@@ -121,7 +132,14 @@ def _bytes(plain: object, where: str) -> bytes:
     return content
 
 
-_SCALARS: dict[Any, Callable[[object, str], object]] = {int: _integer, bool: _boolean, float: _number, str: _text, bytes: _bytes}
+_SCALARS: dict[Any, Callable[[object, str], object]] = {
+    int: _integer,
+    bool: _boolean,
+    float: _number,
+    str: _text,
+    bytes: _bytes,
+    Fraction: _ratio,
+}
 
 
 def from_plain(kind: Any, plain: object, where: str = "") -> Any:

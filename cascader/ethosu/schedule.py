@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cascader.ethosu.network import Network
 from cascader.schedule import Buffer, Copy, Job
+from npu_model.memory import MemorySystem
 from npu_model.shapes import round_up
 
 ARENA_ALIGNMENT = 16
@@ -14,13 +15,12 @@ ARENA_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a schedule was made from and by: file name without folder, its SHA-256, versions of the tools, memory system."""
+    """What a schedule was made from and by: file name without folder, its SHA-256, versions of the tools, memory system by value."""
 
     model: str = ""
     model_sha256: str = ""
     tools: tuple[tuple[str, str], ...] = ()
-    memory_system: str = ""
-    memory_system_sha256: str = ""
+    memory_system: MemorySystem | None = None
 
 
 @dataclass(frozen=True, slots=True)

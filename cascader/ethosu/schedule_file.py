@@ -10,12 +10,17 @@ from cascader.ethosu.check import check_schedule
 from cascader.ethosu.codec import from_plain, to_plain
 from cascader.ethosu.schedule import Schedule
 from npu_model.errors import InputError
+from npu_model.printable import shown
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the file's structure; raised whenever a field changes its meaning."""
 
 MAX_FILE_BYTES = 1 << 29
 """Bound of the length of a schedule file."""
+
+MAX_VALUES = 1 << 20
+"""Bound of the lists, objects and commas in a schedule file: a few per job, and the largest of the zoo's has some ten thousand.
+A value of three characters takes a hundred bytes in memory, so that the length alone bounds nothing."""
 
 
 def digest(schedule: Schedule) -> str:
@@ -38,6 +43,11 @@ def _refuse_constant(text: str) -> NoReturn:
 def _parse(text: str) -> dict[str, Any]:
     if len(text) > MAX_FILE_BYTES:
         raise InputError(f"The schedule file has {len(text)} characters: {MAX_FILE_BYTES} is the most that is read.")
+    if not text.isascii():
+        raise InputError("The schedule file has characters that are not ASCII: it is damaged or of another kind; write it again.")
+    values = sum(map(text.count, "[{,"))
+    if values > MAX_VALUES:
+        raise InputError(f"The schedule file has {values} lists, objects and commas: {MAX_VALUES} is the most; write it again.")
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
     except InputError:
@@ -48,7 +58,7 @@ def _parse(text: str) -> dict[str, Any]:
     if not isinstance(document, dict) or "schema" not in document:
         raise InputError("The file has no 'schema': it is not a schedule file; write one with `npu-testbed schedule`.")
     if document["schema"] != SCHEMA or isinstance(document["schema"], bool):
-        raise InputError(f"The schedule file has schema {str(document['schema'])[:40]!r}: this version reads {SCHEMA}; write it again.")
+        raise InputError(f"The schedule file has schema {shown(document['schema'])}: this version reads {SCHEMA}; write it again.")
     if set(document) != {"schema", "digest", "schedule"}:
         raise InputError("The schedule file has other keys than schema, digest and schedule: write it again.")
     return document

@@ -21,6 +21,9 @@ from sim.functional.boxes import Box, boxes
 UNDEFINED = 0xA5
 """What an unwritten byte holds: any value but zero, which would hide mistakes."""
 
+MAX_STORE = 1 << 29
+"""Bytes of a memory that is run, which takes twice as many here: files may claim 4 GiB, which no system with a U55 has."""
+
 _SHRAM_BANK = 1024
 _MAX_ELEMENTS = 1 << 28
 """More elements than any feature map in the arena of a U55 has; damaged registers would ask for terabytes."""
@@ -45,6 +48,10 @@ class Store:
     """One memory: its bytes and, byte for byte, whether each is defined (1) or not (0)."""
 
     def __init__(self, size: int, content: bytes = b"") -> None:
+        if size > MAX_STORE:
+            raise InputError(
+                f"A memory of the network has {size} bytes: {MAX_STORE} is the most that is run bit by bit; compile for smaller ones."
+            )
         self.data: NDArray[np.uint8] = np.full(size, UNDEFINED, np.uint8)
         self.written: NDArray[np.uint8] = np.zeros(size, np.uint8)
         self.put(0, content)

@@ -75,7 +75,7 @@ def _add_check(tasks: Any) -> None:
 
 
 def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not int(text) < 1 << 32:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10) or not int(text) < 1 << 32:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 0 to 4294967295")
     return int(text)
 
@@ -135,13 +135,15 @@ def run_fit(arguments: argparse.Namespace) -> int:
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Replay and print; status 1 if the profile does not hold."""
-    from testbed.files import read_text
     from testbed.progress import progress
     from validation.calibrate import calibrate_check, check_tables, from_toml, reference_profile
+    from validation.reading import read_configuration
 
     with progress() as show:
         show("Reading")
-        profile = reference_profile() if arguments.profile is None else from_toml(read_text(arguments.profile, "Calibration profile"))
+        profile = (
+            reference_profile() if arguments.profile is None else from_toml(read_configuration(arguments.profile, "Calibration profile"))
+        )
         check = calibrate_check(profile, _measurements(arguments.measurements), lambda replays: show(f"Checking: {replays} replays"))
     if arguments.json:
         points = [asdict(p) | {"error": p.error, "default_error": p.default_error} for p in check.points]

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     facts = {
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
-        "memory_system": plan.provenance.memory_system,
+        "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
         "parts": len(plan.network.graph.parts),
         "jobs": len(plan.jobs),
         "cascaded": not arguments.no_cascade,

@@ -104,7 +104,7 @@ def _plot(frontier: Frontier, vela: Sequence[VelaPoint]) -> str:
     body = [
         text(LEFT, 34, heading, size=17),
         *_legend(vela),
-        *axes(x, y, "peak SRAM [KiB], logarithmic", f"NPU cycles [{name}], logarithmic"),
+        *axes(x, y, "arena [KiB], logarithmic", f"NPU cycles [{name}], logarithmic"),
         *_bound(frontier, x, y),
         *_staircase(frontier, x, y),
         *(_mark(point, x, y) for point in sorted(vela, key=lambda p: p.run.arena_cache_size is None)),

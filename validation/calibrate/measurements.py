@@ -15,6 +15,7 @@ from npu_model.program import Program
 from npu_model.timing_adapter import parse_profile, profile, profile_names
 from npu_model.vela_ini import memory_system
 from npu_model.weight_work import StreamWork
+from validation.reading import MAX_TABLE_BYTES, read_configuration, read_file, read_text
 from validation.references.records import Point, measured_program, measured_work, points
 
 NPU_ACTIVE = "NPU_ACTIVE"
@@ -22,13 +23,14 @@ BEATS = ("AXI0_RD_DATA_BEAT_RECEIVED", "AXI0_WR_DATA_BEAT_WRITTEN", "AXI1_RD_DAT
 """Counters beside NPU_ACTIVE, by Arm's PMU event names."""
 
 CALIBRATE, TEST = "calibrate", "test"
-MAX_BYTES = 256 << 20
-"""Largest file that is read: no network for this NPU comes near."""
-
 _MEMORY = ("timing_adapter", "config", "system_config", "memory_mode")
 COLUMNS = ("model", NPU_ACTIVE, *_MEMORY, *BEATS, "network", "use", "source")
 """Columns of a user's CSV file; :func:`read_measurements` describes them."""
 
+_MAX_MODEL_BYTES = 256 << 20
+"""No network for this NPU comes near."""
+
+_MAX_DIGITS = 15
 _MAX_COUNT = 1 << 48
 """The PMU's cycle counter has 48 bits (core driver ``ethosu55_interface.h``)."""
 
@@ -83,27 +85,8 @@ def reference_measurements() -> tuple[Measurement, ...]:
     return tuple(_reference(point) for point in points())
 
 
-def read_bytes(path: Path, what: str) -> bytes:
-    """Contents of a file; InputError if it cannot be read or is absurdly large."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{what} {str(path)!r} has {path.stat().st_size} bytes: at most {MAX_BYTES} are read; give another file.")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{what} {str(path)!r} cannot be read ({reason}): give the path of a readable file.") from None
-
-
-def read_text(path: Path, what: str) -> str:
-    """Contents of a text file in UTF-8; InputError if it is none."""
-    try:
-        return read_bytes(path, what).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{what} {str(path)!r} is not a text file: give one in UTF-8.") from None
-
-
 def _count(where: str, column: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) < _MAX_COUNT:
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS) or not 1 <= int(text) < _MAX_COUNT:
         raise InputError(f"{where} has {column} {text[:40]!r}: a whole number from 1 to {_MAX_COUNT - 1} is needed; write the counter.")
     return int(text)
 
@@ -114,12 +97,12 @@ def _system(where: str, row: dict[str, str], folder: Path) -> MemorySystem:
     if (adapter and vela) or (not adapter and len(vela) != len(_MEMORY) - 1):
         raise InputError(f"{where} names no memory system: give timing_adapter alone, or config, system_config and memory_mode together.")
     if not adapter:
-        return memory_system(read_text(folder / row["config"], "Configuration file"), row["system_config"], row["memory_mode"])
+        return memory_system(read_configuration(folder / row["config"], "Configuration file"), row["system_config"], row["memory_mode"])
     if adapter in profile_names():
         return profile(adapter).memory_system()
     if not adapter.endswith(".toml"):
         raise InputError(f"{where} has timing_adapter {adapter!r}: choose {', '.join(profile_names())}, or give a .toml file.")
-    return parse_profile(Path(adapter).stem, read_text(folder / adapter, "Timing-adapter profile")).memory_system()
+    return parse_profile(Path(adapter).stem, read_configuration(folder / adapter, "Timing-adapter profile")).memory_system()
 
 
 def _measurement(where: str, row: dict[str, str], folder: Path) -> Measurement:
@@ -128,7 +111,7 @@ def _measurement(where: str, row: dict[str, str], folder: Path) -> Measurement:
     use = row["use"] or CALIBRATE
     if use not in (CALIBRATE, TEST):
         raise InputError(f"{where} has use {use!r}: write {CALIBRATE} or {TEST}.")
-    data = read_bytes(folder / row["model"], "Model")
+    data = read_file(folder / row["model"], "Model", _MAX_MODEL_BYTES)
     system, network = _system(where, row, folder), row["network"] or Path(row["model"]).name.partition(".")[0]
     programs = read_compiled(data).programs
     memory = system.name.removeprefix("timing adapter ")
@@ -174,7 +157,7 @@ def read_measurements(path: Path) -> tuple[Measurement, ...]:
 
     InputError names the line and what is wrong with it.
     """
-    reader = csv.DictReader(read_text(path, "Measurements").splitlines(), restval="")
+    reader = csv.DictReader(read_text(path, "Measurements", MAX_TABLE_BYTES).splitlines(), restval="")
     header = reader.fieldnames or []
     for column in COLUMNS[:2]:
         if column not in header:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -11,13 +11,10 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from npu_model.errors import InputError
+from npu_model.printable import printable
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from npu_model.toml_text import parse_toml
 from validation.calibrate.evaluation import Errors
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SCHEMA = 1
 REFERENCE = "corstone_fvp_u55.toml"
@@ -170,11 +167,18 @@ def _records(make: Callable[..., T], table: Mapping[str, Any], key: str) -> tupl
     return tuple(_record(make, row, key) for row in rows)
 
 
-def _fraction(text: Any) -> Fraction:
+_RATIO = re.compile(r"\d{1,18}(\.\d{1,18}|/\d{1,18})?", re.ASCII)
+"""Ratios that are read: an exponent would make a number of millions of digits of a few characters."""
+
+
+def _fraction(value: Any) -> Fraction:
+    text = str(value)
     try:
-        return Fraction(text) if isinstance(text, (str, int)) else Fraction(str(text))
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"Timing parameter output_scale is {str(text)[:40]!r}: write a ratio such as 1 or 7/6.") from None
+        if _RATIO.fullmatch(text):
+            return Fraction(text)
+    except ZeroDivisionError:
+        pass
+    raise InputError(f"Timing parameter output_scale is {printable(text, 40)!r}: write a ratio such as 1 or 7/6.")
 
 
 def timing_from_table(table: Any) -> TimingParameters:
@@ -193,18 +197,15 @@ def timing_from_table(table: Any) -> TimingParameters:
         values["output_scale"] = _fraction(values["output_scale"])
     if "blockdep" in values:
         rules = {rule.value: rule for rule in BlockdepRule}
-        if values["blockdep"] not in rules:
+        if str(values["blockdep"]) not in rules:
             raise InputError(f"Timing parameter blockdep is {str(values['blockdep'])[:40]!r}: choose {', '.join(rules)}.")
-        values["blockdep"] = rules[values["blockdep"]]
+        values["blockdep"] = rules[str(values["blockdep"])]
     return TimingParameters(**values)
 
 
 def from_toml(text: str) -> CalibrationProfile:
     """The profile that a TOML text describes; InputError names what is missing or wrong."""
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"The calibration profile is not TOML ({error}): give a file that calibrate fit wrote.") from None
+    table = parse_toml(text, "The calibration profile", "give a file that calibrate fit wrote")
     if table.get("schema") != SCHEMA:
         raise InputError(f"The calibration profile has schema {str(table.get('schema'))[:20]}: schema {SCHEMA} is read; fit it again.")
     tools = _get(table, "", "tools", dict)

@@ -20,6 +20,7 @@ from validation.fvp_live.counters import ACTIVE, AXI0_READ, AXI0_WRITE, AXI1_REA
 from validation.fvp_live.operations import OperationRow, compare_operations
 from validation.fvp_live.pmu_trace import read_pmu_trace
 from validation.fvp_live.runner import FvpOptions, find_binary, find_firmware, run_fvp
+from validation.reading import read_file
 from validation.scores import relative
 from validation.tables import Table, percent
 
@@ -106,7 +107,7 @@ def validate_live(
         compiled_sha256=hashlib.sha256(compiled).hexdigest(),
         vela=version,
         fvp=binary.name,
-        firmware_sha256=hashlib.sha256(firmware.read_bytes()).hexdigest(),
+        firmware_sha256=hashlib.sha256(read_file(firmware, "Firmware")).hexdigest(),
         memory_system=memory.name,
         counters=tuple(CounterRow(name, value, counts[name]) for name in counts if (value := counters.get(name)) is not None),
         operations=compare_operations(ours, streams, counters.active) if streams else (),

@@ -14,6 +14,7 @@ from importlib import metadata
 from math import ceil
 from pathlib import Path
 
+from cascader.frontends.children import GUARD, run_child
 from cascader.frontends.vela.debug_database import layer_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
@@ -30,8 +31,9 @@ TIMEOUT_SECONDS = 120
 MEMORY_BYTES = 4 << 30
 """Bound of the compiler's address space where the system can set one; those networks take less than 1 GiB."""
 
-_LAUNCH = """
-import runpy, sys
+_LAUNCH = f"""{GUARD}
+import os, runpy, sys
+end_with_parent(os.getcwd())
 try:
     import resource
     for limit, value in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU), sys.argv[1:3]):
@@ -164,9 +166,7 @@ def _run(arguments: list[str], folder: Path, timeout: float) -> None:
     limits = [str(MEMORY_BYTES), str(2 * ceil(timeout))]
     command = [sys.executable, "-c", _LAUNCH, *limits, "network.tflite", "--output-dir", "out", *arguments]
     try:
-        process = subprocess.run(  # noqa: S603  # the arguments are checked above and no shell reads them
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
-        )
+        process = run_child(command, folder=folder, timeout=timeout)
     except subprocess.TimeoutExpired:
         raise InputError(f"Vela did not finish within {timeout:g} s: the model may be damaged; get a fresh copy.") from None
     except OSError as error:

@@ -81,13 +81,20 @@ def _add_constants(recorder: Recorder, x: Value, op: Weighted, norm: Normalisati
     )
 
 
-def add_weighted(recorder: Recorder, x: Value, op: Weighted, activation: str, spread: str | None = None) -> TensorHandle:
-    """Add ``op`` with its constants, normalised to the ``spread`` of that name (that of its ``activation`` unless given)."""
+def add_weighted(
+    recorder: Recorder, x: Value, op: Weighted, activation: str, spread: str | None = None, shape: int | None = None
+) -> TensorHandle:
+    """Add ``op`` with its constants, normalised to the ``spread`` of that name (that of its ``activation`` unless given).
+
+    ``shape`` is the constant that gives the output's shape where the operator reads one: then its inputs are in the order of
+    TRANSPOSE_CONV.
+    """
     check_activation(op.layer, activation)
     wanted = SPREADS[one_of(f"Spread of {op.layer}", spread or activation, tuple(SPREADS))]
     per_channel = recorder.precision.per_channel and op.per_channel
     norm = normalise(recorder.key(op.layer), op.sums, x.scale, wanted, per_channel=per_channel)
-    inputs = (x.handle.index, *_add_constants(recorder, x, op, norm, per_channel=per_channel))
+    weights, bias = _add_constants(recorder, x, op, norm, per_channel=per_channel)
+    inputs = (x.handle.index, weights, bias) if shape is None else (shape, weights, x.handle.index, bias)
     real = (op.sums + norm.biases) * (np.array(norm.weight_scales) * x.scale)
     output = add_activated(recorder, op.layer, real, activation)
     function = getattr(tflite.ActivationFunctionType, activation)

@@ -37,6 +37,12 @@ class Precision:
         return bool(self.activation == tflite.TensorType.INT16)
 
     @property
+    def activation_dtype(self) -> np.dtype[np.generic]:
+        """Little-endian numpy type of an activation."""
+        types = {_TYPE.INT8: "<i1", _TYPE.UINT8: "<u1", _TYPE.INT16: "<i2", _TYPE.FLOAT32: "<f4"}
+        return np.dtype(types[self.activation])
+
+    @property
     def bias_dtype(self) -> np.dtype[np.generic]:
         """Little-endian numpy type of a bias."""
         return np.dtype({tflite.TensorType.INT32: "<i4", tflite.TensorType.INT64: "<i8", tflite.TensorType.FLOAT32: "<f4"}[self.bias])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES, calibration_i
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.precision import Precision
 from npu_model.errors import InputError
-from npu_model.tflite_records import ModelRecord, OperatorRecord, TensorRecord
+from npu_model.tflite_records import FieldValue, ModelRecord, OperatorRecord, TensorRecord
 from npu_model.tflite_writer import write_tflite
 
 # Versions of an operator for (8-bit, 16-bit) activations: op_version.cc of LiteRT; float32 and uint8 have version 1.
@@ -31,7 +31,57 @@ _VERSIONS = {
     "RESIZE_NEAREST_NEIGHBOR": (2, 4),
     "DEPTH_TO_SPACE": (1, 1),
     "RESHAPE": (1, 1),
+    "ABS": (2, 4),
+    "ARG_MAX": (2, 2),
+    "BATCH_MATMUL": (2, 3),
+    "BATCH_TO_SPACE_ND": (2, 2),
+    "ELU": (1, 1),
+    "EXP": (2, 2),
+    "EXPAND_DIMS": (1, 1),
+    "GATHER": (2, 4),
+    "GELU": (2, 2),
+    "HARD_SWISH": (1, 1),
+    "LEAKY_RELU": (2, 2),
+    "LOG": (2, 2),
+    "MAXIMUM": (2, 3),
+    "MEAN": (2, 3),
+    "MINIMUM": (2, 3),
+    "MIRROR_PAD": (2, 3),
+    "NEG": (1, 1),
+    "PACK": (2, 3),
+    "PADV2": (2, 2),
+    "PRELU": (1, 1),
+    "QUANTIZE": (1, 2),
+    "REDUCE_MAX": (2, 3),
+    "REDUCE_MIN": (2, 3),
+    "RELU": (2, 3),
+    "RELU6": (2, 3),
+    "RELU_0_TO_1": (1, 1),
+    "RELU_N1_TO_1": (1, 1),
+    "RESIZE_BILINEAR": (2, 4),
+    "REVERSE_V2": (1, 1),
+    "RSQRT": (2, 3),
+    "SLICE": (2, 4),
+    "SPACE_TO_BATCH_ND": (2, 2),
+    "SPACE_TO_DEPTH": (1, 1),
+    "SPLIT": (2, 4),
+    "SPLIT_V": (2, 2),
+    "SQUARED_DIFFERENCE": (2, 2),
+    "SQUEEZE": (1, 1),
+    "STRIDED_SLICE": (2, 4),
+    "SUB": (2, 3),
+    "SUM": (2, 2),
+    "SVDF": (3, 3),
+    "TANH": (2, 3),
+    "TILE": (1, 1),
+    "TRANSPOSE": (2, 2),
+    "TRANSPOSE_CONV": (3, 4),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (3, 3),
+    "UNPACK": (2, 3),
 }
+
+
+_UINT8_OFFSET = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +154,42 @@ class Recorder:
         dtype: int,
         scales: Sequence[float] = (),
         dimension: int = 0,
+        zero_point: int = 0,
     ) -> int:
-        """Add a constant tensor (uint8 ones with zero point 128, the others 0) and return its number."""
-        zero_point = 128 if dtype == tflite.TensorType.UINT8 else 0
-        zero_points = (zero_point,) * len(scales)
+        """Add a constant tensor and return its number; ``zero_point`` is what stands for 0 where it is stored as int8."""
+        stored = zero_point + (_UINT8_OFFSET if dtype == tflite.TensorType.UINT8 else 0)
+        zero_points = (stored,) * len(scales)
         self._tensors.append(TensorRecord(name, data.shape, dtype, tuple(scales), zero_points, dimension, data.tobytes()))
         return len(self._tensors) - 1
 
-    def activation(self, name: str, sample: Array, scale: float, zero_point: int) -> TensorHandle:
-        """Add an activation tensor with its sample and quantisation."""
+    def known(self, name: str, values: Array, scale: float) -> TensorHandle:
+        """Add a constant tensor in the number format of activations, with zero point 0, that operators can read as they do those."""
         precision = self.precision
+        handle = TensorHandle(len(self._tensors), values.shape)
+        stored = values * scale if precision.is_float else values + precision.offset
+        data = stored.astype(precision.activation_dtype).tobytes()
+        scales, zero_points = ((), ()) if precision.is_float else ((scale,), (precision.offset,))
+        self._tensors.append(TensorRecord(name, values.shape, precision.activation, scales, zero_points, data=data))
+        sample = np.concatenate([values] * CALIBRATION_IMAGES)
+        self._values[handle.index] = Value(handle, sample, scale, 0)
+        return handle
+
+    def held(self, name: str, shape: tuple[int, ...], dtype: int, scale: float, zero_point: int = 0, *, is_variable: bool = True) -> int:
+        """Add a tensor that an operator holds, and return its number: a variable keeps its values from one inference to the next."""
+        self._tensors.append(TensorRecord(name, shape, dtype, (scale,), (zero_point,), is_variable=is_variable))
+        return len(self._tensors) - 1
+
+    def indices(self, name: str, sample: Array) -> TensorHandle:
+        """Add a tensor of 32-bit integers without quantisation, which counts or numbers something."""
+        shape = (sample.shape[0] // CALIBRATION_IMAGES, *sample.shape[1:])
+        handle = TensorHandle(len(self._tensors), shape)
+        self._tensors.append(TensorRecord(name, shape, tflite.TensorType.INT32))
+        self._values[handle.index] = Value(handle, sample, 1.0, 0)
+        return handle
+
+    def activation(self, name: str, sample: Array, scale: float, zero_point: int, precision: Precision | None = None) -> TensorHandle:
+        """Add an activation tensor with its sample and quantisation, in the network's ``precision`` unless another is given."""
+        precision = precision or self.precision
         quantised = () if precision.is_float else (scale,)
         zero_points = () if precision.is_float else (zero_point + precision.offset,)
         shape = (sample.shape[0] // CALIBRATION_IMAGES, *sample.shape[1:])
@@ -122,19 +198,35 @@ class Recorder:
         self._values[handle.index] = Value(handle, sample, scale, zero_point)
         return handle
 
-    def operator(self, kind: str, inputs: Sequence[int], output: TensorHandle, options: str = "", **fields: float | bool) -> TensorHandle:
+    def operator(self, kind: str, inputs: Sequence[int], output: TensorHandle, options: str = "", **fields: FieldValue) -> TensorHandle:
         """Add an operator of that builtin ``kind`` with its options table, and return its output."""
+        return self.operator_of_many(kind, inputs, (output,), options, fields)[0]
+
+    def operator_of_many(
+        self,
+        kind: str,
+        inputs: Sequence[int],
+        outputs: tuple[TensorHandle, ...],
+        options: str,
+        fields: Mapping[str, FieldValue],
+        intermediates: tuple[int, ...] = (),
+    ) -> tuple[TensorHandle, ...]:
+        """Add an operator with several outputs, or with ``intermediates`` (tensors by number), and return its outputs."""
         eight, sixteen = _VERSIONS[kind]
         version = {"int8": eight, "int16": sixteen}.get(self.precision.name, 1)
-        code = getattr(tflite.BuiltinOperator, kind)
-        self._operators.append(OperatorRecord(code, version, tuple(inputs), (output.index,), options, tuple(fields.items())))
-        return output
+        code, numbers = getattr(tflite.BuiltinOperator, kind), tuple(output.index for output in outputs)
+        record = OperatorRecord(code, version, tuple(inputs), numbers, options, tuple(fields.items()), intermediates=intermediates)
+        self._operators.append(record)
+        return outputs
 
-    def add_input(self, name: str, shape: tuple[int, ...], scale: float, zero_point: int) -> TensorHandle:
+    def add_input(
+        self, name: str, shape: tuple[int, ...], scale: float, zero_point: int, precision: Precision | None = None
+    ) -> TensorHandle:
         """Add a network input; its sample is seeded noise."""
+        precision = precision or self.precision
         samples = (CALIBRATION_IMAGES * shape[0], *shape[1:])
-        sample = calibration_input(self.key(name), samples, self.precision.lowest, self.precision.highest)
-        handle = self.activation(name, sample, scale, zero_point)
+        sample = calibration_input(self.key(name), samples, precision.lowest, precision.highest)
+        handle = self.activation(name, sample, scale, zero_point, precision)
         self._inputs.append(handle.index)
         return handle
 

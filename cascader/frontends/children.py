@@ -1,0 +1,57 @@
+"""Processes that we start for foreign code: each ends when we do, whatever ended us, and takes its folder along."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def end_with_parent(folder: str) -> None:
+    """To be called first in a child: once its standard input ends, its folder is removed and it ends.
+
+    :func:`run_child` holds the other end of that pipe, which the system closes when its process is gone.
+    """
+    # The source of this function is run by itself, so that all it needs is imported here.
+    import os  # noqa: PLC0415
+    import shutil  # noqa: PLC0415
+    import threading  # noqa: PLC0415
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+GUARD = f"{inspect.getsource(end_with_parent)}\n"
+"""For a child that runs a text: the definition of :func:`end_with_parent`."""
+
+
+def run_child(
+    command: Sequence[str], *, folder: Path, timeout: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that calls :func:`end_with_parent` in ``folder``, with what it prints as text.
+
+    Whatever is raised here (TimeoutExpired after ``timeout`` seconds, OSError, an interrupt), the child has ended.
+    """
+    standard_input, kept = os.pipe()
+    try:
+        return subprocess.run(  # noqa: S603  # callers give a list of words that they have checked, and no shell reads it
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=standard_input,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    finally:
+        os.close(standard_input)
+        os.close(kept)

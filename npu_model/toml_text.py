@@ -1,0 +1,43 @@
+"""TOML from files that anyone may have written: parsed, and with no number beyond those that TOML promises."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from npu_model.errors import InputError
+from npu_model.printable import printable
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_MAX_INTEGER = 1 << 63
+"""TOML 1.0: integers of 64 bits with a sign."""
+
+_DEEPEST = 16
+"""Tables within tables: no file of ours has more than two."""
+
+
+def _check(value: object, depth: int = 0) -> None:
+    """ValueError for an integer beyond 64 bits or tables deeper than any of ours."""
+    if depth > _DEEPEST:
+        raise ValueError(f"more than {_DEEPEST} tables or arrays within each other")
+    if isinstance(value, int) and not -_MAX_INTEGER <= value < _MAX_INTEGER:
+        raise ValueError(f"an integer of {value.bit_length()} bits, and 64 are the most")
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for child in children:
+        _check(child, depth + 1)
+
+
+def parse_toml(text: str, what: str, remedy: str) -> dict[str, Any]:
+    """The table that a text describes; ``what`` and ``remedy`` are what the InputError says of a text that is none."""
+    try:
+        table = tomllib.loads(text)
+        _check(table)
+    except (ValueError, RecursionError) as error:
+        # Not every fault is a TOMLDecodeError: Python itself refuses to read an integer of thousands of digits.
+        reason = printable(str(error).partition(":")[0] if "integer string conversion" in str(error) else str(error))
+        raise InputError(f"{what} is not TOML ({reason}): {remedy}.") from None
+    return table

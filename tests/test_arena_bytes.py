@@ -1,0 +1,117 @@
+"""Bytes are what a user sets aside: arenas from base to end, aligned; a frontier's bytes are budgets that are accepted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from scheduling import DEFAULT, legalised, model_bytes, schedule
+
+from cascader.drafts import DraftOptions
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.schedule import Provenance, Schedule
+from cascader.frontends.vela import compile_network, lift, named_network
+from cascader.frontends.zoo import NetworkBuilder
+from npu_model.errors import InputError
+from npu_model.program import Binding, DataType
+from sim import footprint, quick_cycles
+from testbed.choice import choose
+from testbed.frontier import Frontier, replayed_frontier
+from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
+from testbed.memory_use import arena_bytes
+from testbed.pipeline import simulate_schedule
+from testbed.search import EVERYTHING, Task, Wish, search
+from testbed.summary import summarise, summary_text
+from testbed.vela_points import VelaPoint, VelaRun, VelaTask, vela_points
+from testbed.workers import workers
+
+SYSTEM = MemoryOptions().memory_system()
+
+
+def odd_network() -> bytes:
+    """Tensors of 315, 245 and 98 bytes, so that no arena ends at a multiple of 16 by itself."""
+    net = NetworkBuilder("odd")
+    x = net.input((1, 9, 7, 5))
+    x = net.conv2d(x, 5, (3, 3), activation="RELU6")
+    x = net.conv2d(x, 5, (3, 3), padding="VALID")
+    return net.finish([net.conv2d(x, 2, (1, 1))])
+
+
+def task(model: bytes) -> Task:
+    """A search of one layout and few limits, which a frontier and a choice share."""
+    network = lift(named_network(compile_network(model, DEFAULT, legalise=True)))
+    return Task(network, DEFAULT, SYSTEM, Provenance(), CascadeOptions(rungs=3, layouts=(0,), drafts=DraftOptions(moves=20)))
+
+
+@cache
+def odd_frontier() -> Frontier:
+    with workers(1) as executor:
+        return replayed_frontier(task(odd_network()), search(task(odd_network()), EVERYTHING, executor), executor)
+
+
+def touched(plan: Schedule) -> int:
+    """End of the highest byte that a replay touches."""
+    network = lower(plan)
+    return footprint(network.programs, network.inputs, network.outputs).peak
+
+
+def test_every_point_of_a_frontier_is_accepted_as_a_budget() -> None:
+    points = odd_frontier().points
+    peaks = [touched(point.schedule) for point in points]
+    assert any(peak % 16 for peak in peaks), "the network is meant to end off a multiple of 16"
+    assert all(peak <= point.memory < peak + 16 for peak, point in zip(peaks, points, strict=True))
+    with workers(1) as executor:
+        for point in points:
+            chosen = choose(task(odd_network()), executor, arena_cache_size=point.memory)
+            assert chosen.arena_size <= point.memory == point.schedule.arena_size
+            assert quick_cycles(lower(chosen), SYSTEM) <= point.cycles
+
+
+def test_the_smallest_arena_of_rnnoise_is_accepted_as_a_budget_although_its_last_bytes_are_not_touched() -> None:
+    rnnoise = task(model_bytes("rnnoise_INT8"))
+    with workers(1) as executor:
+        smallest = min(search(rnnoise, Wish(frontier=False, smallest=True), executor).candidates, key=lambda c: c.memory)
+        assert (smallest.memory, touched(smallest.schedule)) == (960, 945)
+        assert choose(rnnoise, executor, arena_cache_size=smallest.memory).arena_size == smallest.memory
+        with pytest.raises(InputError, match="960 bytes are the smallest arena"):
+            choose(rnnoise, executor, arena_cache_size=945)
+
+
+def test_a_replay_that_ends_inside_the_last_16_bytes_is_as_planned() -> None:
+    odd = next(point.schedule for point in odd_frontier().points if touched(point.schedule) % 16)
+    simulation = simulate_schedule(odd, MemoryOptions(timing_adapter=DEFAULT_TIMING_ADAPTER))
+    summary = summarise(simulation)
+    assert summary.peak_bytes < summary.planned_bytes
+    assert summary.as_planned
+    assert "equal when rounded up to 16" in summary_text(simulation)
+    assert not replace(summary, planned_bytes=summary.planned_bytes + 16).as_planned
+
+
+def test_the_arena_of_a_compiled_file_is_its_scratch_tensor_and_holds_every_tensor() -> None:
+    network = legalised("cpu")
+    assert arena_bytes(network) == network.arena_size
+    beyond = Binding("far", 1, network.arena_size, (1, 3, 3, 3), DataType(8, signed=True))
+    assert arena_bytes(replace(network, outputs=(*network.outputs, beyond))) == network.arena_size + 32
+    assert arena_bytes(replace(network, outputs=(*network.outputs, replace(beyond, region=0)))) == network.arena_size
+
+
+@pytest.mark.parametrize("optimise", ["Size", "Performance"])
+def test_velas_bytes_are_what_its_summary_says_with_the_tensors_of_cpu_operators(optimise: str) -> None:
+    """The network ends in a CPU operator with the largest tensor, which no NPU operation touches."""
+    net = NetworkBuilder("cpu_last")
+    x = net.conv2d(net.input((1, 12, 12, 3)), 16)
+    model = net.finish([net.depth_to_space(x)])
+    said = compile_network(model, DEFAULT, optimise=optimise, debug_database=False).summary.sram_memory_used
+    task = VelaTask(model, DEFAULT, "Ethos_U55_High_End_Embedded", "Shared_Sram", None, SYSTEM)
+    with workers(1) as executor:
+        points, _ = vela_points(task, [VelaRun("C++", optimise)], executor)
+    assert isinstance(points[0], VelaPoint)
+    assert points[0].memory == said
+
+
+def test_our_arena_holds_the_tensors_of_cpu_operators() -> None:
+    plan = schedule("cpu")
+    assert plan.arena_size == arena_bytes(lower(plan))
+    assert plan.arena_size >= max(b.byte_range.end for step in lower(plan).steps for b in (*step.inputs, *step.outputs))

@@ -1,0 +1,35 @@
+"""The portfolio: small networks as people have them, built and seeded here, on which our schedules are held against Vela's."""
+
+from __future__ import annotations
+
+from npu_model.errors import InputError
+from validation.portfolio import classifiers, dense_outputs, formats, named_figures, on_cpu, operators, sequences, shapes
+from validation.portfolio.entry import PortfolioNetwork
+
+__all__ = ["NETWORKS", "PortfolioNetwork", "build", "portfolio_network"]
+
+NETWORKS: tuple[PortfolioNetwork, ...] = (
+    *named_figures.NETWORKS,
+    *classifiers.NETWORKS,
+    *dense_outputs.NETWORKS,
+    *sequences.NETWORKS,
+    *on_cpu.NETWORKS,
+    *shapes.NETWORKS,
+    *formats.NETWORKS,
+    *operators.NETWORKS,
+)
+"""All networks, group by group."""
+
+_BY_NAME = {network.name: network for network in NETWORKS}
+
+
+def portfolio_network(name: str) -> PortfolioNetwork:
+    """The network called ``name``, without the ``portfolio:`` prefix of the command line; InputError if there is none."""
+    if name not in _BY_NAME:
+        raise InputError(f"The portfolio has no network {name!r}: `npu-testbed validate portfolio --list` names all {len(NETWORKS)}.")
+    return _BY_NAME[name]
+
+
+def build(name: str) -> bytes:
+    """The .tflite file of the portfolio's network ``name``: the same bytes at every call, on every platform."""
+    return portfolio_network(name).build()

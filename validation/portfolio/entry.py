@@ -1,0 +1,36 @@
+"""PortfolioNetwork: one network of the portfolio with what it stands for, and the chains that many of them are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+
+Chain = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
+"""Adds operators behind a tensor and returns the last output."""
+
+Draw = Callable[[NetworkBuilder], list[TensorHandle]]
+"""Draws a whole network and returns its outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortfolioNetwork:
+    """One network: ``draw`` makes it with a builder of its ``precision``, ``idiom`` says in a phrase where people meet it.
+
+    ``group`` is what a sample and a page are ordered by. ``exception`` says why its outputs may differ from LiteRT's, "" if
+    they may not. ``sampled`` marks those that stand for the others when there is time for a few.
+    """
+
+    name: str
+    group: str
+    idiom: str
+    draw: Draw
+    precision: str = "int8"
+    exception: str = ""
+    sampled: bool = False
+
+    def build(self) -> bytes:
+        """The .tflite file: the same bytes at every call, on every platform."""
+        net = NetworkBuilder(self.name, self.precision)
+        return net.finish(self.draw(net))

@@ -1,0 +1,126 @@
+"""Unusual shapes and ends: odd sizes, one row, one column, one element, batches, several inputs, outputs in the middle."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+from validation.portfolio.entry import Draw, PortfolioNetwork
+
+GROUP = "shapes and ends"
+
+
+def _odd(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 37, 53, 3), "image"), 17, strides=(2, 3), activation="RELU")
+    return [net.conv2d(net.max_pool(net.conv2d(x, 23, (5, 2), activation="RELU"), (3, 2), strides=(2, 1)), 7)]
+
+
+def _line(height: int, width: int, net: NetworkBuilder) -> list[TensorHandle]:
+    """Four convolutions along the one axis that is longer than 1."""
+    kernel, strides = ((5, 1), (2, 1)) if width == 1 else ((1, 5), (1, 2))
+    x = net.conv2d(net.input((1, height, width, 8), "signal"), 32, kernel, activation="RELU")
+    x = net.conv2d(net.conv2d(x, 16, kernel, strides=strides, activation="RELU"), 32, kernel, activation="RELU")
+    return [net.conv2d(x, 8, kernel, strides=strides)]
+
+
+def _ones(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 1, 1, 64), "features"), 96, (1, 1), activation="RELU")
+    return [net.conv2d(net.conv2d(x, 48, activation="RELU"), 10, (1, 1))]
+
+
+def _to_one(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 31, 31, 3), "image"), 16, (7, 7), strides=(4, 4), padding="VALID", activation="RELU")
+    return [net.conv2d(net.conv2d(x, 32, (7, 7), padding="VALID", activation="RELU"), 5, (1, 1))]
+
+
+def _tall(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 160, 6, 4), "spectrum"), 24, activation="RELU")
+    return [net.conv2d(net.conv2d(x, 24, activation="RELU"), 8, strides=(2, 1))]
+
+
+def _wide(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 6, 160, 4), "spectrum"), 24, activation="RELU")
+    return [net.conv2d(net.conv2d(x, 24, activation="RELU"), 8, strides=(1, 2))]
+
+
+def _batch(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((2, 24, 24, 4), "images"), 16, activation="RELU")
+    x = net.max_pool(net.conv2d(x, 16, activation="RELU"))
+    return [net.fully_connected(net.flatten(net.conv2d(x, 8, strides=(2, 2))), 10)]
+
+
+def _two_inputs(net: NetworkBuilder) -> list[TensorHandle]:
+    image = net.conv2d(net.input((1, 48, 48, 3), "image"), 16, strides=(2, 2), activation="RELU6")
+    depth = net.conv2d(net.input((1, 48, 48, 1), "depth"), 16, strides=(2, 2), activation="RELU6")
+    pose = net.fully_connected(net.input((1, 6), "pose"), 16, activation="RELU6")
+    x = net.conv2d(net.concat([image, depth]), 32, strides=(2, 2), activation="RELU6")
+    return [net.fully_connected(net.concat([net.fully_connected(net.mean(x), 16, activation="RELU6"), pose]), 4)]
+
+
+def _middle_outputs(net: NetworkBuilder) -> list[TensorHandle]:
+    first = net.conv2d(net.input((1, 40, 40, 3), "image"), 16, activation="RELU")
+    second = net.conv2d(first, 24, strides=(2, 2), activation="RELU")
+    third = net.conv2d(second, 32, strides=(2, 2), activation="RELU")
+    return [third, net.conv2d(net.conv2d(third, 32, activation="RELU"), 8), first]
+
+
+def _early_exit(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 48, 48, 3), "image"), 16, strides=(2, 2), activation="RELU")
+    early = net.fully_connected(net.mean(x), 10)
+    x = net.conv2d(net.conv2d(x, 32, activation="RELU"), 48, strides=(2, 2), activation="RELU")
+    return [early, net.fully_connected(net.mean(x), 10)]
+
+
+def _image_pieces(net: NetworkBuilder) -> list[TensorHandle]:
+    """An image cut into overlapping bands of rows, each convolved on its own, joined again."""
+    image = net.input((1, 64, 32, 4), "image")
+    bands = []
+    for band in range(4):
+        low, high = max(16 * band - 2, 0), min(16 * band + 18, 64)
+        x = net.conv2d(net.slice(image, (0, low, 0, 0), (1, high - low, 32, 4)), 16, activation="RELU6")
+        x = net.conv2d(x, 16, activation="RELU6")
+        bands.append(net.slice(x, (0, 16 * band - low, 0, 0), (1, 16, 32, 16)))
+    return [net.conv2d(net.concat(bands, 1), 8)]
+
+
+def _long_skip(net: NetworkBuilder) -> list[TensorHandle]:
+    first = x = net.conv2d(net.input((1, 40, 40, 3), "image"), 16, activation="RELU")
+    for _ in range(4):
+        x = net.conv2d(x, 16, activation="RELU")
+    return [net.conv2d(net.add(first, x), 4)]
+
+
+def _diamond(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 40, 40, 3), "image"), 16, activation="RELU6")
+    left = net.conv2d(net.conv2d(x, 32, activation="RELU6"), 16, strides=(2, 2), activation="RELU6")
+    right = net.conv2d(net.max_pool(x), 16, activation="RELU6")
+    return [net.conv2d(net.add(left, right), 16), net.conv2d(net.maximum(left, right), 8)]
+
+
+def _narrow(channels: int, net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 40, 40, channels), "image"), channels, activation="RELU")
+    return [net.conv2d(net.conv2d(x, channels, activation="RELU"), channels)]
+
+
+def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
+    return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
+
+
+NETWORKS = (
+    _of("odd_sizes", "37x53 with odd channels, kernels and strides", _odd, sampled=True),
+    _of("one_row", "one row of 256, 1x5 kernels", partial(_line, 1, 256), sampled=True),
+    _of("one_column", "one column of 256, 5x1 kernels", partial(_line, 256, 1)),
+    _of("one_element", "1x1 tensors from the input on", _ones),
+    _of("down_to_one", "7x7 valid convolutions down to one position", _to_one),
+    _of("tall", "160 rows of 6", _tall),
+    _of("wide", "6 rows of 160", _wide),
+    _of("batch_2", "a batch of two images", _batch, sampled=True),
+    _of("three_inputs", "image, depth and pose, joined late", _two_inputs),
+    _of("middle_outputs", "outputs in the middle, which later layers read", _middle_outputs, sampled=True),
+    _of("early_exit", "a classifier half-way and one at the end", _early_exit),
+    _of("overlapping_bands", "an image cut into overlapping bands of rows, joined again", _image_pieces, sampled=True),
+    _of("long_skip", "a skip over four convolutions", _long_skip),
+    _of("diamond", "two branches that meet twice, in ADD and MAXIMUM", _diamond),
+    _of("channels_17", "17 channels throughout, which pad to 32", partial(_narrow, 17)),
+    _of("channels_1", "one channel throughout", partial(_narrow, 1)),
+)
