@@ -175,7 +175,7 @@ class RowPart:
         return self.border_until(self.rows - height if height % self.align else (self.rows - height) // 2)
 
     def map(self, output: int) -> RowMap | None:
-        """Where the part's rows lie in one of its outputs, given by its number among them; None: row y is row y, or all of an atomic part."""
+        """Where the part's rows lie in an output (its number among them); None: row y is row y, or all of an atomic part."""
         return self.maps[output] if self.maps else None
 
     def written(self, output: int, start: int, end: int, rows: int) -> tuple[int, int]:
