@@ -15,6 +15,7 @@ from cascader.ethosu.forms.reblock import reblocked
 from cascader.ethosu.forms.row_shapes import in_row_shapes
 from cascader.ethosu.forms.slices import LARGEST, sliced
 from cascader.ethosu.forms.table_slots import with_table_slots
+from cascader.ethosu.forms.trimmed import trimmed
 from cascader.ethosu.forms.turned import turned, turned_in_place
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
@@ -91,6 +92,7 @@ class _Maker:
     def plain(self, network: Network) -> Network:
         """The network as all of its forms begin: kernels and tables that are better for any budget."""
         options = self.options
+        network = trimmed(network) if options.trim else network
         network = with_table_slots(network, self.device) if options.table_slots else network
         network = in_row_shapes(network, self.device) if options.row_shapes else network
         network = in_phases(network, self.device, Sources.staged(self.system)) if options.phases else network
