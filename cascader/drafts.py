@@ -155,12 +155,9 @@ class Drafter:
         tried = sizes[:: max(1, len(sizes) // _SMALLEST_TRIES)]
         proposals = dict.fromkeys(propose(self._ending, size) for size in tried)
         groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)
-        budget, packings = _NO_LIMIT, {}
-        for one in groups:
-            packing = self._packer.within(budget, one, self._options.moves * _PATIENT)
-            if packing is not None:
-                budget, packings[one] = packing.peak, packing
-        trials = (self._placer.trial(one, packing, [], budget) for one, packing in packings.items() if packing.peak <= budget)
+        moves = self._options.moves * _PATIENT * _PARTS // max(_PARTS, len(self._graph.parts))
+        packings = self._packer.smallest(tuple(groups), moves)
+        trials = (self._placer.trial(one, packing, [], packing.peak) for one, packing in packings.items())
         return min(trials, key=lambda trial: trial.cycles).finished()
 
     def smallest(self) -> Draft:

@@ -14,6 +14,9 @@ from cascader.storage import Storage, storages
 _HOPEFUL = Fraction(4, 5)
 """What the search for addresses can at best make of a greedy one's peak; there are always other groups to go on with."""
 
+_SEARCHES = 6
+"""Groups, those of fewest live bytes, whose addresses are searched for to find the smallest arena."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packing:
@@ -61,8 +64,23 @@ class Packer:
         packing = self.greedily(groups)
         # Whether addresses are searched for depends on the budget alone, so that no answer depends on what was asked before.
         if packing.peak > budget >= packing.live and packing.peak * _HOPEFUL <= budget:
-            if (groups, moves) not in self._searched:
-                peak, addresses = allocate(packing.extents, moves=moves)
-                self._searched[groups, moves] = replace(packing, peak=peak, addresses=addresses)
-            packing = self._searched[groups, moves]
+            packing = self.searched(groups, moves)
         return packing if packing.peak <= budget else None
+
+    def searched(self, groups: Groups, moves: int) -> Packing:
+        """The groups' tensors at the lowest addresses that so many moves find."""
+        if (groups, moves) not in self._searched:
+            packing = self.greedily(groups)
+            peak, addresses = allocate(packing.extents, moves=moves)
+            self._searched[groups, moves] = replace(packing, peak=peak, addresses=addresses)
+        return self._searched[groups, moves]
+
+    def smallest(self, choices: Sequence[Groups], moves: int) -> dict[Groups, Packing]:
+        """Those of some groups that pack into the least bytes; for each that may need fewer than the rest addresses are searched for."""
+        found = {groups: self.greedily(groups) for groups in choices}
+        least = min(packing.peak for packing in found.values())
+        for groups, packing in sorted(found.items(), key=lambda item: item[1].live)[:_SEARCHES]:
+            if packing.live < least:
+                found[groups] = self.searched(groups, moves)
+                least = min(least, found[groups].peak)
+        return {groups: packing for groups, packing in found.items() if packing.peak == least}
