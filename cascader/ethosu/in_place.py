@@ -9,14 +9,7 @@ from npu_model.program import FeatureMap, OperationKind
 
 def _same_place(operand: FeatureMap, ofm: FeatureMap) -> bool:
     """Whether element (y, x, c) of both has the same offset in its tensor, so that each is read before it is overwritten."""
-    return (
-        operand.region == ofm.region == ARENA
-        and operand.shape == ofm.shape
-        and operand.layout is ofm.layout
-        and operand.tiles == ofm.tiles
-        and operand.strides == ofm.strides
-        and operand.dtype.bytes == ofm.dtype.bytes
-    )
+    return ofm.region == ARENA and operand.same_places(ofm)
 
 
 def overwritable_operands(part: Part) -> tuple[str, ...]:

@@ -144,6 +144,25 @@ class FeatureMap:
                 if rows > 0 and columns > 0:
                     yield self.tiles.bases[right + 2 * below], y0, x0, rows, columns
 
+    def steps(self) -> tuple[int, int, int]:
+        """Bytes from row to row, from column to column and from 16 channels to the next 16, each 0 where there is one alone."""
+        brick = BRICK * self.dtype.bytes
+        column, channels = (brick, self.strides.c) if self.layout is Layout.NHCWB16 else (self.strides.x, brick)
+        return (
+            self.strides.y if self.shape.height > 1 else 0,
+            column if self.shape.width > 1 else 0,
+            channels if self.shape.depth > BRICK else 0,
+        )
+
+    def same_places(self, other: FeatureMap) -> bool:
+        """Whether element (y, x, c) of both has one address.
+
+        Layouts may differ where they come to the same: the bricks of a single pixel lie side by side, as its channels do.
+        """
+        return (
+            (self.region, self.shape, self.dtype.bytes, self.steps()) == (other.region, other.shape, other.dtype.bytes, other.steps())
+        ) and tuple(self.tile_boxes()) == tuple(other.tile_boxes())
+
     def byte_ranges(self) -> tuple[ByteRange, ...]:
         """The bytes from the first to the last element of every non-empty tile, in address order.
 

@@ -30,13 +30,7 @@ def _reads_in_step(op: KernelOperation, fm: FeatureMap) -> bool:
         in_step = fm is op.ifm or op.broadcast in (Broadcast(), Broadcast(swap=True))
     else:
         in_step = op.kind is OperationKind.POOL and op.kernel == Kernel() and op.padding == Padding() and op.upscale is Upscale.NONE
-    same_map = (fm.tiles.bases, fm.strides, fm.layout, fm.dtype.bytes) == (
-        op.ofm.tiles.bases,
-        op.ofm.strides,
-        op.ofm.layout,
-        op.ofm.dtype.bytes,
-    )
-    return in_step and same_map and fm.shape == op.ofm.shape
+    return in_step and fm.same_places(op.ofm)
 
 
 def require_no_hazard(op: KernelOperation, user: str) -> None:
