@@ -131,14 +131,16 @@ def compare(
     accelerator_config: str = DEFAULT_ACCELERATOR,
     *,
     rungs: int | None = None,
+    sweep: int = SWEEP,
     memory: MemoryOptions = NO_OPTIONS,
     processes: int | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a sweep of arena sizes.
+    """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a ``sweep`` of arena sizes.
 
-    The sweep goes from our smallest arena to Vela Performance's; ours is also asked for the best at each of its sizes and at Vela's own,
-    and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails on both cores.
+    The sweep goes from our smallest arena to Vela Performance's, and is left out if it is 0; ours is also asked for the best at each of
+    its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
+    on both cores.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     system_config, memory_mode = memory.vela_names
@@ -149,7 +151,7 @@ def compare(
             raise InputError(f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}")
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
         found = search(task, EVERYTHING, executor, progress)
-        sizes = sweep_sizes(min(candidate.memory for candidate in found.candidates), performance.memory)
+        sizes = sweep_sizes(min(candidate.memory for candidate in found.candidates), performance.memory, sweep) if sweep else ()
         swept, more = vela_points(vela, [run for at in sizes for run in both_cores("Performance", at)], executor, progress)
         budgets = tuple(sorted({*sizes, *(point.memory for point in plain)}))
         targets = (size.cycles, performance.cycles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from testbed.commands import validate_fvp, validate_networks
+from testbed.commands import validate_fvp, validate_networks, validate_portfolio
 from testbed.commands.options import BAR_MISSED, Parser, add_json_option, example, print_json
 
 
@@ -20,6 +20,7 @@ def add(commands: Any) -> None:
     peers = parser.add_subparsers(title="peers", dest="peer", metavar="PEER", required=True)
     validate_fvp.add(peers)
     validate_networks.add(peers)
+    validate_portfolio.add(peers)
     _add_all(peers)
 
 

@@ -90,7 +90,7 @@ def model_sources(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(arguments.models) or zoo_models()
 
 
-def _devices(names: Sequence[str] | None) -> tuple[str, ...]:
+def devices(names: Sequence[str] | None) -> tuple[str, ...]:
     """The accelerators that were named, each once; the default without any."""
     from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 
@@ -104,7 +104,7 @@ def _choices(arguments: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str,
     from validation.vela import OPTIMISE
 
     strategy = arguments.optimise
-    return model_sources(arguments), _devices(arguments.accelerator_config), OPTIMISE if strategy == BOTH else (strategy,)
+    return model_sources(arguments), devices(arguments.accelerator_config), OPTIMISE if strategy == BOTH else (strategy,)
 
 
 def run_vela(arguments: argparse.Namespace) -> int:

@@ -61,8 +61,8 @@ def _unpack(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
 
 
 def coarse(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
-    """``x`` with every fourth row and column, pooled: for operators that would be long on a whole map."""
-    return net.max_pool(x, (3, 3), strides=(4, 4), padding="SAME")
+    """``x`` pooled to a third of its height and width: for operators that would be long on a whole map."""
+    return net.max_pool(x, (3, 3), padding="SAME")
 
 
 def _tokens(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:

@@ -1,0 +1,99 @@
+"""``npu-testbed validate portfolio``: our schedules beside Vela's on the networks of the portfolio, and verified."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from testbed.commands.options import BAR_MISSED, Parser, add_jobs_option, add_json_option, add_memory_options, example, print_json
+
+
+def add(peers: Any) -> None:
+    """Add the parser to those of ``validate``."""
+    parser: Parser = peers.add_parser(
+        "portfolio",
+        help="our schedules beside Vela's on networks as people have them",
+        description=(
+            "Set our schedules beside Vela's (the better of its two cores) on small networks that the package builds itself, and run our\n"
+            "smallest schedule of each bit by bit beside LiteRT's reference kernels (extra 'numerics').\n\n"
+            "Status 1 if\n"
+            "- our smallest schedule needs more bytes than Vela Size,\n"
+            "- in Vela Size's or Vela Performance's bytes ours takes more than 1.01 of its cycles,\n"
+            "- an output differs from LiteRT's and the portfolio names no exception, or\n"
+            "- a network fails, which is reported beside the others' results."
+        ),
+        epilog=example(
+            "npu-testbed validate portfolio --list",
+            "npu-testbed validate portfolio mnist 'lstm_*' classifiers",
+            "npu-testbed validate portfolio --sample --accelerator-config ethos-u55-256",
+            "npu-testbed validate portfolio --results findings --page portfolio.md",
+        ),
+    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="networks or groups, with * and ? as in a shell (default: all)")
+    parser.add_argument("--sample", action="store_true", help="only networks that stand for others of their kind")
+    parser.add_argument("--list", action="store_true", help="name the networks and what each stands for, and compare nothing")
+    parser.add_argument(
+        "--accelerator-config",
+        metavar="NAME",
+        action="append",
+        help="ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256, or all of them; may be repeated (default: ethos-u55-128)",
+    )
+    parser.add_argument("--no-verify", action="store_true", help="leave out the functional runs")
+    parser.add_argument(
+        "--results", metavar="DIR", type=Path, help="keep each finding in this folder, and do not find again what is there and still holds"
+    )
+    parser.add_argument("--page", metavar="FILE.md", help="write the findings as a Markdown page, too")
+    add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
+    add_jobs_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the findings; status 1 if one does not pass."""
+    from testbed.commands.choices import memory_options
+    from testbed.commands.validate_networks import devices
+    from testbed.files import require_writable, write_file
+    from testbed.portfolio.run import chosen, examine_all
+    from testbed.portfolio.tables import page, tables
+    from testbed.progress import progress
+
+    networks = chosen(arguments.names, sample=arguments.sample)
+    if arguments.list:
+        return _list(arguments)
+    if arguments.page is not None:
+        require_writable(arguments.page)
+    with progress() as show:
+        report = examine_all(
+            networks,
+            devices(arguments.accelerator_config),
+            memory=memory_options(arguments),
+            verified=not arguments.no_verify,
+            processes=arguments.jobs,
+            results=arguments.results,
+            progress=show,
+        )
+    if arguments.page is not None:
+        write_file(arguments.page, page(report).encode("utf-8"))
+    if arguments.json:
+        print_json("validate portfolio", report.to_json())
+    else:
+        print("\n\n".join(table.text() for table in tables(report)))
+    return 0 if report.passed else BAR_MISSED
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    """Print the networks by group."""
+    from tabulate import tabulate
+
+    from testbed.portfolio.run import chosen
+
+    networks = chosen(arguments.names, sample=arguments.sample)
+    if arguments.json:
+        fields = ("name", "group", "idiom", "precision", "exception", "sampled")
+        print_json("validate portfolio", {"networks": [{field: getattr(one, field) for field in fields} for one in networks]})
+    else:
+        rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in networks]
+        print(tabulate(rows, ("network", "group", "precision", "sample", "stands for")))
+    return 0

@@ -1,0 +1,92 @@
+"""One network of the portfolio: compared with Vela, its smallest schedule verified; whatever fails is said in the finding."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from testbed.compare import Comparison, compare
+from testbed.failures import Failure, attempt
+from testbed.frontier import FrontierPoint
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
+from testbed.models import PORTFOLIO
+from testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer
+from testbed.program_files import verify
+from testbed.progress import Progress, silent
+from testbed.scheduling import write_schedule
+from testbed.vela_points import VelaPoint
+from testbed.verification import LITERT, Verification
+from validation.portfolio import PortfolioNetwork, portfolio_network
+
+INFERENCES = 2
+"""Inferences that are compared with LiteRT: one on any values, one on extreme values alone."""
+
+
+def _figures(point: VelaPoint | FrontierPoint) -> Figures:
+    return Figures(point.memory, point.cycles)
+
+
+def _best(point: FrontierPoint | None) -> Figures | None:
+    return None if point is None else _figures(point)
+
+
+def _peer(found: Comparison) -> Peer:
+    failures = tuple(f"{failure.run.name} ({failure.run.core} core): {failure.reason}" for failure in found.failures)
+    size, performance = found.size, found.performance
+    return Peer(_figures(size), size.run.core, _figures(performance), performance.run.core, failures)
+
+
+def _ours(found: Comparison) -> Ours:
+    frontier = found.frontier
+    return Ours(
+        smallest=_figures(frontier.points[0]),
+        at_size_cycles=_best(frontier.at_most(found.size.cycles)),
+        in_size_bytes=_best(frontier.within(found.size.memory)),
+        in_performance_bytes=_best(frontier.within(found.performance.memory)),
+    )
+
+
+def judge(result: Verification, exception: str) -> tuple[Check, str]:
+    """What a verification says; a difference with an ``exception`` that the portfolio names is one."""
+    if not any(row.reference == LITERT for row in result.comparisons):
+        return Check.FAILED, result.remark
+    if result.equal_to(LITERT):
+        return Check.EXACT, ""
+    rows = [row for row in result.comparisons if row.reference == LITERT]
+    differing = f"{sum(row.differing for row in rows):,} of {sum(row.size for row in rows):,} bytes differ from {LITERT}"
+    if exception:
+        return Check.EXCEPTION, f"{differing}: {exception}."
+    return Check.DIFFERS, " ".join(filter(None, (f"{differing}.", result.remark)))
+
+
+def _verified(network: PortfolioNetwork, point: FrontierPoint, show: Progress) -> tuple[Check, str]:
+    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as folder:
+        path = Path(folder) / "smallest.json"
+        write_schedule(point.schedule, path)
+        source = f"{PORTFOLIO}{network.name}"
+        outcome = attempt(partial(verify, path, source, inferences=INFERENCES, progress=show), network.name, "", "The verification")
+    if isinstance(outcome, Failure):
+        return Check.FAILED, outcome.reason
+    return judge(outcome, network.exception)
+
+
+def examine(
+    name: str,
+    accelerator_config: str,
+    *,
+    memory: MemoryOptions = NO_OPTIONS,
+    verified: bool = True,
+    processes: int | None = 1,
+    progress: Progress = silent,
+) -> Finding:
+    """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding."""
+    network = portfolio_network(name)
+    finding = Finding(name, network.group, accelerator_config, memory.memory_system().name)
+    work = partial(compare, f"{PORTFOLIO}{name}", accelerator_config, sweep=0, memory=memory, processes=processes, progress=progress)
+    found = attempt(work, name, accelerator_config, "The comparison")
+    if isinstance(found, Failure):
+        return replace(finding, failure=found.reason)
+    check, remark = _verified(network, found.frontier.points[0], progress) if verified else (Check.NOT_ASKED, "")
+    return replace(finding, vela=_peer(found), ours=_ours(found), check=check, remark=remark)
