@@ -39,9 +39,7 @@ def _written(feature_map: FeatureMap, size: int) -> NDArray[np.int32]:
 def _kept_rows(feature_map: FeatureMap, later: NDArray[np.int32]) -> _Rows:
     """The rows of a map from the first to the last one (exclusive) that ``later`` does not mark whole."""
     height = feature_map.shape.height
-    open_rows = [
-        row for row in range(height) if not all((span.of(later) == 1).all() for span in spans(feature_map, (row, row + 1), 0))
-    ]
+    open_rows = [row for row in range(height) if not all((span.of(later) == 1).all() for span in spans(feature_map, (row, row + 1), 0))]
     return (open_rows[0], open_rows[-1] + 1) if open_rows else (0, height)
 
 
