@@ -25,13 +25,22 @@ DATA_TYPES = {
     "INT16": DataType(16, signed=True),
     "UINT16": DataType(16, signed=False),
     "INT32": DataType(32, signed=True),
+    "UINT32": DataType(32, signed=False),
+    "INT64": DataType(64, signed=True),
+    "UINT64": DataType(64, signed=False),
+    "FLOAT16": DataType(16, signed=True, floating=True),
+    "FLOAT32": DataType(32, signed=True, floating=True),
+    "FLOAT64": DataType(64, signed=True, floating=True),
 }
-"""What the NPU makes of a tensor type of the .tflite schema."""
+"""Element types of the arrays in an arena, by their names in the .tflite schema; 64 bits and ``floating`` are the CPU's alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuOperator:
-    """An operator that runs on the CPU: its name, and the arena bindings of its variable tensors."""
+    """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
+
+    A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere.
+    """
 
     code: str
     inputs: tuple[Binding, ...]
@@ -42,13 +51,16 @@ class CpuOperator:
 class CompiledNetwork:
     """What a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
 
-    ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator.
+    ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
+    that keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what
+    they hold before the first.
     """
 
     steps: tuple[Program | CpuOperator, ...]
     arena_size: int
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
+    variables: tuple[Binding, ...] = ()
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -71,7 +83,7 @@ def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding
     tensor = model.tensors[index]
     dtype = DATA_TYPES.get(tensor.dtype)
     if dtype is None:
-        raise InputError(f"Tensor {tensor.name!r} has type {tensor.dtype}: the NPU works on {', '.join(DATA_TYPES)}; quantise the network.")
+        raise InputError(f"Tensor {tensor.name!r} has type {tensor.dtype}: an arena holds {', '.join(DATA_TYPES)}; change the network.")
     if index not in offsets:
         raise InputError(f"Tensor {tensor.name!r} has no arena offset in {OFFLINE_ALLOCATION}: compile with Vela's .tflite output.")
     if len(tensor.shape) > _MAX_RANK:
@@ -123,12 +135,26 @@ def _program(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, in
 
 
 def _cpu_operator(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> CpuOperator:
-    code = operator.custom_code if operator.code == "CUSTOM" else operator.code
     return CpuOperator(
-        code=code,
-        inputs=_bindings(model, operator.inputs, offsets),
+        code=operator.name,
+        inputs=_bindings(model, tuple(i for i in operator.inputs if i in offsets or not model.tensors[i].is_variable), offsets),
         outputs=_bindings(model, operator.outputs, offsets),
     )
+
+
+def initial_byte(dtype: DataType | None, zero_point: int) -> int:
+    """What every byte of a variable tensor holds before the first inference: the zero point if it is int8, else 0.
+
+    So LiteRT has it (``ResetVariableTensors``), although 0 is not the real zero of a uint8 tensor.
+    """
+    return zero_point & 0xFF if dtype == DATA_TYPES["INT8"] else 0
+
+
+def _variables(model: TfliteModel, steps: tuple[Program | CpuOperator, ...], offsets: dict[int, int]) -> tuple[Binding, ...]:
+    """The variable tensors that a step has, each array once: Vela writes one tensor for every time that it touches a state."""
+    used = {binding for step in steps for binding in step.inputs + step.outputs}
+    found = (_binding(model, index, offsets) for index, tensor in enumerate(model.tensors) if tensor.is_variable and index in offsets)
+    return tuple(dict.fromkeys(binding for binding in found if binding in used))
 
 
 def is_compiled(model: TfliteModel) -> bool:
@@ -150,4 +176,5 @@ def read_compiled(data: bytes) -> CompiledNetwork:
         _program(model, op, offsets) if op.custom_code == CUSTOM_CODE else _cpu_operator(model, op, offsets) for op in model.operators
     )
     arena = max((region.size for step in steps if isinstance(step, Program) for region in step.regions if region.index == 1), default=0)
-    return CompiledNetwork(steps, arena, _bindings(model, model.inputs, offsets), _bindings(model, model.outputs, offsets))
+    inputs, outputs = (_bindings(model, indices, offsets) for indices in (model.inputs, model.outputs))
+    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, offsets))

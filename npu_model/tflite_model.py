@@ -38,6 +38,11 @@ class TfliteOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
+    @property
+    def name(self) -> str:
+        """What it is called: the custom code, or else the builtin name."""
+        return self.custom_code if self.code == "CUSTOM" else self.code
+
 
 @dataclass(frozen=True, slots=True)
 class TfliteModel:

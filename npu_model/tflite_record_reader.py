@@ -103,11 +103,14 @@ class RecordReader:
             code = self._root.OperatorCodes(operator.OpcodeIndex())
             name, fields = self._options(operator)
             unknown = operator.BuiltinOptionsType() not in _OPTION_NAMES or operator.BuiltinOptions2Type()
-            if unknown or operator.IntermediatesLength() or any("Subgraph" in field for field, _ in fields):
+            if unknown or any("Subgraph" in field for field, _ in fields):
                 raise InputError(
-                    f"Operator {index} ({parsed.code}) has options, intermediate tensors or subgraphs that cannot be copied: "
+                    f"Operator {index} ({parsed.code}) has options or subgraphs that cannot be copied: "
                     "change the network so that Vela places it on the NPU."
                 )
+            intermediates = self._vector(operator, "Intermediates")
+            if any(not 0 <= tensor < len(self.model.tensors) for tensor in intermediates):
+                raise InputError(f"Operator {index} names a tensor outside 0 to {len(self.model.tensors) - 1}: the file is damaged.")
             return OperatorRecord(
                 code=max(code.DeprecatedBuiltinCode(), code.BuiltinCode()),
                 version=code.Version(),
@@ -117,6 +120,7 @@ class RecordReader:
                 fields=fields,
                 custom_code=parsed.custom_code,
                 custom_options=bytes(self._vector(operator, "CustomOptions")),
+                intermediates=intermediates,
             )
 
     def tensor(self, index: int) -> TensorRecord:

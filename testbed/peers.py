@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
@@ -22,6 +23,7 @@ from testbed.models import ZOO, Model, load_model
 from testbed.progress import Progress, silent
 from testbed.verification import LITERT, compare, functional_outputs, seeded_inputs
 from validation import vela_estimate
+from validation.cpu_kernels import CpuKernels
 from validation.litert import reference_outputs
 from validation.tables import Table
 from validation.vela import OPTIMISE, VelaScore, score_vela
@@ -121,16 +123,17 @@ def _score_litert(model: Model, device: str, strategy: str, seed: int) -> Litert
     inputs = seeded_inputs(network, INFERENCES, seed)
     expected = reference_outputs(model.data, inputs)
 
-    def differing(one: CompiledNetwork) -> tuple[int, int]:
-        rows = compare(LITERT, functional_outputs(one, inputs), expected)
+    def differing(one: CompiledNetwork, kernels: CpuKernels) -> tuple[int, int]:
+        rows = compare(LITERT, functional_outputs(one, inputs, kernels), expected)
         return sum(row.differing for row in rows), sum(row.size for row in rows)
 
-    found, size = differing(network)
     verdict = BytesVerdict.EQUAL
-    if found:
-        steps = tuple(_rounded_once(step) if isinstance(step, Program) else step for step in network.steps)
-        explained = not differing(replace(network, steps=steps))[0]
-        verdict = BytesVerdict.ROUNDED_TWICE if explained else BytesVerdict.UNEXPLAINED
+    with closing(CpuKernels(model.data)) as kernels:
+        found, size = differing(network, kernels)
+        if found:
+            steps = tuple(_rounded_once(step) if isinstance(step, Program) else step for step in network.steps)
+            explained = not differing(replace(network, steps=steps), kernels)[0]
+            verdict = BytesVerdict.ROUNDED_TWICE if explained else BytesVerdict.UNEXPLAINED
     return LitertScore(model.name, device, strategy, found, size, verdict)
 
 
@@ -144,7 +147,7 @@ def validate_litert(
 ) -> tuple[LitertScore, ...]:
     """Vela's schedules of ``models`` run bit by bit on seeded inputs, beside LiteRT's reference kernels.
 
-    InputError as :func:`validate_vela`, if LiteRT is not installed, or a network runs an operator on the CPU that is not a copy.
+    InputError as :func:`validate_vela`, if LiteRT is not installed, or its kernels cannot execute an operator on the CPU.
     """
     return tuple(
         _score_litert(model, device, strategy, seed)

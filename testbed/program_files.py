@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,8 +79,9 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     """Run a ``*_vela.tflite`` or a schedule bit by bit on seeded inputs, beside its references.
 
     These are Vela's legalised stream of the original ``model`` (by default the one from the zoo that a schedule records), the
-    same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. InputError if the model is
-    missing or another, or runs an operator on the CPU that is not a copy.
+    same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. LiteRT's kernels execute the
+    CPU operators of all of them, one by one. InputError if the model is missing or another, or if LiteRT is not installed
+    and an operator on the CPU is not a mere copy.
     """
     from cascader.frontends.vela import compile_network, mended_network, named_network  # noqa: PLC0415  # a replay alone does not need the compiler
     from testbed.verification import (  # noqa: PLC0415  # nor the functional run
@@ -89,25 +91,28 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         functional_outputs,
         verification,
     )
+    from validation.cpu_kernels import CpuKernels, require_kernels  # noqa: PLC0415  # the same
     from validation.litert import litert_installed, reference_outputs  # noqa: PLC0415  # the same
 
     progress(f"Reading {path}")
     network, plan = _read_network(path)
     original = _original(plan, model, Path(path).name)
+    require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser")
     device = network.programs[0].accelerator
     result = compile_network(original.data, device, legalise=True)
     legalised, mended = named_network(result), mended_network(result, original.data)
-    references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised, inputs))]
-    if mended.layers:
-        references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs)))
-    skipped = ""
-    if litert_installed():
-        references.append((LITERT, lambda inputs: reference_outputs(original.data, inputs)))
-    else:
-        skipped = f"{LITERT} were not asked: install the extra 'numerics'."
     progress(f"Running {original.name}")
-    return verification(Path(path).name, network, references, inferences, seed, skipped, mended.layers, mended.unmended)
+    with closing(CpuKernels(original.data)) as kernels:
+        references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised, inputs, kernels))]
+        if mended.layers:
+            references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs, kernels)))
+        skipped = ""
+        if litert_installed():
+            references.append((LITERT, lambda inputs: reference_outputs(original.data, inputs)))
+        else:
+            skipped = f"{LITERT} were not asked: install the extra 'numerics'."
+        return verification(Path(path).name, network, references, inferences, seed, skipped, mended.layers, mended.unmended, kernels)
 
 
 def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from npu_model.compiled import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
-from sim.functional import FilterCache, run
+from sim.functional import FilterCache, State, run
+from validation.cpu_kernels import CpuKernels
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the input or output."""
@@ -20,6 +21,9 @@ Arrays = Mapping[str, NDArray[Any]]
 VELA_STREAM = "Vela's legalised stream"
 MENDED_STREAM = "Vela's legalised stream, mended"
 LITERT = "LiteRT's reference kernels"
+
+_QUANTISED_BITS = 16
+"""Widest integers that a network's activations are quantised to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +88,58 @@ def _named(layers: tuple[str, ...]) -> str:
     return f"{len(layers)} fully connected layer{'s' * (len(layers) > 1)} ({', '.join(layers)})"
 
 
-def _array(binding: Binding, random: np.random.Generator, *, extreme: bool) -> NDArray[Any]:
+_LARGE = 1000.0
+"""What stands for a float that is far outside the range of any quantised tensor."""
+
+
+def _floats(binding: Binding, random: np.random.Generator, *, extreme: bool) -> NDArray[Any]:
+    values = random.choice([-_LARGE, _LARGE], binding.shape) if extreme else random.standard_normal(binding.shape)
+    return np.asarray(values).astype(f"f{binding.dtype.bytes}")
+
+
+def _integers(binding: Binding, random: np.random.Generator, *, extreme: bool) -> NDArray[Any]:
     low, high = binding.dtype.minimum, binding.dtype.maximum
     values = random.choice([low, high], binding.shape) if extreme else random.integers(low, high + 1, binding.shape)
     return np.asarray(values).astype(f"{'i' if binding.dtype.signed else 'u'}{binding.dtype.bytes}")
 
 
+def _indices(binding: Binding, random: np.random.Generator) -> NDArray[Any]:
+    return random.integers(0, 2, binding.shape).astype(f"{'i' if binding.dtype.signed else 'u'}{binding.dtype.bytes}")
+
+
+def _array(binding: Binding, random: np.random.Generator, *, extreme: bool, on_npu: bool) -> NDArray[Any]:
+    if binding.dtype.floating:
+        return _floats(binding, random, extreme=extreme)
+    if binding.dtype.bits > _QUANTISED_BITS and not on_npu:
+        return _indices(binding, random)
+    return _integers(binding, random, extreme=extreme)
+
+
 def seeded_inputs(network: CompiledNetwork, count: int, seed: int) -> list[dict[str, NDArray[Any]]]:
-    """Arrays for every input of ``count`` inferences: any value of the type, in every second inference only its two extremes."""
+    """Arrays for every input of ``count`` inferences: any value of the type, in every second inference only its two extremes.
+
+    Floats are normal with deviation 1, and -1000 and 1000 in every second inference. Integers of 32 and 64 bits that only the
+    CPU reads are indices or counters: 0 and 1, which are safe.
+    """
+    read = {binding for program in network.programs for binding in program.inputs}
     inputs = []
     for index in range(count):
         random = np.random.default_rng([seed, index])
-        inputs.append({binding.name: _array(binding, random, extreme=index % 2 == 1) for binding in network.inputs})
+        arrays = {b.name: _array(b, random, extreme=index % 2 == 1, on_npu=b in read) for b in network.inputs}
+        inputs.append(arrays)
     return inputs
 
 
-def functional_outputs(network: CompiledNetwork, inputs: Sequence[Arrays]) -> list[dict[str, NDArray[Any]]]:
-    """Outputs by name of one functional run for each of ``inputs``."""
-    filters = FilterCache()
-    return [run(network, arrays, filters=filters) for arrays in inputs]
+def functional_outputs(
+    network: CompiledNetwork, inputs: Sequence[Arrays], kernels: CpuKernels | None = None
+) -> list[dict[str, NDArray[Any]]]:
+    """Outputs by name of one inference for each of ``inputs``, in a row: what the network keeps in variables goes from one to the next.
+
+    ``kernels`` execute the CPU operators.
+    """
+    filters, state = FilterCache(), State(network)
+    on_cpu = None if kernels is None else kernels.executor(network)
+    return [run(network, arrays, filters=filters, on_cpu=on_cpu, state=state) for arrays in inputs]
 
 
 def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays]) -> tuple[Comparison, ...]:
@@ -136,9 +173,13 @@ def verification(
     skipped: str,
     fully_connected: tuple[str, ...] = (),
     unmended: tuple[str, ...] = (),
+    kernels: CpuKernels | None = None,
 ) -> Verification:
-    """Run ``network`` on seeded inputs beside each reference; InputError if one of them cannot run."""
+    """Run ``network`` on seeded inputs beside each reference; ``kernels`` execute its CPU operators.
+
+    InputError if one of them cannot run.
+    """
     inputs = seeded_inputs(network, inferences, seed)
-    found = functional_outputs(network, inputs)
+    found = functional_outputs(network, inputs, kernels)
     comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs)))
     return Verification(model, inferences, seed, comparisons, skipped, fully_connected, unmended)

@@ -27,7 +27,7 @@ from npu_model.export import c_identifier, export_c, export_mlf
 from npu_model.export.c_source import MAX_RANK
 from npu_model.export.model_library import parameter_file
 from npu_model.export.tflite_file import payload_of
-from npu_model.program import Binding, Quantisation, Region, RegionRole
+from npu_model.program import Binding, DataType, Quantisation, Region, RegionRole
 from npu_model.program.text import to_text
 from testbed.export import FORMATS, export
 
@@ -135,6 +135,33 @@ def test_names_of_any_characters_and_several_jobs_survive_the_compiler(tmp_path:
     program = build(tmp_path, two_jobs(), "-trigraphs")
     assert subprocess.check_output([program], text=True, timeout=60).splitlines() == expected(two_jobs())
     assert export_c(two_jobs(), "net")["net.c"].count("static const uint8_t constants_") == 1
+
+
+def test_a_network_with_state_comes_with_a_function_that_begins_it(tmp_path: Path) -> None:
+    network = lower(schedule("tiny_conv"))
+    states = tuple(
+        Binding(name, 1, address, (1, 8), dtype, Quantisation(0.5, -4))
+        for name, address, dtype in (("h", 0, DataType(8, signed=True)), ("cell", 16, DataType(16, signed=True)))
+    )
+    sources = export_c(replace(network, variables=states), "net")
+    plain = export_c(network, "net")
+    assert "net_reset" not in plain["net.h"] + plain["net.c"]
+    for name, text in sources.items():
+        (tmp_path / name).write_text(text)
+    steps = (
+        "for (i = 0; i < 64; ++i) arena[i] = 0xaa;",
+        "net_reset(arena);",
+        'for (i = 0; i < 40; ++i) printf("%02x", arena[i]);',
+        "return 0;",
+    )
+    main = '#include <stdio.h>\n#include "net.h"\nstatic uint8_t arena[64];\nint main(void) { int i; ' + " ".join(steps) + " }\n"
+    (tmp_path / "main.c").write_text(main)
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler is installed")
+    subprocess.run([compiler, "-std=c99", *WARNINGS, "main.c", "net.c", "-o", "net"], cwd=tmp_path, check=True, timeout=60)
+    found = subprocess.run([tmp_path / "net"], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert found == "fc" * 8 + "aa" * 8 + "00" * 16 + "aa" * 8
 
 
 def test_the_sources_are_also_cpp(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_every_options_table_keeps_every_field(options: str) -> None:
 
 @pytest.mark.parametrize("options", CONTROL_FLOW)
 def test_an_operator_that_names_other_subgraphs_is_refused(options: str) -> None:
-    with pytest.raises(InputError, match=r"Operator 0 \(CONV_2D\) has options, intermediate tensors or subgraphs"):
+    with pytest.raises(InputError, match=r"Operator 0 \(CONV_2D\) has options or subgraphs that cannot be copied"):
         through_a_file(one_operator(OperatorRecord(3, 1, (0,), (1,), options)))
 
 

@@ -146,10 +146,17 @@ def test_the_units_exercise_what_they_are_named_for(tmp_path: Path) -> None:
     assert any(op.pool is PoolKind.REDUCE_SUM for op in kernels("softmax int16"))
 
 
-def test_the_native_sigmoid_is_refused_by_name(tmp_path: Path) -> None:
-    model = unit_network("LOGISTIC", [Tensor(SHAPE, "int16", 0.0003)], Tensor(SHAPE, "int16", 2**-15))
-    with pytest.raises(InputError, match="uses the native SIGMOID"):
-        run(compile_network(model, tmp_path), [np.zeros(SHAPE, np.int16)])
+@pytest.mark.parametrize("scale", [2**-15, 2**-12, 2**-11, 0.0001, 0.00071, 0.01])
+@pytest.mark.parametrize("code", ["LOGISTIC", "TANH"])
+def test_the_native_functions_equal_the_reference_kernels_on_every_input(code: str, scale: float, tmp_path: Path) -> None:
+    shape = (1, 64, 64, 16)
+    model = unit_network(code, [Tensor(shape, "int16", scale)], Tensor(shape, "int16", 2**-15))
+    values = np.arange(-(2**15), 2**15).astype(np.int16).reshape(shape)
+    network = compile_network(model, tmp_path)
+    native = {"LOGISTIC": ActivationKind.SIGMOID, "TANH": ActivationKind.TANH}[code]
+    assert [op.activation.kind for op in network.programs[0].kernels] == [native]
+    (expected,), (found,) = Reference(model).run({"tensor0": values}).values(), run(network, [values]).values()
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_an_operator_on_the_cpu_is_refused_by_name(tmp_path: Path) -> None:

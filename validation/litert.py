@@ -33,12 +33,22 @@ def litert_installed() -> bool:
     return find_spec("ai_edge_litert") is not None
 
 
-def _run_child(folder: Path) -> None:
+def require_litert() -> None:
+    """InputError if the extra ``numerics`` is not installed."""
+    if not litert_installed():
+        raise InputError("LiteRT is not installed: pip install 'npu-testbed[numerics]'.")
+
+
+def child_environment() -> dict[str, str]:
+    """Environment of a child process that imports this package."""
     root = str(Path(__file__).parents[1])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
+
+
+def _run_child(folder: Path) -> None:
     command = [sys.executable, "-m", "validation.litert_child", str(folder)]
     try:
-        process = run_child(command, folder=folder, timeout=TIMEOUT_SECONDS, environment=environment)
+        process = run_child(command, folder=folder, timeout=TIMEOUT_SECONDS, environment=child_environment())
     except subprocess.TimeoutExpired:
         raise InputError(f"LiteRT did not finish within {TIMEOUT_SECONDS} s: compare fewer inputs.") from None
     if process.returncode != 0:
@@ -48,12 +58,11 @@ def _run_child(folder: Path) -> None:
 
 
 def reference_outputs(model: bytes, inputs: Sequence[Arrays]) -> list[dict[str, NDArray[Any]]]:
-    """Outputs by name of one inference for each of ``inputs``, which hold an array of the model's type and shape for every input.
+    """Outputs by name of one inference for each of ``inputs``, in a row, which hold an array of the model's type and shape for every input.
 
     InputError if LiteRT is not installed, or refuses, crashes or does not finish.
     """
-    if not litert_installed():
-        raise InputError("LiteRT is not installed: pip install 'npu-testbed[numerics]'.")
+    require_litert()
     names = list(inputs[0]) if inputs else []
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
         folder = Path(name)

@@ -11,6 +11,7 @@ from cascader.ethosu.windows import rows_of
 from cascader.graph import TensorKind
 from cascader.schedule import Buffer, Copy
 from npu_model.accelerator import accelerator
+from npu_model.compiled import DATA_TYPES
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, FeatureMap
 from npu_model.shapes import Shape3D
@@ -50,6 +51,8 @@ def check_schedule(schedule: Schedule) -> None:
 def _check_network(network: Network) -> None:
     for port in network.inputs + network.outputs:
         _check_port(network, port)
+    for port in network.variables:
+        _check_variable(network, port)
     for segment in network.segments:
         for port in segment.inputs + segment.outputs:
             _check_port(network, port)
@@ -67,10 +70,17 @@ def _check_network(network: Network) -> None:
             raise InputError(f"Part {part.name!r} has neither a kernel nor a CPU operator: give it one.")
 
 
+def _check_variable(network: Network, port: Port) -> None:
+    _check_port(network, port)
+    if network.graph.tensor(port.tensor).kind is not TensorKind.VARIABLE:
+        raise InputError(f"Port {port.name!r} keeps state in tensor {port.tensor!r}, which keeps nothing: it must be a variable tensor.")
+
+
 def _check_port(network: Network, port: Port) -> None:
     tensor = network.graph.tensor(port.tensor)
-    if port.dtype.bits not in _BITS:
-        raise InputError(f"Port {port.name!r} has elements of {port.dtype.bits} bits: 8, 16 and 32 are possible.")
+    if port.dtype not in DATA_TYPES.values():
+        known = ", ".join(sorted({str(dtype) for dtype in DATA_TYPES.values()}))
+        raise InputError(f"Port {port.name!r} has elements of type {port.dtype}: {known} are possible.")
     if port.offset < 0 or min(port.shape, default=1) < 1 or port.offset + port.size > tensor.size or tensor.kind is TensorKind.CONSTANT:
         raise InputError(
             f"Port {port.name!r} is {port.size} bytes at offset {port.offset} of tensor {tensor.name!r}, "
@@ -96,8 +106,8 @@ def _check_kernel(network: Network, name: str, part: EthosuPart) -> None:
 def _check_map(network: Network, name: str, tensor: str, feature_map: FeatureMap) -> None:
     if min(feature_map.shape.height, feature_map.shape.width, feature_map.shape.depth) < 1:
         raise InputError(f"Part {name!r} has a feature map of {feature_map.shape} elements: every extent must be 1 or more.")
-    if feature_map.dtype.bits not in _BITS:
-        raise InputError(f"Part {name!r} has a feature map of {feature_map.dtype.bits}-bit elements: 8, 16 and 32 are possible.")
+    if feature_map.dtype.bits not in _BITS or feature_map.dtype.floating:
+        raise InputError(f"Part {name!r} has a feature map of {feature_map.dtype} elements: integers of 8, 16 and 32 bits are possible.")
     tiles, strides = feature_map.tiles, feature_map.strides
     if min(tiles.height0, tiles.height1, tiles.width0, strides.y, strides.x, strides.c) < 0:
         raise InputError(f"Part {name!r} has a feature map with {tiles} and {strides}: no extent and no stride may be negative.")

@@ -171,6 +171,5 @@ def lower(schedule: Schedule, *, early_tables: bool = True) -> CompiledNetwork:
         else:
             steps.append(lowering.program(segment, first, last))
         first = last
-    return CompiledNetwork(
-        tuple(steps), schedule.arena_size, _bindings(network.inputs, lowering.places), _bindings(network.outputs, lowering.places)
-    )
+    inputs, outputs, variables = (_bindings(ports, lowering.places) for ports in (network.inputs, network.outputs, network.variables))
+    return CompiledNetwork(tuple(steps), schedule.arena_size, inputs, outputs, variables)

@@ -88,6 +88,7 @@ class Network:
     """What is scheduled: the graph (payloads EthosuPart or CpuPart), its segments in order, constants, and ports.
 
     ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
+    ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written.
     """
 
     graph: CascaderGraph
@@ -96,6 +97,7 @@ class Network:
     outputs: tuple[Port, ...]
     constants: bytes = field(repr=False)
     mended: tuple[str, ...] = ()
+    variables: tuple[Port, ...] = ()
 
 
 def ethosu_part(part: Part) -> EthosuPart | None:

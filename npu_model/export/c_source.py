@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled import CompiledNetwork, initial_byte
 from npu_model.errors import InputError
 from npu_model.export.regions import check_network, constants_of, cpu_codes, has_own_fast_scratch
 from npu_model.export.tflite_file import payload_of
@@ -92,7 +92,7 @@ extern const {name}_tensor {name}_outputs[{upper}_OUTPUTS];
 
 /* Base addresses and sizes of a job's regions. */
 void {name}_bind(size_t job, void *arena, uint64_t base[{upper}_REGIONS], size_t size[{upper}_REGIONS]);
-
+{reset}
 #ifdef __cplusplus
 }}
 #endif
@@ -121,6 +121,19 @@ void {name}_bind(size_t job, void *arena, uint64_t base[{upper}_REGIONS], size_t
     base[1] = base[2] = (uint64_t)(uintptr_t)arena;
     size[1] = size[2] = {upper}_ARENA_SIZE;
 }}
+{reset}"""
+
+_RESET_DECLARED = """
+/* Writes what the network's states hold before the first inference; keep their {size} bytes of the arena between inferences. */
+void {name}_reset(void *arena);
+"""
+
+_RESET_DEFINED = """
+void {name}_reset(void *arena)
+{{
+    uint8_t *bytes = (uint8_t *)arena;
+    size_t i;
+{loops}}}
 """
 
 
@@ -190,6 +203,16 @@ def _arrays(name: str, programs: tuple[Program, ...]) -> tuple[list[str], str]:
     return arrays, "".join(jobs)
 
 
+def _reset(name: str, variables: tuple[Binding, ...]) -> tuple[str, str]:
+    """Declaration and definition of what fills the states; "" for a network that has none."""
+    if not variables:
+        return "", ""
+    fills = [(v, initial_byte(v.dtype, v.quantisation.zero_point if v.quantisation else 0)) for v in variables]
+    loops = "".join(f"    for (i = 0; i < {v.size}u; ++i)\n        bytes[{v.address}u + i] = {byte}u;\n" for v, byte in fills)
+    declared = _RESET_DECLARED.format(name=name, size=sum(v.size for v in variables))
+    return declared, _RESET_DEFINED.format(name=name, loops=loops)
+
+
 def export_c(network: CompiledNetwork, name: str) -> dict[str, str]:
     """``name.h`` and ``name.c``, by file name. ``name`` begins all names in them.
 
@@ -200,7 +223,9 @@ def export_c(network: CompiledNetwork, name: str) -> dict[str, str]:
         raise InputError(f"{name!r} cannot name things in C: give a letter followed by letters, digits and underscores.")
     check_whole(network, "the C format")
     arrays, jobs = _arrays(name, network.programs)
+    declared, defined = _reset(name, network.variables)
     header = _HEADER.format(
+        reset=declared,
         name=name,
         upper=name.upper(),
         accelerator=network.programs[0].accelerator,
@@ -212,6 +237,7 @@ def export_c(network: CompiledNetwork, name: str) -> dict[str, str]:
         outputs=len(network.outputs),
     )
     source = _SOURCE.format(
+        reset=defined,
         name=name,
         upper=name.upper(),
         arrays="\n".join(arrays),

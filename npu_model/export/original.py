@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import tflite
 
-from npu_model.compiled import CUSTOM_CODE, DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
+from npu_model.compiled import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
+from npu_model.cpu_operators import OperatorFinder
 from npu_model.errors import InputError
 from npu_model.program import Binding, Quantisation
-from npu_model.tflite_model import TfliteOperator, TfliteTensor
+from npu_model.tflite_model import TfliteTensor
 from npu_model.tflite_record_reader import RecordReader
 from npu_model.tflite_records import OperatorRecord, SignatureRecord, TensorRecord
 
@@ -25,10 +26,6 @@ def _is(tensor: TfliteTensor, binding: Binding) -> bool:
     scale = Quantisation(tensor.scales[0], tensor.zero_points[0]) if tensor.scales and tensor.zero_points else None
     known = (tensor.shape, DATA_TYPES.get(tensor.dtype), scale)
     return known == (binding.shape, binding.dtype, binding.quantisation) and not tensor.data
-
-
-def _code(operator: TfliteOperator) -> str:
-    return operator.custom_code if operator.code == "CUSTOM" else operator.code
 
 
 def _record(binding: Binding) -> TensorRecord:
@@ -56,6 +53,14 @@ class NoOriginal:
         """None for each of the operator's inputs."""
         return (None,) * len(operator.inputs)
 
+    def state(self, _index: int) -> TensorRecord | None:
+        """None."""
+        return None
+
+    def intermediates(self, _operator: OperatorRecord) -> tuple[TensorRecord, ...]:
+        """None."""
+        return ()
+
     def metadata(self) -> tuple[tuple[str, bytes], ...]:
         """None."""
         return ()
@@ -73,7 +78,7 @@ class Original(NoOriginal):
         self._reader = RecordReader(data)
         self._model = self._reader.model
         self.name = self._reader.name() or _NAME
-        self._waiting = [index for index, operator in enumerate(self._model.operators) if operator.custom_code != CUSTOM_CODE]
+        self._finder = OperatorFinder(self._model)
         self._named: dict[str, int] = {}
         for index, tensor in enumerate(self._model.tensors):
             self._named.setdefault(tensor.name, index)
@@ -101,18 +106,19 @@ class Original(NoOriginal):
 
     def operator(self, step: CpuOperator) -> OperatorRecord:
         """The model's next operator of this code with these outputs; each is found once."""
-        names = tuple(binding.name for binding in step.outputs)
-        for index in self._waiting:
-            operator = self._model.operators[index]
-            if _code(operator) == step.code and self._names(operator.outputs) == names:
-                self._waiting.remove(index)
-                return self._reader.operator(index)
-        outputs = ", ".join(map(repr, names))
-        raise InputError(f"The model has no {step.code} with output {outputs}: give the model that the network was compiled from.")
+        return self._reader.operator(self._finder.find(step))
 
     def constants(self, operator: OperatorRecord) -> tuple[TensorRecord | None, ...]:
         """The constant at each of the operator's inputs, None where there is a variable tensor or none at all."""
         return tuple(self._reader.tensor(index) if index >= 0 and self._model.tensors[index].data else None for index in operator.inputs)
+
+    def state(self, index: int) -> TensorRecord | None:
+        """The model's tensor of that index if it keeps its content between inferences."""
+        return self._reader.tensor(index) if self._model.tensors[index].is_variable else None
+
+    def intermediates(self, operator: OperatorRecord) -> tuple[TensorRecord, ...]:
+        """The operator's intermediate tensors."""
+        return tuple(self._reader.tensor(index) for index in operator.intermediates)
 
     def metadata(self) -> tuple[tuple[str, bytes], ...]:
         """Metadata of the network itself, such as ``min_runtime_version``."""

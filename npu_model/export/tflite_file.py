@@ -7,11 +7,13 @@ operator are command stream, read-only data, scratch (the arena) and fast scratc
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import tflite
 
 from npu_model.command_stream import build_payload, encode_operations
 from npu_model.compiled import CUSTOM_CODE, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
+from npu_model.cpu_operators import are_placed
 from npu_model.errors import InputError
 from npu_model.export.original import NoOriginal, Original
 from npu_model.export.regions import FAST_SCRATCH, check_network, constants_of, has_own_fast_scratch, size_of
@@ -40,12 +42,14 @@ def payload_of(program: Program) -> bytes:
 class _Layout:
     """Tensors of the new file in order of first use, and the arena offset of each."""
 
-    def __init__(self, original: NoOriginal) -> None:
+    def __init__(self, original: NoOriginal, variables: tuple[Binding, ...]) -> None:
         self.original = original
+        self._variables = variables
         self.records: list[TensorRecord] = []
         self.offsets: list[int] = []
         self._first: dict[Binding, int] = {}
         self._latest: dict[Binding, int] = {}
+        self._states: dict[TensorRecord, int] = {}
         self._memories: dict[tuple[str, int | bytes], int] = {}
 
     def add(self, record: TensorRecord, offset: int = _UNPLANNED) -> int:
@@ -57,7 +61,9 @@ class _Layout:
     def read(self, binding: Binding) -> int:
         """The tensor that holds an array now."""
         if binding not in self._latest:
-            self._latest[binding] = self.add(self.original.tensor(binding), binding.address)
+            record = self.original.tensor(binding)
+            record = replace(record, is_variable=True) if binding in self._variables else record
+            self._latest[binding] = self.add(record, binding.address)
             self._first[binding] = self._latest[binding]
         return self._latest[binding]
 
@@ -71,6 +77,12 @@ class _Layout:
         """The tensor that held an array first."""
         self.read(binding)
         return self._first[binding]
+
+    def state(self, record: TensorRecord) -> int:
+        """The tensor of a state that the runtime keeps outside the arena; operators may share it."""
+        if record not in self._states:
+            self._states[record] = self.add(record)
+        return self._states[record]
 
     def memory(self, name: str, content: int | bytes) -> int:
         """A tensor of bytes that all operators share: the read-only data, or so many bytes at the start of the arena."""
@@ -105,21 +117,19 @@ def _npu_operator(layout: _Layout, program: Program, arena_size: int) -> Operato
 def _cpu_operator(layout: _Layout, step: CpuOperator) -> OperatorRecord:
     operator = layout.original.operator(step)
     constants = layout.original.constants(operator)
-    variable = sum(index >= 0 and constant is None for index, constant in zip(operator.inputs, constants, strict=True))
-    if variable != len(step.inputs):
-        raise InputError(
-            f"{step.code} reads {variable} variable tensors in the model but {len(step.inputs)} in the network: "
-            "give the model that the network was compiled from."
-        )
+    states = [
+        layout.original.state(index) for index, constant in zip(operator.inputs, constants, strict=True) if index >= 0 and not constant
+    ]
     bindings = iter(step.inputs)
+    placed = are_placed(step, [state is not None for state in states])
+    variable = iter([layout.read(next(bindings)) if placed or state is None else layout.state(state) for state in states])
     inputs = tuple(
-        -1 if index < 0 else layout.read(next(bindings)) if constant is None else layout.add(constant)
+        -1 if index < 0 else next(variable) if constant is None else layout.add(constant)
         for index, constant in zip(operator.inputs, constants, strict=True)
     )
     outputs = tuple(layout.written(binding) for binding in step.outputs)
-    return OperatorRecord(
-        operator.code, operator.version, inputs, outputs, operator.options, operator.fields, operator.custom_code, operator.custom_options
-    )
+    intermediates = tuple(layout.add(record) for record in layout.original.intermediates(operator))
+    return replace(operator, inputs=inputs, outputs=outputs, intermediates=intermediates)
 
 
 def _allocation(layout: _Layout) -> bytes:
@@ -140,7 +150,7 @@ def export_tflite(network: CompiledNetwork, model: bytes | None = None) -> bytes
     """
     check_network(network)
     original = NoOriginal() if model is None else Original(model, network)
-    layout = _Layout(original)
+    layout = _Layout(original, network.variables)
     operators = tuple(
         _cpu_operator(layout, step) if isinstance(step, CpuOperator) else _npu_operator(layout, step, network.arena_size)
         for step in network.steps

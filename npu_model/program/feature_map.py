@@ -21,10 +21,11 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class DataType:
-    """An integer element type: its width in bits and whether it is signed."""
+    """An element type: its width in bits and whether it is signed. The NPU has integers only, CPU operators have ``floating`` ones too."""
 
     bits: int
     signed: bool
+    floating: bool = False
 
     @property
     def bytes(self) -> int:
@@ -33,16 +34,16 @@ class DataType:
 
     @property
     def minimum(self) -> int:
-        """Smallest value that the type holds."""
+        """Smallest value that an integer type holds."""
         return -(1 << (self.bits - 1)) if self.signed else 0
 
     @property
     def maximum(self) -> int:
-        """Largest value that the type holds."""
+        """Largest value that an integer type holds."""
         return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
 
     def __str__(self) -> str:
-        return f"{'int' if self.signed else 'uint'}{self.bits}"
+        return f"{'float' if self.floating else 'int' if self.signed else 'uint'}{self.bits}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,11 @@ from npu_model.program.program import Binding, Program, Quantisation, Region, Re
 from npu_model.program.text_line import Line, parse_line
 from npu_model.shapes import Shape3D
 
-_DATA_TYPES = {str(dtype): dtype for bits in (8, 16, 32) for dtype in (DataType(bits, signed=True), DataType(bits, signed=False))}
+_DATA_TYPES = {
+    str(dtype): dtype
+    for bits in (8, 16, 32, 64)
+    for dtype in (DataType(bits, signed=True), DataType(bits, signed=False), DataType(bits, signed=True, floating=True))
+}
 _FUNCTIONS: dict[OperationKind, type[PoolKind | ElementwiseKind]] = {
     OperationKind.POOL: PoolKind,
     OperationKind.ELEMENTWISE: ElementwiseKind,

@@ -2,7 +2,8 @@
 
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
-from sim.functional.memory import Memory, Store
-from sim.functional.network import run
+from sim.functional.memory import Memory
+from sim.functional.network import OnCpu, State, is_copy, run
+from sim.functional.regions import Store
 
-__all__ = ["FilterCache", "Memory", "OnOperation", "Store", "execute", "run"]
+__all__ = ["FilterCache", "Memory", "OnCpu", "OnOperation", "State", "Store", "execute", "is_copy", "run"]

@@ -7,6 +7,7 @@ import numpy as np
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, ClipRange, DataType, KernelOperation
 from sim.functional.memory import Memory
+from sim.functional.native import FUNCTIONS
 from sim.functional.rescale import Integers, require_int32
 
 LUT_SLOT_BYTES = 256
@@ -54,6 +55,17 @@ def _look_up(op: KernelOperation, values: Integers, index: DataType, memory: Mem
     raise InputError(f"{user} looks up {index} values for an {ofm} OFM: tables of 8 to 8, 8 to 32 and 16 to 16 bits are known.")
 
 
+def _function(op: KernelOperation, values: Integers, user: str) -> Integers:
+    """The native function, then zero point and clamp: Vela bounds what comes out of it (11 to 32757 in its Python core's LSTM)."""
+    ofm = op.ofm
+    if ofm.dtype != DataType(16, signed=True):
+        raise InputError(
+            f"{user} has the native {op.activation.kind.value} for an {ofm.dtype} OFM: its arithmetic is known for int16 alone."
+        )
+    result = FUNCTIONS[op.activation.kind](values) + ofm.zero_point
+    return np.asarray(np.clip(result, op.activation.minimum, op.activation.maximum), np.int64)
+
+
 def finish(op: KernelOperation, values: Integers, memory: Memory, lut_address: int, user: str) -> Integers:
     """Zero point, clamp and LUT of the operation, giving values of the OFM's type.
 
@@ -61,8 +73,8 @@ def finish(op: KernelOperation, values: Integers, memory: Memory, lut_address: i
     16 bits wide, and LiteRT agrees with the results only if they are ignored.
     """
     activation, ofm = op.activation, op.ofm
-    if activation.kind in (ActivationKind.TANH, ActivationKind.SIGMOID):
-        raise InputError(f"{user} uses the native {activation.kind.value}: its rounding is not public; compile for a LUT instead.")
+    if activation.kind in FUNCTIONS:
+        return _function(op, values, user)
     is_lut = activation.kind is ActivationKind.LUT
     if ofm.dtype.bits == 32 and not is_lut:
         return require_int32(values, user)

@@ -11,8 +11,9 @@ from sim.functional.convolution import convolution
 from sim.functional.elementwise import elementwise
 from sim.functional.filters import FilterCache
 from sim.functional.hazards import require_no_hazard
-from sim.functional.memory import Memory, numpy_dtype
+from sim.functional.memory import Memory
 from sim.functional.pooling import pooling
+from sim.functional.regions import numpy_dtype
 from sim.functional.rescale import Integers
 
 OnOperation = Callable[[int, Operation, Memory], None]

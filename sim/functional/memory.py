@@ -15,58 +15,18 @@ from numpy.typing import NDArray
 
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
-from npu_model.program import BRICK, Binding, ByteRange, DataType, DmaOperation, FeatureMap, Layout, Program, Region, RegionRole
+from npu_model.program import BRICK, DmaOperation, FeatureMap, Layout, Program, Region, RegionRole
 from sim.functional.boxes import Box, boxes
-
-UNDEFINED = 0xA5
-"""What an unwritten byte holds: any value but zero, which would hide mistakes."""
-
-MAX_STORE = 1 << 29
-"""Bytes of a memory that is run, which takes twice as many here: files may claim 4 GiB, which no system with a U55 has."""
+from sim.functional.regions import Regions, Store, numpy_dtype
 
 _SHRAM_BANK = 1024
 _MAX_ELEMENTS = 1 << 28
 """More elements than any feature map in the arena of a U55 has; damaged registers would ask for terabytes."""
 
-_DTYPES: dict[DataType, np.dtype[Any]] = {
-    DataType(8, signed=True): np.dtype("<i1"),
-    DataType(8, signed=False): np.dtype("<u1"),
-    DataType(16, signed=True): np.dtype("<i2"),
-    DataType(16, signed=False): np.dtype("<u2"),
-    DataType(32, signed=True): np.dtype("<i4"),
-    DataType(32, signed=False): np.dtype("<u4"),
-}
 _WRITTEN: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
 
-def numpy_dtype(dtype: DataType) -> np.dtype[Any]:
-    """The little-endian numpy type of an element type."""
-    return _DTYPES[dtype]
-
-
-class Store:
-    """One memory: its bytes and, byte for byte, whether each is defined (1) or not (0)."""
-
-    def __init__(self, size: int, content: bytes = b"") -> None:
-        if size > MAX_STORE:
-            raise InputError(
-                f"A memory of the network has {size} bytes: {MAX_STORE} is the most that is run bit by bit; compile for smaller ones."
-            )
-        self.data: NDArray[np.uint8] = np.full(size, UNDEFINED, np.uint8)
-        self.written: NDArray[np.uint8] = np.zeros(size, np.uint8)
-        self.put(0, content)
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def put(self, address: int, content: bytes | NDArray[np.uint8]) -> None:
-        """Write defined bytes at ``address``; the caller has checked the bounds."""
-        values = np.frombuffer(content, np.uint8) if isinstance(content, bytes) else content
-        self.data[address : address + len(values)] = values
-        self.written[address : address + len(values)] = 1
-
-
-class Memory:
+class Memory(Regions):
     """The memories of one Program.
 
     Regions 1 and 2 are one memory when they have the same size, as the driver binds Vela's scratch and fast scratch to
@@ -75,8 +35,8 @@ class Memory:
 
     def __init__(self, program: Program, arena: Store | None = None) -> None:
         """Fresh memories with the program's constants; ``arena`` is used for region 1 if given."""
+        super().__init__({})
         self.shram = Store(accelerator(program.accelerator).shram_banks * _SHRAM_BANK)
-        self.regions: dict[int, Store] = {}
         for region in program.regions:
             self.regions[region.index] = self._store(region, arena, program)
 
@@ -89,20 +49,6 @@ class Memory:
                     return self.regions[other.index]
         return Store(region.size, region.content)
 
-    def _region(self, index: int, end: int, user: str) -> Store:
-        store = self.regions.get(index)
-        if store is None:
-            raise InputError(f"{user} uses region {index}: the program has regions {sorted(self.regions)}; the stream is damaged.")
-        if end > len(store):
-            raise InputError(f"{user} reaches byte {end - 1:#x} of region {index}, which has {len(store)} bytes: the stream is damaged.")
-        return store
-
-    def read(self, span: ByteRange, user: str) -> bytes:
-        """The bytes of a range, all defined; InputError names ``user`` and the address otherwise."""
-        store = self._region(span.region, span.end, user)
-        self._require(store, span, user)
-        return store.data[span.start : span.end].tobytes()
-
     def read_shram(self, address: int, length: int, user: str) -> bytes:
         """Bytes of the shared buffer (a LUT), all defined."""
         if address + length > len(self.shram):
@@ -112,13 +58,6 @@ class Memory:
             byte = address + int(np.argmin(written))
             raise InputError(f"{user} reads byte {byte:#x} of the LUT memory, which was never written: a DMA to SHRAM is missing.")
         return self.shram.data[address : address + length].tobytes()
-
-    @staticmethod
-    def _require(store: Store, span: ByteRange, user: str) -> None:
-        written = store.written[span.start : span.end]
-        if not written.all():
-            byte = span.start + int(np.argmin(written))
-            raise InputError(f"{user} reads byte {byte:#x} of region {span.region}, which was never written: the schedule is wrong.")
 
     def require_inside(self, fm: FeatureMap, user: str) -> None:
         """InputError unless all of the feature map lies inside its region and its size is one that a device has."""
@@ -183,16 +122,3 @@ class Memory:
         # A copy, as source and destination may be one memory and overlap.
         target.data[dma.destination : end] = source.data[span].copy()
         target.written[dma.destination : end] = source.written[span].copy()
-
-    def place(self, binding: Binding, values: NDArray[Any]) -> None:
-        """Write an input array, row-major, where the binding says."""
-        user = f"Input {binding.name!r}"
-        store = self._region(binding.region, binding.byte_range.end, user)
-        content = np.ascontiguousarray(values, numpy_dtype(binding.dtype))
-        store.put(binding.address, content.reshape(-1).view(np.uint8))
-
-    def fetch(self, binding: Binding) -> NDArray[Any]:
-        """Read an output array, row-major, from where the binding says."""
-        content = self.read(binding.byte_range, f"Output {binding.name!r}")
-        values: NDArray[Any] = np.frombuffer(content, numpy_dtype(binding.dtype))
-        return np.array(values.reshape(binding.shape))

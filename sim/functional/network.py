@@ -1,24 +1,62 @@
-"""Bit-exact execution of a compiled network: its Programs in one arena, between inputs and outputs."""
+"""Bit-exact execution of a compiled network: its Programs and CPU operators in one arena, between inputs and outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.compiled import CompiledNetwork, CpuOperator, initial_byte
 from npu_model.errors import InputError
-from npu_model.program import Binding
+from npu_model.program import Binding, RegionRole
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
-from sim.functional.memory import Memory, Store, numpy_dtype
+from sim.functional.memory import Memory
+from sim.functional.regions import Regions, Store, numpy_dtype
 
 Array = NDArray[Any]
 
+OnCpu = Callable[[int, CpuOperator, tuple[Array, ...]], Sequence[Array]]
+"""Executes a CPU operator, the network's step of that index.
+
+From the arrays of its inputs, in order, to those of its outputs and then of the inputs that are variables, as they are afterwards.
+"""
+
 _COPIES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 """CPU operators that leave the bytes as they are."""
+
+
+def is_copy(operator: CpuOperator) -> bool:
+    """Whether the operator only copies its input, so that it is executed here."""
+    return operator.code in _COPIES and len(operator.inputs) == 1 and len(operator.outputs) == 1
+
+
+class State:
+    """What a network's variables hold between inferences: before the first, what :func:`initial_byte` says.
+
+    Nothing else is kept: every inference begins with an arena whose other bytes have never been written.
+    """
+
+    def __init__(self, network: CompiledNetwork) -> None:
+        self._arrays = {binding: self._initial(binding) for binding in network.variables}
+
+    @staticmethod
+    def _initial(binding: Binding) -> Array:
+        zero_point = binding.quantisation.zero_point if binding.quantisation else 0
+        filled = np.full(binding.size, initial_byte(binding.dtype, zero_point), np.uint8)
+        return filled.view(numpy_dtype(binding.dtype)).reshape(binding.shape)
+
+    def restore(self, arena: Regions) -> None:
+        """Write the variables into ``arena``."""
+        for binding, array in self._arrays.items():
+            arena.place(binding, array)
+
+    def keep(self, arena: Regions) -> None:
+        """Remember the variables as ``arena`` has them; InputError if one of them was not written whole."""
+        for binding in self._arrays:
+            self._arrays[binding] = arena.fetch(binding, "Variable")
 
 
 def _by_name(bindings: tuple[Binding, ...], inputs: Mapping[str, Array] | Sequence[Array]) -> dict[str, Array]:
@@ -44,15 +82,27 @@ def _checked(binding: Binding, values: Array) -> Array:
     return array
 
 
-def _run_on_cpu(operator: CpuOperator, arena: Store) -> None:
-    if operator.code not in _COPIES or len(operator.inputs) != 1 or len(operator.outputs) != 1:
+def _run_on_cpu(index: int, operator: CpuOperator, arena: Regions, variables: tuple[Binding, ...], on_cpu: OnCpu | None) -> None:
+    if is_copy(operator):
+        arena.move(operator.inputs[0], operator.outputs[0])
+        return
+    outputs = ", ".join(repr(binding.name) for binding in operator.outputs)
+    if on_cpu is None:
         raise InputError(
-            f"The network runs {operator.code} on the CPU, which is not executed here: only {', '.join(_COPIES)} are; "
-            "change the network so that Vela places it on the NPU."
+            f"The network runs {operator.code} on the CPU (output {outputs}), which is not executed here: only {', '.join(_COPIES)} are; "
+            "hand in what executes it."
         )
-    source, target = operator.inputs[0].byte_range, operator.outputs[0].byte_range
-    arena.put(target.start, arena.data[source.start : source.end].copy())
-    arena.written[target.start : target.end] = arena.written[source.start : source.end].copy()
+    user = f"{operator.code} on the CPU, input"
+    found = tuple(on_cpu(index, operator, tuple(arena.fetch(binding, user) for binding in operator.inputs)))
+    written = operator.outputs + tuple(binding for binding in operator.inputs if binding in variables)
+    sizes, needed = tuple(array.nbytes for array in found), tuple(binding.size for binding in written)
+    if sizes != needed:
+        raise InputError(
+            f"{operator.code} (output {outputs}) gives {', '.join(map(str, sizes))} bytes on the CPU where the network has room for "
+            f"{', '.join(map(str, needed))}: give the model that it was compiled from, with outputs of fixed shapes."
+        )
+    for binding, array in zip(written, found, strict=True):
+        arena.place(binding, np.frombuffer(array.tobytes(), numpy_dtype(binding.dtype)))
 
 
 def run(
@@ -60,28 +110,30 @@ def run(
     inputs: Mapping[str, Array] | Sequence[Array],
     on_operation: OnOperation | None = None,
     filters: FilterCache | None = None,
+    on_cpu: OnCpu | None = None,
+    state: State | None = None,
 ) -> dict[str, Array]:
     """Outputs of the network, by name, for inputs by name or in the network's order.
 
-    ``filters`` keeps decoded weights from one run to the next, for many inputs of one network.
+    ``filters`` keeps decoded weights from one run to the next, for many inputs of one network. ``on_cpu`` executes the CPU
+    operators; mere copies need no such help. ``state`` goes from one inference to the next; without it this is the first.
 
-    Arrays have the bindings' types and element counts. InputError on other inputs, on a CPU operator other than a mere
-    copy, and on all that :func:`sim.functional.execute.execute` refuses.
+    Arrays have the bindings' types and element counts. InputError on other inputs, on a CPU operator that nothing executes, and
+    on all that :func:`sim.functional.execute.execute` refuses.
     """
-    arena = Store(network.arena_size)
-    arrays = _by_name(network.inputs, inputs)
-    staged = False
-    memory: Memory | None = None
-    for step in network.steps:
-        if isinstance(step, CpuOperator):
-            _run_on_cpu(step, arena)
-            continue
-        memory = Memory(step, arena)
-        if not staged:
-            for binding in network.inputs:
-                memory.place(binding, _checked(binding, arrays[binding.name]))
-            staged = True
-        execute(step, memory, on_operation, filters)
-    if memory is None:
+    if not network.programs:
         raise InputError("The network has no NPU operator: compile it with Vela for an Ethos-U55.")
-    return {binding.name: memory.fetch(binding) for binding in network.outputs}
+    store = Store(network.arena_size)
+    arena = Regions({region.index: store for program in network.programs for region in program.regions if region.role is RegionRole.ARENA})
+    arrays = _by_name(network.inputs, inputs)
+    kept = State(network) if state is None else state
+    kept.restore(arena)
+    for binding in network.inputs:
+        arena.place(binding, _checked(binding, arrays[binding.name]))
+    for index, step in enumerate(network.steps):
+        if isinstance(step, CpuOperator):
+            _run_on_cpu(index, step, arena, network.variables, on_cpu)
+        else:
+            execute(step, Memory(step, store), on_operation, filters)
+    kept.keep(arena)
+    return {binding.name: arena.fetch(binding) for binding in network.outputs}

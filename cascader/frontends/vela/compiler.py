@@ -20,7 +20,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.compiled import is_compiled
 from npu_model.errors import InputError
-from npu_model.tflite_model import TfliteModel, read_tflite
+from npu_model.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 
 DEFAULT_CONFIG = "Arm/vela.ini"
 DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
@@ -93,15 +93,19 @@ def _read_model(model: bytes) -> TfliteModel:
         raise InputError("The .tflite file is compiled for an Ethos-U already: give the network that it was compiled from.")
     if not parsed.operators:
         raise InputError("The .tflite file has 0 operators: a network of 1 or more is needed.")
-    used = {index for op in parsed.operators for index in op.inputs + op.outputs if index >= 0}
-    for index in sorted(used):
-        tensor = parsed.tensors[index]
-        if tensor.dtype in _FLOATS and not tensor.data:
-            raise InputError(
-                f"Tensor {tensor.name!r} has type {tensor.dtype}: the NPU works on INT8, UINT8 and INT16; "
-                "quantise the whole network, its inputs and outputs included."
-            )
+    floats = [_float_operand(parsed, operator) for operator in parsed.operators]
+    if None not in floats and floats[0] is not None:
+        raise InputError(
+            f"Tensor {floats[0].name!r} has type {floats[0].dtype}: the NPU works on INT8, UINT8 and INT16; "
+            f"quantise the network, of which all {len(floats)} operators compute with floats."
+        )
     return parsed
+
+
+def _float_operand(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor | None:
+    """The first floating-point variable operand or result of an operator, which keeps it on the CPU; None if it has none."""
+    tensors = (model.tensors[index] for index in operator.inputs + operator.outputs if index >= 0)
+    return next((tensor for tensor in tensors if tensor.dtype in _FLOATS and not tensor.data), None)
 
 
 def _check_device(accelerator: str, system_config: str, *, legalise: bool) -> None:

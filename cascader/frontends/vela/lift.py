@@ -210,7 +210,10 @@ def lift(network: CompiledNetwork) -> Network:
     packing = Packing.of(span for part in parts if isinstance(part.payload, EthosuPart) for span in constant_ranges(part.payload))
     packed = tuple(replace(p, payload=packing.part(p.payload)) if isinstance(p.payload, EthosuPart) else p for p in parts)
     graph = CascaderGraph(packed, _tensors(table, packed, inputs, outputs))
-    return Network(graph, tuple(segments), inputs, outputs, packing.content(constants))
+    # A variable that is written before it is read is none: what it holds between inferences is of no use.
+    kept = {tensor.name for tensor in graph.select(TensorKind.VARIABLE)}
+    variables = tuple(port for port in map(table.port, network.variables) if port.tensor in kept)
+    return Network(graph, tuple(segments), inputs, outputs, packing.content(constants), variables=variables)
 
 
 def import_network(
