@@ -61,7 +61,7 @@ def decoder_work(stream: bytes, counts: tuple[int, ...]) -> DecoderWork:
     """The work up to the end of each part of a stream that ends with the n-th symbol, for each n of ``counts``, ascending.
 
     The last part has all bits that are left, the end mark and what fills the stream up. Headers and palettes take no turn: how long they
-    take is unknown. Errors are those of :func:`npu_model.mlw.decode`, and InputError if the stream holds fewer symbols than the last n.
+    take is unknown. Errors are those of :func:`npu_model.mlw.decode`, and InputError unless the stream holds as many symbols as the last n.
     """
     wanted = np.asarray(counts, np.int64)
     bits, turns = np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)
@@ -73,7 +73,7 @@ def decoder_work(stream: bytes, counts: tuple[int, ...]) -> DecoderWork:
         bits[here], turns[here] = found_bits, found_turns + taken
         taken += max((chunks.turns[-1] + 1 for chunks in (part.weights, part.zeros) if chunks.turns), default=0)
         symbols += count
-    if counts and counts[-1] > symbols:
+    if counts and counts[-1] != symbols:
         raise InputError(
             f"A weight stream of {len(stream)} bytes holds {symbols} weights: {counts[-1]} are needed; the file is damaged or belongs to "
             "another operation; compile the network again."

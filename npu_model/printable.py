@@ -18,14 +18,18 @@ def printable(text: str, limit: int = MAX_NAME) -> str:
     >>> printable("a" * 300, 11)
     'aaaa...aaaa'
     """
-    half = (limit - 3) // 2
-    if len(text) > limit:
-        # What is cut away need not be escaped first: a name may have megabytes.
-        text = f"{text[:half]}...{text[-half:]}"
+    # What is cut away need not be escaped first: a name may have megabytes.
+    text = _cut(text, limit)
     if text.isprintable():
         return text
-    escaped = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
-    return escaped if len(escaped) <= limit else f"{escaped[:half]}...{escaped[-half:]}"
+    return _cut("".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text), limit)
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    half = (limit - 3) // 2
+    return f"{text[:half]}...{text[half - limit + 3 :]}"
 
 
 def shown(value: object) -> str:

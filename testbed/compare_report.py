@@ -6,6 +6,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from npu_model.printable import printable
 from testbed.compare import NOISE, Answer, Comparison, SweepRow, cycles_verdict
 from testbed.compare_verdicts import verdicts
 from testbed.frontier import FrontierPoint
@@ -66,7 +67,7 @@ def comparison_text(comparison: Comparison) -> str:
     frontier = comparison.frontier
     plain = [point for point in comparison.points if point.run.arena_cache_size is None]
     sections = [
-        f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}",
+        printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}", 400),
         _table(("Vela's schedules", "bytes", "cycles"), [_vela_cells(point) for point in plain]),
         _table(
             ("ours", "bytes", "cycles", "bytes / Vela's", "cycles / Vela's", "faster"),
@@ -83,7 +84,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def _failures(comparison: Comparison) -> list[str]:
-    return [f"{failure.run.name}, {failure.run.core} core: {failure.reason}" for failure in comparison.failures]
+    return [f"{failure.run.name}, {failure.run.core} core: {printable(failure.reason, 1000)}" for failure in comparison.failures]
 
 
 def _vela_json(point: VelaPoint | None) -> dict[str, Any] | None:

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from npu_model.errors import InputError
+from npu_model.printable import printable
 
 T = TypeVar("T")
+
+_REASON = 1000
+"""Characters of a reason that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +28,14 @@ class Failure:
     def reason(self) -> str:
         """One sentence; an error that is none of the input's is named as such."""
         if isinstance(self.error, InputError):
-            return " ".join(str(self.error).split())
-        said = " ".join(str(self.error).split()).rstrip(".")
+            return printable(" ".join(str(self.error).split()), _REASON)
+        said = printable(" ".join(str(self.error).split()), _REASON).rstrip(".")
         return f"Internal error {type(self.error).__name__}: {said or 'no message'}."
 
     @property
     def sentence(self) -> str:
         """The reason with what it is about."""
-        return f"{self.what} of {self.network} on {self.accelerator} failed: {self.reason}"
+        return f"{self.what} of {printable(self.network)} on {self.accelerator} failed: {self.reason}"
 
     def to_json(self) -> dict[str, str]:
         """The failure as values that JSON can hold."""

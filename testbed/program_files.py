@@ -10,6 +10,7 @@ from cascader.ethosu.lowering import lower
 from cascader.ethosu.schedule import Schedule
 from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
+from npu_model.printable import printable
 from npu_model.program.text import to_text
 from testbed.files import require_writable
 from testbed.files import write_files as write_whole
@@ -40,7 +41,7 @@ def _read_network(path: str | Path) -> tuple[CompiledNetwork, Schedule | None]:
 def inspect(path: str | Path) -> str:
     """The text form of every Program in a ``*_vela.tflite`` or a schedule file, in order, with a line for each CPU operator."""
     network, _ = _read_network(path)
-    return "\n".join(f"cpu {step.code}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
+    return "\n".join(f"cpu {printable(step.code)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
 
 
 def export_files(

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from npu_model.printable import printable
+
 Progress = Callable[[str], None]
 """Told what is being done now."""
 
@@ -29,6 +31,6 @@ def progress() -> Iterator[Progress]:
         task = bar.add_task("Starting", total=None)
 
         def show(doing: str) -> None:
-            bar.reset(task, description=doing)
+            bar.reset(task, description=printable(doing))
 
         yield show

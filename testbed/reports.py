@@ -7,6 +7,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from npu_model.printable import printable
 from sim import NetworkReplay
 from sim.views.layers import LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
@@ -26,11 +27,7 @@ def shortened(name: str) -> str:
     >>> shortened("a" * 30 + "b" * 30)
     'aaaaaaaaaaaaaaaaaa...bbbbbbbbbbbbbbbbbbb'
     """
-    first = name.partition(";")[0]
-    if len(first) <= NAME_WIDTH:
-        return first
-    half = (NAME_WIDTH - 3) // 2
-    return f"{first[:half]}...{first[half - NAME_WIDTH + 3 :]}"
+    return printable(name.partition(";")[0], NAME_WIDTH)
 
 
 def _operator(mnemonics: str) -> str:

@@ -14,6 +14,7 @@ from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from npu_model.tflite_model import read_tflite
 from sim import Listener, NetworkReplay, replay_network
+from sim.functional import require_defined
 from sim.views.trace import TraceRecorder, compressed, trace_json
 from testbed.files import write_file
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -80,6 +81,7 @@ def simulate_schedule(
     require_one_memory(system)
     progress(f"Replaying {recorded.model}")
     network = lower(plan)
+    require_defined(network)
     return Simulation(
         model=recorded.model,
         planner="the schedule",
@@ -126,6 +128,7 @@ def simulate_vela(
     else:
         progress(f"Compiling {model.name} with Vela")
         plan = _compile(model, options, memory)
+    require_defined(plan.network)
     scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
     progress(f"Replaying {model.name}")
     replay = replay_network(plan.network, system, listeners)

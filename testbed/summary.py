@@ -8,6 +8,7 @@ from typing import Any
 
 from cascader.ethosu.schedule import ARENA_ALIGNMENT
 from npu_model.compiled import CpuOperator
+from npu_model.printable import printable
 from npu_model.program import RegionRole
 from npu_model.shapes import round_up
 from testbed.memory_options import memory_system_sha256
@@ -16,6 +17,9 @@ from testbed.simulation import Simulation
 
 PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
 """Ports and directions, as :class:`sim.Beats` names them."""
+
+_VALUE = 400
+"""Characters of a value in a line of the summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def summary_text(simulation: Simulation) -> str:
         names = ", ".join(f"{count} {name}" for name, count in summary.cpu_operators.items())
         lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))
     width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+    return "\n".join(f"{name:<{width}}  {printable(value, _VALUE)}" for name, value in lines)
 
 
 def summary_json(simulation: Simulation) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from cascader.ethosu.lowering import lower
 from cascader.ethosu.schedule import Schedule
 from cascader.tensorir.compat import load
 from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compile_schedule
+from npu_model.printable import printable
 from testbed.progress import Progress, silent
 from testbed.verification import LITERT, Comparison, compare, functional_outputs, seeded_inputs
 from validation.litert import litert_installed, reference_outputs
@@ -66,7 +67,7 @@ class TensorirProof:
 
     def text(self) -> str:
         """The proof as two tables: outputs, then memory and work with what each number is held against."""
-        outputs = [(row.output, row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in self.comparisons]
+        outputs = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in self.comparisons]
         sizes = sum(self.claimed.values())
         measured = [
             ("arena", f"{self.arena:,} bytes", f"{self.damaged:,} bytes beside it changed"),

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
+from npu_model.printable import printable
+
+_CELL, _NOTE = 400, 4000
+"""Characters of a cell and of a note that are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -24,14 +29,21 @@ class Table:
     def text(self) -> str:
         """The table for a terminal, with its title and notes."""
         align = ["right" if numeric else "left" for numeric in self._numeric]
-        cells = tabulate(self.rows, self.headers, tablefmt="simple", disable_numparse=True, colalign=align if self.rows else None)
-        return "\n".join([self.title, "", str(cells), *self.notes])
+        rows = [[printable(cell, _CELL) for cell in row] for row in self.rows]
+        cells = tabulate(rows, self.headers, tablefmt="simple", disable_numparse=True, colalign=align if self.rows else None)
+        return "\n".join([printable(self.title, _CELL), "", str(cells), *(printable(note, _NOTE) for note in self.notes)])
 
     def markdown(self) -> str:
         """The table as a section of a Markdown page, each note a paragraph."""
         rule = tuple("--:" if numeric else "---" for numeric in self._numeric)
-        lines = [f"| {' | '.join(cells)} |" for cells in (self.headers, rule, *self.rows)]
+        rows = (tuple(_in_markdown(cell) for cell in row) for row in self.rows)
+        lines = [f"| {' | '.join(cells)} |" for cells in (self.headers, rule, *rows)]
         return "\n".join([f"## {self.title}", "", *lines, *(line for note in self.notes for line in ("", note))]) + "\n"
+
+
+def _in_markdown(cell: str) -> str:
+    """A cell in a Markdown table, where a bar would begin the next one and a tag would be HTML."""
+    return printable(cell, _CELL).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _is_number(cell: str) -> bool:

@@ -1,9 +1,10 @@
 """Functional execution of Programs: the tensors that the NPU computes, bit for bit."""
 
+from sim.functional.defined import require_defined
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
 from sim.functional.memory import Memory
 from sim.functional.network import OnCpu, State, is_copy, run
 from sim.functional.regions import Store
 
-__all__ = ["FilterCache", "Memory", "OnCpu", "OnOperation", "State", "Store", "execute", "is_copy", "run"]
+__all__ = ["FilterCache", "Memory", "OnCpu", "OnOperation", "State", "Store", "execute", "is_copy", "require_defined", "run"]

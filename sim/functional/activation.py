@@ -37,9 +37,15 @@ def interpolate(values: Integers, table: Integers) -> Integers:
     return np.asarray(base + ((slope * fraction + (1 << (_LUT16_FRACTION_BITS - 1))) >> _LUT16_FRACTION_BITS), np.int64)
 
 
-def _table(op: KernelOperation, memory: Memory, lut_address: int, entries: int, word: str, user: str) -> Integers:
-    size = np.dtype(word).itemsize
-    content = memory.read_shram(lut_address + op.activation.lut * LUT_SLOT_BYTES, entries * size, user)
+def table_range(op: KernelOperation, lut_address: int) -> tuple[int, int]:
+    """Address in the shared buffer and bytes of the operation's look-up table: a word per 8-bit index, or 512 words to interpolate."""
+    index = _CLIP_TYPES.get(op.activation.clip, op.ofm.dtype)
+    length = 256 * op.ofm.dtype.bytes if index.bits == 8 else 4 * _LUT16_ENTRIES
+    return lut_address + op.activation.lut * LUT_SLOT_BYTES, length
+
+
+def _table(op: KernelOperation, memory: Memory, lut_address: int, word: str, user: str) -> Integers:
+    content = memory.read_shram(*table_range(op, lut_address), user)
     return np.frombuffer(content, word).astype(np.int64)
 
 
@@ -47,10 +53,10 @@ def _look_up(op: KernelOperation, values: Integers, index: DataType, memory: Mem
     ofm = op.ofm.dtype
     if index.bits == 8 and ofm.bits in (8, 32):
         sign = "i" if ofm.signed else "u"
-        table = _table(op, memory, lut_address, 256, f"<{sign}{ofm.bytes}", user)
+        table = _table(op, memory, lut_address, f"<{sign}{ofm.bytes}", user)
         return np.asarray(table[values - index.minimum], np.int64)
     if index == DataType(16, signed=True) and ofm == index:
-        result = interpolate(values, _table(op, memory, lut_address, _LUT16_ENTRIES, "<u4", user))
+        result = interpolate(values, _table(op, memory, lut_address, "<u4", user))
         return np.clip(result, ofm.minimum, ofm.maximum)
     raise InputError(f"{user} looks up {index} values for an {ofm} OFM: tables of 8 to 8, 8 to 32 and 16 to 16 bits are known.")
 

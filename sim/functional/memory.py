@@ -81,6 +81,14 @@ class Memory(Regions):
             values[box.y : box.y + rows, box.x : box.x + columns, box.c : box.c + box.channels] = view.reshape(rows, columns, -1)
         return values
 
+    def require_defined(self, fm: FeatureMap, user: str) -> None:
+        """InputError if an element of the feature map was never written."""
+        self.require_inside(fm, user)
+        store = self.regions[fm.region]
+        for box in boxes(fm):
+            if not store.written[box.start : box.end].all():
+                self._require_box(store, fm, box, user)
+
     @staticmethod
     def _require_box(store: Store, fm: FeatureMap, box: Box, user: str) -> None:
         mask_type = _WRITTEN[fm.dtype.bytes]
@@ -97,16 +105,22 @@ class Memory(Regions):
     def scatter(self, fm: FeatureMap, values: NDArray[Any], user: str) -> None:
         """Write an array of height x width x depth that holds values of the feature map's type."""
         self.require_inside(fm, user)
-        mask_type = _WRITTEN[fm.dtype.bytes]
-        every = int.from_bytes(b"\x01" * fm.dtype.bytes, "little")
         store = self.regions[fm.region]
         for box in boxes(fm):
             rows, columns, bricks, lanes = box.shape
             part = values[box.y : box.y + rows, box.x : box.x + columns, box.c : box.c + box.channels]
             view = np.ndarray(box.shape, numpy_dtype(fm.dtype), store.data.data, box.start, box.strides)
             view[...] = part.reshape(rows, columns, bricks, lanes)
+        self.define(fm, user)
+
+    def define(self, fm: FeatureMap, user: str) -> None:
+        """Note that the feature map, which lies inside its region, is written; what its partial bricks leave unused no longer is."""
+        mask_type = _WRITTEN[fm.dtype.bytes]
+        every = int.from_bytes(b"\x01" * fm.dtype.bytes, "little")
+        store = self.regions[fm.region]
+        for box in boxes(fm):
             np.ndarray(box.shape, mask_type, store.written.data, box.start, box.strides)[...] = every
-            if fm.layout is Layout.NHCWB16 and lanes < BRICK:
+            if fm.layout is Layout.NHCWB16 and box.shape[3] < BRICK:
                 unused = box.unused_lanes(fm.dtype.bytes)
                 self._region(fm.region, unused.end, user)
                 np.ndarray(unused.shape, mask_type, store.written.data, unused.start, unused.strides)[...] = 0

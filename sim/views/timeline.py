@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from npu_model.printable import printable
 from npu_model.program import DmaOperation, KernelOperation, Program
 from npu_model.shapes import ceil_div
 from sim.events import Event, Unit, Wait
@@ -41,7 +42,7 @@ class TimelineRecorder:
         """A Program begins: the last one is forgotten."""
         works = [(i, op) for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
         self._marks = {index: _LETTERS[n % len(_LETTERS)] for n, (index, _) in enumerate(works)}
-        self._legend = [f"{self._marks[index]} = #{index} {_describe(op)} {program.name(index)}".rstrip() for index, op in works]
+        self._legend = [f"{self._marks[index]} = #{index} {_describe(op)} {printable(program.name(index))}".rstrip() for index, op in works]
         self._activities = {unit: [] for unit in Unit}
 
     def on_event(self, event: Event) -> None:

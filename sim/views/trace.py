@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from npu_model.printable import printable
 from npu_model.program import DmaOperation, KernelOperation, Program
 from sim.events import Busy, Cause, Event, Unit, Wait
 from sim.replay import NetworkReplay, Replay
@@ -100,8 +101,8 @@ def _metadata() -> Iterator[dict[str, Any]]:
 def _title(program: Program, index: int) -> str:
     op = program.operations[index]
     if isinstance(op, KernelOperation):
-        return program.name(index) or f"#{index} {op.mnemonic}"
-    return program.name(index) or f"#{index} {'DMA' if isinstance(op, DmaOperation) else type(op).__name__}"
+        return printable(program.name(index)) or f"#{index} {op.mnemonic}"
+    return printable(program.name(index)) or f"#{index} {'DMA' if isinstance(op, DmaOperation) else type(op).__name__}"
 
 
 def _operation_args(program: Program, index: int) -> dict[str, Any]:

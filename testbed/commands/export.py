@@ -37,6 +37,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files and say which."""
+    from npu_model.printable import printable
     from testbed.files import require_writable
     from testbed.pipeline import export_files, write_files
     from testbed.progress import progress
@@ -49,5 +50,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json("export", {"source": arguments.file, "format": arguments.format, "files": sizes})
     else:
-        print("\n".join(f"{path}: {size:,} bytes" for path, size in sizes.items()))
+        print("\n".join(f"{printable(path)}: {size:,} bytes" for path, size in sizes.items()))
     return 0

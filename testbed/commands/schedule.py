@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
+from npu_model.printable import printable
 from testbed.commands.options import (
     Parser,
     add_accelerator_option,
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json("schedule", facts)
     else:
         print(
-            f"{arguments.output}: {plan.provenance.model} for {plan.accelerator}, "
+            f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
             f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes"
         )
     return 0

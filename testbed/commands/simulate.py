@@ -22,12 +22,21 @@ if TYPE_CHECKING:
     from testbed.pipeline import Progress, Simulation
 
 
+CHECKS = (
+    "Refused are schedules that read bytes that nothing wrote, overwrite their own input, or whose weight streams hold another number of\n"
+    "weights than the operation has. Not checked are values: whether a schedule computes its network is what `npu-testbed verify` says."
+)
+"""What a replay does and does not check."""
+
+
 def add(commands: Any) -> None:
     """Add the command's parser with its two subcommands."""
     parser: Parser = commands.add_parser(
         "simulate",
         help="replay a schedule on the simulated NPU",
-        description="Replay a schedule operation by operation: cycles, peak SRAM, traffic per port, and the layers that take them.",
+        description=(
+            "Replay a schedule operation by operation: cycles, peak SRAM, traffic per port, and the layers that take them.\n\n" + CHECKS
+        ),
         epilog=example("npu-testbed simulate schedule mobilenet_v1.json", "npu-testbed simulate vela zoo:mobilenet_v1"),
     )
     kinds = parser.add_subparsers(title="schedules", dest="kind", metavar="SCHEDULE", required=True)
@@ -39,7 +48,7 @@ def _add_schedule(kinds: Any) -> None:
     parser: Parser = kinds.add_parser(
         "schedule",
         help="replay a schedule file",
-        description="Replay a schedule file.",
+        description="Replay a schedule file.\n\n" + CHECKS,
         epilog=example("npu-testbed simulate schedule mobilenet_v1.json --trace mobilenet_v1.trace.json.gz --sram-map mobilenet_v1.svg"),
     )
     parser.add_argument("schedule", metavar="SCHEDULE.json", help="a file that `npu-testbed schedule` wrote")
@@ -53,7 +62,9 @@ def _add_vela(kinds: Any) -> None:
     parser: Parser = kinds.add_parser(
         "vela",
         help="replay Vela's own schedule",
-        description="Replay Vela's own schedule: of a compiled *_vela.tflite as it is, of any other network compiled with Vela first.",
+        description=(
+            "Replay Vela's own schedule: of a compiled *_vela.tflite as it is, of any other network compiled with Vela first.\n\n" + CHECKS
+        ),
         epilog=example(
             "npu-testbed simulate vela zoo:mobilenet_v1 --optimise Size",
             "npu-testbed simulate vela network_vela.tflite --timing-adapter off --stalls",

@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare and print; status 1 unless the outputs are LiteRT's or, where that is not installed, those of Vela's stream."""
     from tabulate import tabulate
 
+    from npu_model.printable import printable
     from testbed.pipeline import prove, verify
     from testbed.progress import progress
 
@@ -75,11 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
         proven = {} if proof is None else {"tensorir": proof.document()}
         print_json("verify", asdict(result) | {"passed": result.passed, "remark": result.remark} | proven)
     else:
-        rows = [(row.output, row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
-        print(f"{result.model}: {result.inferences} inferences on random inputs, seed {result.seed}\n")
+        rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
+        print(f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}\n")
         print(tabulate(rows, ("output", "reference", "result")))
         if result.remark:
-            print(f"\n{result.remark}")
+            print(f"\n{printable(result.remark, 4000)}")
         if proof is not None:
             print(f"\n{proof.text()}")
     return 0 if result.passed and (proof is None or proof.passed) else BAR_MISSED

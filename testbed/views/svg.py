@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log, log10
 from xml.sax.saxutils import escape, quoteattr
 
+from npu_model.printable import printable
+
 FONT = "font-family: 'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"
 INK, FAINT = "#222222", "#dddddd"
 
@@ -28,12 +30,12 @@ def _text(value: object) -> str:
 
 def text(x: float, y: float, words: str, *, size: int = 13, anchor: str = "start", color: str = INK, **attributes: object) -> str:
     """A line of text with its baseline at ``y``."""
-    return element("text", escape(words), x=float(x), y=float(y), font_size=size, text_anchor=anchor, fill=color, **attributes)
+    return element("text", escape(printable(words)), x=float(x), y=float(y), font_size=size, text_anchor=anchor, fill=color, **attributes)
 
 
 def title(words: str) -> str:
     """What a viewer shows when the pointer rests on the enclosing element."""
-    return f"<title>{escape(words)}</title>"
+    return f"<title>{escape(printable(words, 1000))}</title>"
 
 
 def path_of(points: Iterable[tuple[float, float]]) -> str:

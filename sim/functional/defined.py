@@ -1,0 +1,84 @@
+"""Whether a network reads only bytes that were written: its masks alone are followed, nothing is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from npu_model.accelerator import Accelerator, accelerator
+from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, KernelOperation, Program
+from npu_model.weight_order import check_format
+from npu_model.weights import core_channels, core_format, decode_scales
+from sim.functional.activation import table_range
+from sim.functional.hazards import require_no_hazard
+from sim.functional.memory import Memory, Store
+
+
+def _touched(program: Program) -> Iterable[ByteRange]:
+    """What a program's operations and bindings reach."""
+    for op in program.operations:
+        if isinstance(op, (KernelOperation, DmaOperation)):
+            yield from op.reads()
+            yield from op.writes()
+    for binding in program.inputs + program.outputs:
+        yield binding.byte_range
+
+
+def _arena(network: CompiledNetwork) -> Store:
+    """The arena as far as anything reaches: the rest, of which files may claim gigabytes, needs no mask."""
+    bindings = [binding for step in network.steps if isinstance(step, CpuOperator) for binding in step.inputs + step.outputs]
+    ranges = [binding.byte_range for binding in (*bindings, *network.inputs, *network.outputs)]
+    ranges += [part for program in network.programs for part in _touched(program)]
+    shared = {region.index for program in network.programs for region in program.regions if region.size == network.arena_size} | {1}
+    return Store(min(max((part.end for part in ranges if part.region in shared), default=0), network.arena_size))
+
+
+def _define(store: Store, bindings: Iterable[Binding]) -> None:
+    for binding in bindings:
+        store.written[binding.byte_range.start : binding.byte_range.end] = 1
+
+
+def _require_kernel(op: KernelOperation, memory: Memory, device: Accelerator, user: str) -> None:
+    for fm in (op.ifm, op.ifm2):
+        if fm is not None:
+            memory.require_defined(fm, user)
+    memory.require_inside(op.ofm, user)
+    require_no_hazard(op, user)
+    for core, part in enumerate(op.weights):
+        memory.read(part, user)
+        check_format(*core_format(op, core), device)
+    for core, part in enumerate(op.scales):
+        decode_scales(memory.read(part, user), core_channels(op.ofm.shape.depth, core, len(op.scales)))
+    if op.activation.kind is ActivationKind.LUT:
+        memory.read_shram(*table_range(op, device.lut_address), user)
+    memory.define(op.ofm, user)
+
+
+def _follow(program: Program, memory: Memory) -> None:
+    device = accelerator(program.accelerator)
+    for index, op in enumerate(program.operations):
+        if isinstance(op, KernelOperation):
+            _require_kernel(op, memory, device, f"Operation {index} ({' '.join(filter(None, (op.mnemonic, program.name(index))))})")
+        elif isinstance(op, DmaOperation):
+            memory.transfer(op, f"Operation {index} (DMA)")
+
+
+def require_defined(network: CompiledNetwork) -> None:
+    """InputError at the first operation that reads a byte that nothing wrote or overwrites its own input, or at such an output.
+
+    This is what :func:`sim.functional.run` finds, without its arithmetic and so for networks with operators on the CPU too, whose
+    outputs count as written. What it cannot find is a wrong value, such as that of a schedule that overwrites what is still needed
+    with what is also defined.
+    """
+    arena = _arena(network)
+    _define(arena, network.inputs)
+    memory: Memory | None = None
+    for step in network.steps:
+        if isinstance(step, CpuOperator):
+            _define(arena, step.outputs)
+            continue
+        memory = Memory(step, arena)
+        _follow(step, memory)
+    if memory is not None:
+        for binding in network.outputs:
+            memory.read(binding.byte_range, f"Output {binding.name!r}")
