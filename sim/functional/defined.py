@@ -11,7 +11,8 @@ from npu_model.weight_order import check_format
 from npu_model.weights import core_channels, core_format, decode_scales
 from sim.functional.activation import table_range
 from sim.functional.hazards import require_no_hazard
-from sim.functional.memory import Memory, Store
+from sim.functional.memory import Memory
+from sim.functional.regions import Store
 
 
 def _touched(program: Program) -> Iterable[ByteRange]:
