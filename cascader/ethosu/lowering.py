@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cascader.ethosu.emitted import require_own_constants
 from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.staging import weight_ranges, with_staged_weights
@@ -95,6 +96,7 @@ class _Lowering:
             self.staged[copy.part] = copy.address
         start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
         operation = _with_block(stripe(part, start, end, self.places), job, self.accelerator)
+        require_own_constants(job.part, part, job.rows, operation)
         if job.part in self.staged:
             operation = with_staged_weights(operation, self.staged[job.part])
         stream.run(operation, part.layer)
