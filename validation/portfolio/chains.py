@@ -13,12 +13,14 @@ class Link:
     """An ``operator`` as TFLite and a reader call it, and the ``chain`` that adds it.
 
     ``positive`` operators are defined for values above zero alone. What is ``only_last`` gives numbers that no layer reads.
+    ``exception`` is why its outputs may differ from LiteRT's, "" if they may not.
     """
 
     operator: str
     chain: Chain
     positive: bool = False
     only_last: bool = False
+    exception: str = ""
 
 
 def as_image(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
@@ -79,6 +81,8 @@ def _lstm(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.lstm(net.reshape(pooled, (1, pooled.shape[1], pooled.shape[2] * pooled.shape[3])), 16)
 
 
+_SUM = "LiteRT's reference kernel of SUM does not hold the sum of 8 or 16 bits, its optimised one does"
+
 CHAINS: dict[str, Link] = {
     "abs": Link("ABS", lambda net, x: net.unary("ABS", x)),
     "add_constant": Link("ADD of a constant per channel", lambda net, x: net.add(x, net.constant((1, 1, 1, x.shape[3])))),
@@ -95,7 +99,7 @@ CHAINS: dict[str, Link] = {
     "conv_wide": Link("CONV_2D of one row, 1x9", lambda net, x: net.conv2d(x, 16, (1, 9))),
     "depthwise": Link("DEPTHWISE_CONV_2D of stride 2", lambda net, x: net.depthwise(x, strides=(2, 2))),
     "depthwise_twice": Link("DEPTHWISE_CONV_2D with multiplier 2", lambda net, x: net.depthwise(coarse(net, x), multiplier=2)),
-    "elu": Link("ELU", lambda net, x: net.unary("ELU", x)),
+    "elu": Link("ELU", lambda net, x: net.unary("ELU", x), exception="LiteRT's reference kernels have no ELU for integers"),
     "exp": Link("EXP", lambda net, x: net.unary("EXP", x)),
     "expand_dims": Link("EXPAND_DIMS, SQUEEZE", lambda net, x: net.squeeze(net.expand_dims(x, 1), 1)),
     "fully_connected": Link("FULLY_CONNECTED", lambda net, x: net.fully_connected(net.flatten(coarse(net, x)), 64)),
@@ -155,7 +159,7 @@ CHAINS: dict[str, Link] = {
     "strided_rows": Link("STRIDED_SLICE of every second row", lambda net, x: net.strided_slice(x, (0,) * 4, x.shape, (1, 2, 1, 1))),
     "strided_columns": Link("STRIDED_SLICE of every second column", lambda net, x: net.strided_slice(x, (0,) * 4, x.shape, (1, 1, 2, 1))),
     "sub": Link("SUB", lambda net, x: net.subtract(x, net.average_pool(x, (3, 3), strides=(1, 1), padding="SAME"))),
-    "sum": Link("SUM over channels", lambda net, x: net.sum(x, (3,), keep=True)),
+    "sum": Link("SUM over channels", lambda net, x: net.sum(x, (3,), keep=True), exception=_SUM),
     "tanh": Link("TANH", lambda net, x: net.tanh(x)),
     "tile": Link("TILE of rows", lambda net, x: net.tile(x, (1, 2, 1, 1))),
     "transpose_hw": Link("TRANSPOSE of height and width", lambda net, x: net.transpose(x, (0, 2, 1, 3))),

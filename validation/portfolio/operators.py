@@ -16,12 +16,12 @@ _SAMPLED = frozenset(
 
 
 def _between(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
-    x = net.conv2d(net.input((1, 32, 32, 8), "image"), 16, activation="RELU6", name="before")
+    x = net.conv2d(net.input((1, 24, 24, 8), "image"), 16, activation="RELU6", name="before")
     return [net.conv2d(as_image(net, chain(net, x)), 8, name="behind")]
 
 
 def _ends(chain: Chain, positive: bool, net: NetworkBuilder) -> list[TensorHandle]:  # noqa: FBT001  # the second of a table's columns
-    first = as_image(net, chain(net, net.input((1, 32, 32, 16), "image", positive=positive)))
+    first = as_image(net, chain(net, net.input((1, 24, 24, 16), "image", positive=positive)))
     return _last(chain, net, first)
 
 
@@ -31,7 +31,7 @@ def _last(chain: Chain, net: NetworkBuilder, x: TensorHandle) -> list[TensorHand
 
 
 def _only_last(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
-    return _last(chain, net, net.input((1, 32, 32, 16), "image"))
+    return _last(chain, net, net.input((1, 24, 24, 16), "image"))
 
 
 def _networks(name: str) -> tuple[PortfolioNetwork, ...]:
@@ -39,9 +39,10 @@ def _networks(name: str) -> tuple[PortfolioNetwork, ...]:
     if what.only_last:
         return (PortfolioNetwork(f"{name}_at_end", ENDS, f"{what.operator} last", partial(_only_last, what.chain)),)
     idiom = f"convolution, {what.operator}, convolution"
+    between, ends = partial(_between, what.chain), partial(_ends, what.chain, what.positive)
     return (
-        PortfolioNetwork(f"conv_{name}_conv", BETWEEN, idiom, partial(_between, what.chain), sampled=name in _SAMPLED),
-        PortfolioNetwork(f"{name}_at_ends", ENDS, f"{what.operator} first and last", partial(_ends, what.chain, what.positive)),
+        PortfolioNetwork(f"conv_{name}_conv", BETWEEN, idiom, between, exception=what.exception, sampled=name in _SAMPLED),
+        PortfolioNetwork(f"{name}_at_ends", ENDS, f"{what.operator} first and last", ends, exception=what.exception),
     )
 
 
