@@ -8,7 +8,8 @@ from pathlib import Path
 
 from validation.reading import read_file
 
-ZOO, PORTFOLIO = "zoo:", "portfolio:"
+ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
+"""What comes before the name of a network that the package builds."""
 
 
 @dataclass(frozen=True, slots=True)

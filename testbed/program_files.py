@@ -14,7 +14,7 @@ from npu_model.printable import printable
 from npu_model.program.text import to_text
 from testbed.files import require_writable
 from testbed.files import write_files as write_whole
-from testbed.models import ZOO, Model, load_model
+from testbed.models import BUILT, Model, load_model
 from testbed.progress import Progress, silent
 from testbed.scheduling import read_schedule
 from validation.reading import read_file
@@ -79,7 +79,7 @@ def write_files(files: dict[Path, bytes], *sources: str | Path) -> None:
 def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:
     """Run a ``*_vela.tflite`` or a schedule bit by bit on seeded inputs, beside its references.
 
-    These are Vela's legalised stream of the original ``model`` (by default the one from the zoo that a schedule records), the
+    These are Vela's legalised stream of the original ``model`` (by default the one of the package's own that a schedule records), the
     same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. LiteRT's kernels execute the
     CPU operators of all of them, one by one. InputError if the model is missing or another, or if LiteRT is not installed
     and an operator on the CPU is not a mere copy.
@@ -119,7 +119,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
 def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:
     """Compile a schedule's TensorIR and run it on seeded inputs: outputs, memory and work beside what LiteRT and the schedule say.
 
-    ``model`` is by default the one from the zoo that the schedule records. InputError if the file is no schedule, the extra ``tensorir``
+    ``model`` is by default the package's own that the schedule records. InputError if the file is no schedule, the extra ``tensorir``
     is not installed, or a kernel cannot be expressed.
     """
     from testbed.tensorir_proof import prove_schedule  # noqa: PLC0415  # only who asks for the proof pays for TVM
@@ -135,7 +135,7 @@ def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, se
 def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
     """The model that a file was made from; InputError if it is not known or not the recorded one."""
     source = model
-    if source is None and plan is not None and plan.provenance.model.startswith(ZOO):
+    if source is None and plan is not None and plan.provenance.model.startswith(BUILT):
         source = plan.provenance.model
     if source is None:
         raise InputError(f"{name} does not hold the network that it was made from: give it with --model.")

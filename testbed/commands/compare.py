@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
         "models",
         metavar="MODEL",
         nargs="+",
-        help="a .tflite file, or zoo:NAME for a network that the package builds; several give a summary",
+        help="a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds; several give a summary",
     )
     parser.add_argument("--plot", metavar="F.svg", help="draw our frontier with Vela's points; for one MODEL")
     parser.add_argument("--markdown", action="store_true", help="print the summary as a section of a Markdown page")

@@ -35,7 +35,9 @@ def add(commands: Any) -> None:
             "npu-testbed frontier network.tflite -o frontier.json --plot frontier.svg --schedules points",
         ),
     )
-    parser.add_argument("model", metavar="MODEL", help="a .tflite file, or zoo:NAME for a network that the package builds")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds"
+    )
     parser.add_argument("-o", "--output", metavar="F.json", help="write the frontier as JSON")
     parser.add_argument("--plot", metavar="F.svg", help="draw the frontier")
     parser.add_argument("--with-vela", action="store_true", help="draw Vela's points too, as `npu-testbed compare` finds them")

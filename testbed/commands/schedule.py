@@ -37,7 +37,9 @@ def add(commands: Any) -> None:
             "npu-testbed schedule zoo:mobilenet_v1 --no-cascade -o mobilenet_v1.json",
         ),
     )
-    parser.add_argument("model", metavar="MODEL", help="a .tflite file, or zoo:NAME for a network that the package builds")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds"
+    )
     parser.add_argument("-o", "--output", metavar="SCHEDULE.json", required=True, help="schedule file to write")
     add_accelerator_option(parser, "ethos-u55-128")
     parser.add_argument(

@@ -51,7 +51,7 @@ def add(peers: Any) -> None:
 def _add_live_options(parser: Parser) -> None:
     live = parser.add_argument_group("live comparison")
     live.add_argument("--live", action="store_true", help="run MODEL on an installed FVP")
-    live.add_argument("model", metavar="MODEL", nargs="?", help="a *_vela.tflite, a .tflite to compile, or zoo:NAME")
+    live.add_argument("model", metavar="MODEL", nargs="?", help="a *_vela.tflite, a .tflite to compile, zoo:NAME or portfolio:NAME")
     live.add_argument("--fvp", metavar="FILE", type=Path, help="the FVP's binary (default: the one in PATH)")
     live.add_argument("--firmware", metavar="FILE", type=Path, help="the .axf to run (default: the runner of the package mlia-ethos-u)")
     live.add_argument(

@@ -80,7 +80,9 @@ def _parser(peers: Any, name: str, summary: str, description: str, *examples: st
 
 def add_models_argument(parser: Parser) -> None:
     """``MODEL...``."""
-    parser.add_argument("models", metavar="MODEL", nargs="*", help="a .tflite or zoo:NAME (default: every network of the zoo)")
+    parser.add_argument(
+        "models", metavar="MODEL", nargs="*", help="a .tflite, zoo:NAME or portfolio:NAME (default: every network of the zoo)"
+    )
 
 
 def model_sources(arguments: argparse.Namespace) -> tuple[str, ...]:

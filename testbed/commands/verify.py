@@ -26,7 +26,9 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="a schedule file or a *_vela.tflite")
     parser.add_argument(
-        "--model", metavar="MODEL", help="the network that it was made from (default: the zoo network that a schedule records)"
+        "--model",
+        metavar="MODEL",
+        help="the network that it was made from (default: the network of the zoo or the portfolio that a schedule records)",
     )
     parser.add_argument(
         "--inferences", metavar="N", type=_count, default=2, help="inferences to run, every second one on extreme values (default: 2)"
