@@ -66,18 +66,15 @@ class _Lowering:
         return program
 
     def _early_tables(self, first: int, last: int) -> list[tuple[LutLoad, str]]:
-        """The tables, each with its layer, that are the first in their place: they can be loaded while the first job runs.
+        """The first table that is used, with its layer: it can be loaded while the first job runs.
 
-        None where kernels without a table use the same banks of SHRAM.
+        More of them would hold up the kernel that waits for the first, as it waits for all transfers. None where kernels without a table
+        use the same banks of SHRAM.
         """
         if not self.early_tables or self.accelerator.reserved_lut_banks == 0:
             return []
-        found: list[tuple[LutLoad, str]] = []
-        for step in range(first, last):
-            part = self.parts.get(self.schedule.jobs[step].part)
-            if part is not None and part.lut is not None and not any(overlapping(part.lut, table) for table, _ in found):
-                found.append((part.lut, part.layer))
-        return found
+        parts = (self.parts.get(job.part) for job in self.schedule.jobs[first:last])
+        return [(part.lut, part.layer) for part in parts if part is not None and part.lut is not None][:1]
 
     def _run(self, stream: Stream, step: int) -> None:
         """Issue one job with its table and the copies before it.
