@@ -35,6 +35,13 @@ DATA_TYPES = {
 """Element types of the arrays in an arena, by their names in the .tflite schema; 64 bits and ``floating`` are the CPU's alone."""
 
 
+_NPU_BITS = 32
+"""Widest elements that the NPU reads or writes (IFM_PRECISION and OFM_PRECISION)."""
+
+STATE_TYPES = ("RESOURCE", "VARIANT")
+"""Types of handles to what a runtime keeps outside all tensors (VAR_HANDLE, READ_VARIABLE and so on)."""
+
+
 @dataclass(frozen=True, slots=True)
 class CpuOperator:
     """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
@@ -53,7 +60,7 @@ class CompiledNetwork:
 
     ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
     that keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what
-    they hold before the first.
+    they hold before the first. ``others`` counts the model's subgraphs beside this one: the CPU runs them, and only the model has them.
     """
 
     steps: tuple[Program | CpuOperator, ...]
@@ -61,6 +68,7 @@ class CompiledNetwork:
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     variables: tuple[Binding, ...] = ()
+    others: int = 0
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -82,6 +90,11 @@ def _arena_offsets(model: TfliteModel) -> dict[int, int]:
 def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding:
     tensor = model.tensors[index]
     dtype = DATA_TYPES.get(tensor.dtype)
+    if tensor.dtype in STATE_TYPES:
+        raise InputError(
+            f"Tensor {tensor.name!r} has type {tensor.dtype}: state that a runtime keeps outside all tensors is not run here; "
+            "pass the state as inputs and outputs."
+        )
     if dtype is None:
         raise InputError(f"Tensor {tensor.name!r} has type {tensor.dtype}: an arena holds {', '.join(DATA_TYPES)}; change the network.")
     if index not in offsets:
@@ -117,11 +130,22 @@ def _bindings(model: TfliteModel, indices: tuple[int, ...], offsets: dict[int, i
     return tuple(_binding(model, index, offsets) for index in indices if index >= 0 and not model.tensors[index].data)
 
 
+def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
+    for index in indices:
+        dtype = DATA_TYPES.get(model.tensors[index].dtype)
+        if dtype is not None and (dtype.floating or dtype.bits > _NPU_BITS):
+            raise InputError(
+                f"Tensor {model.tensors[index].name!r} has type {model.tensors[index].dtype}: the NPU works on integers of up to "
+                f"{_NPU_BITS} bits; quantise the network."
+            )
+
+
 def _program(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> Program:
     if len(operator.inputs) < _FIRST_IFM or min(operator.inputs[:_FIRST_IFM]) < 0:
         raise InputError(f"The {CUSTOM_CODE} operator has {len(operator.inputs)} inputs: {_FIRST_IFM} or more are needed; compile again.")
     payload = parse_payload(model.tensors[operator.inputs[_STREAM]].data)
     operations, words = decode_words(payload.words)
+    _require_integers(model, operator.inputs[_FIRST_IFM:] + operator.outputs)
     program = Program(
         accelerator=payload.accelerator,
         operations=operations,
@@ -158,8 +182,20 @@ def _variables(model: TfliteModel, steps: tuple[Program | CpuOperator, ...], off
 
 
 def is_compiled(model: TfliteModel) -> bool:
-    """Whether the model holds at least one ``ethos-u`` custom operator."""
-    return any(op.custom_code == CUSTOM_CODE for op in model.operators)
+    """Whether the model holds at least one ``ethos-u`` custom operator, in any of its subgraphs."""
+    every = (model.operators, *(graph.operators for graph in model.others))
+    return any(op.custom_code == CUSTOM_CODE for operators in every for op in operators)
+
+
+def require_programs_in_first(model: TfliteModel) -> None:
+    """InputError if a subgraph beside the first has an ``ethos-u`` operator: it would be lost, as only the first one's are run."""
+    for number, graph in enumerate(model.others, start=1):
+        programs = sum(op.custom_code == CUSTOM_CODE for op in graph.operators)
+        if programs:
+            raise InputError(
+                f"Subgraph {number} ({graph.name!r}) of {1 + len(model.others)} has NPU programs ({programs}): only those of subgraph 0 "
+                "are scheduled and simulated; make each signature or branch a model of its own."
+            )
 
 
 def read_compiled(data: bytes) -> CompiledNetwork:
@@ -171,10 +207,11 @@ def read_compiled(data: bytes) -> CompiledNetwork:
     model = read_tflite(data)
     if not is_compiled(model):
         raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: compile it with Vela first.")
+    require_programs_in_first(model)
     offsets = _arena_offsets(model)
     steps = tuple(
         _program(model, op, offsets) if op.custom_code == CUSTOM_CODE else _cpu_operator(model, op, offsets) for op in model.operators
     )
     arena = max((region.size for step in steps if isinstance(step, Program) for region in step.regions if region.index == 1), default=0)
     inputs, outputs = (_bindings(model, indices, offsets) for indices in (model.inputs, model.outputs))
-    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, offsets))
+    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, offsets), len(model.others))

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from npu_model.compiled import CUSTOM_CODE, DATA_TYPES, CpuOperator, initial_byte
+from npu_model.compiled import CUSTOM_CODE, DATA_TYPES, STATE_TYPES, CpuOperator, initial_byte
 from npu_model.errors import InputError
 from npu_model.tflite_model import TfliteModel
-from npu_model.tflite_record_reader import RecordReader
-from npu_model.tflite_records import ModelRecord
+from npu_model.tflite_record_reader import SUBGRAPH, RecordReader
+from npu_model.tflite_records import ModelRecord, OperatorRecord, SubgraphRecord
 from npu_model.tflite_writer import write_tflite
 
 
@@ -95,9 +95,24 @@ def operator_model(reader: RecordReader, index: int) -> OperatorModel:
         ),
         inputs=tuple(dict.fromkeys(tensor for tensor in operands if not tensors[tensor].is_variable)),
         outputs=results,
+        others=_bodies(reader, operator),
     )
     states = tuple(_state(reader, used[tensor]) for tensor in operands)
     return OperatorModel(write_tflite(model), operands, results, states)
+
+
+def _bodies(reader: RecordReader, operator: OperatorRecord) -> tuple[SubgraphRecord, ...]:
+    """The subgraphs beside the first, if the operator runs one; InputError if one has state that would be lost."""
+    if not any(SUBGRAPH in field for field, _ in operator.fields):
+        return ()
+    for graph in reader.model.others:
+        for tensor in graph.tensors:
+            if tensor.is_variable or tensor.dtype in STATE_TYPES:
+                raise InputError(
+                    f"Subgraph {graph.name!r} keeps state in {tensor.name!r}: operators are executed one by one, "
+                    "so that only the first subgraph may; pass the state as inputs and outputs."
+                )
+    return reader.others()
 
 
 def _state(reader: RecordReader, index: int) -> State | None:

@@ -45,8 +45,22 @@ class TfliteOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class TfliteSubgraph:
+    """A subgraph: tensors, operators in order, inputs and outputs by tensor index."""
+
+    name: str
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TfliteModel:
-    """The first subgraph of a model with its metadata (name to bytes)."""
+    """The first subgraph of a model with the metadata (name to bytes), and the ``others``.
+
+    Others are what operators of control flow run (IF, WHILE, CALL_ONCE), or what other signatures begin with.
+    """
 
     description: str
     tensors: tuple[TfliteTensor, ...]
@@ -54,6 +68,7 @@ class TfliteModel:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     metadata: dict[str, bytes]
+    others: tuple[TfliteSubgraph, ...] = ()
 
 
 class _Reader:
@@ -68,6 +83,8 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self.model: Any = tflite.Model.GetRootAsModel(data, 0)
         self.left = self.SHARING * len(data)
+        self._buffers: dict[int, bytes] = {}
+        self._in_others = False
 
     def spend(self, size: int) -> None:
         """Count ``size`` bytes of vectors as read."""
@@ -88,13 +105,16 @@ class _Reader:
         return tuple(int(value) for value in vector()) if length else ()
 
     def buffer(self, index: int) -> bytes:
-        """The content of a buffer."""
+        """The content of a buffer; subgraphs beside the first share its weights, which counts once."""
+        if self._in_others and index in self._buffers:
+            return self._buffers[index]
         count = self.model.BuffersLength()
         if not 0 <= index < count:
             raise InputError(f"Buffer {index} is named but the file has {count}: the file is damaged.")
         buffer = self.model.Buffers(index)
         self.spend(buffer.DataLength())
-        return bytes(buffer.DataAsNumpy()) if buffer.DataLength() else b""
+        self._buffers[index] = bytes(buffer.DataAsNumpy()) if buffer.DataLength() else b""
+        return self._buffers[index]
 
     def tensor(self, tensor: Any) -> TfliteTensor:
         """One tensor with its constant data."""
@@ -139,22 +159,30 @@ class _Reader:
             self.spend(4)
             yield entry(index)
 
-    def read(self) -> TfliteModel:
-        """The first subgraph and the metadata."""
-        model = self.model
-        if model.SubgraphsLength() < 1:
-            raise InputError("The .tflite file has no subgraph: it is damaged or empty.")
-        graph = model.Subgraphs(0)
+    def subgraph(self, graph: Any) -> TfliteSubgraph:
+        """One subgraph; every tensor that it names is one of its own."""
         tensors = tuple(self.tensor(tensor) for tensor in self.table(graph.Tensors, graph.TensorsLength()))
         operators = tuple(self.operator(op, len(tensors)) for op in self.table(graph.Operators, graph.OperatorsLength()))
         inputs = self.indices(graph.InputsAsNumpy, graph.InputsLength())
         outputs = self.indices(graph.OutputsAsNumpy, graph.OutputsLength())
         if any(not 0 <= index < len(tensors) for index in inputs + outputs):
             raise InputError(f"The network's inputs or outputs name a tensor outside 0 to {len(tensors) - 1}: the file is damaged.")
+        return TfliteSubgraph(self.text(graph.Name()), tensors, operators, inputs, outputs)
+
+    def read(self) -> TfliteModel:
+        """All subgraphs and the metadata."""
+        model = self.model
+        if model.SubgraphsLength() < 1:
+            raise InputError("The .tflite file has no subgraph: it is damaged or empty.")
+        first, *others = self.table(model.Subgraphs, model.SubgraphsLength())
+        first = self.subgraph(first)
+        self._in_others = True
+        others = [self.subgraph(graph) for graph in others]
         metadata = {}
         for entry in self.table(model.Metadata, model.MetadataLength()):
             metadata[self.text(entry.Name())] = self.buffer(entry.Buffer())
-        return TfliteModel(self.text(model.Description()), tensors, operators, inputs, outputs, metadata)
+        description = self.text(model.Description())
+        return TfliteModel(description, first.tensors, first.operators, first.inputs, first.outputs, metadata, tuple(others))
 
 
 def read_tflite(data: bytes) -> TfliteModel:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import tflite
 
 from npu_model.errors import InputError
-from npu_model.tflite_model import read_tflite
-from npu_model.tflite_records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, TensorRecord
+from npu_model.tflite_model import TfliteModel, read_tflite
+from npu_model.tflite_records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
+
+SUBGRAPH = "Subgraph"
+"""What the names of fields have in common that say which subgraph an operator runs."""
 
 _OPTION_NAMES = {value: name for name, value in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 
@@ -31,7 +36,7 @@ def _text(value: bytes | None) -> str:
 
 
 class RecordReader:
-    """Records of the tensors and operators of a .tflite file, each read when it is asked for.
+    """Records of the tensors and operators of one subgraph of a .tflite file (the first), each read when it is asked for.
 
     A damaged file can name one vector many times: all of them together are at most ``SHARING`` times the file's length.
     """
@@ -40,11 +45,30 @@ class RecordReader:
 
     def __init__(self, data: bytes) -> None:
         """InputError if ``data`` is damaged."""
-        self.model = read_tflite(data)
+        self.model: TfliteModel = read_tflite(data)
         self._root: Any = tflite.Model.GetRootAsModel(data, 0)
         self._graph: Any = self._root.Subgraphs(0)
         self._size = len(data)
         self._left = self.SHARING * len(data)
+
+    def _of_subgraph(self, number: int) -> RecordReader:
+        """A reader of another subgraph, whose tensors and operators stand in its ``model`` where the first one's do."""
+        graph, other = self.model.others[number - 1], copy(self)
+        other.model = replace(
+            self.model, tensors=graph.tensors, operators=graph.operators, inputs=graph.inputs, outputs=graph.outputs, others=()
+        )
+        other._graph = self._root.Subgraphs(number)  # noqa: SLF001  # it is of this class
+        return other
+
+    def others(self) -> tuple[SubgraphRecord, ...]:
+        """All subgraphs but the first; InputError if one of them has parts that records cannot hold."""
+        found = []
+        for number, graph in enumerate(self.model.others, start=1):
+            reader = self._of_subgraph(number)
+            tensors = tuple(reader.tensor(index) for index in range(len(graph.tensors)))
+            operators = tuple(reader.operator(index) for index in range(len(graph.operators)))
+            found.append(SubgraphRecord(graph.name, tensors, operators, graph.inputs, graph.outputs))
+        return tuple(found)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -103,11 +127,12 @@ class RecordReader:
             code = self._root.OperatorCodes(operator.OpcodeIndex())
             name, fields = self._options(operator)
             unknown = operator.BuiltinOptionsType() not in _OPTION_NAMES or operator.BuiltinOptions2Type()
-            if unknown or any("Subgraph" in field for field, _ in fields):
+            if unknown:
                 raise InputError(
-                    f"Operator {index} ({parsed.code}) has options or subgraphs that cannot be copied: "
+                    f"Operator {index} ({parsed.code}) has options that cannot be copied: "
                     "change the network so that Vela places it on the NPU."
                 )
+            self._check_subgraphs(index, fields)
             intermediates = self._vector(operator, "Intermediates")
             if any(not 0 <= tensor < len(self.model.tensors) for tensor in intermediates):
                 raise InputError(f"Operator {index} names a tensor outside 0 to {len(self.model.tensors) - 1}: the file is damaged.")
@@ -122,6 +147,12 @@ class RecordReader:
                 custom_options=bytes(self._vector(operator, "CustomOptions")),
                 intermediates=intermediates,
             )
+
+    def _check_subgraphs(self, index: int, fields: tuple[tuple[str, FieldValue], ...]) -> None:
+        count = self._root.SubgraphsLength()
+        for field, value in fields:
+            if SUBGRAPH in field and not (isinstance(value, int) and 0 <= value < count):
+                raise InputError(f"Operator {index} runs subgraph {value} but the file has 0 to {count - 1}: the file is damaged.")
 
     def tensor(self, index: int) -> TensorRecord:
         """Tensor ``index``; InputError if it is sparse or quantised in a way of its own."""
@@ -152,20 +183,24 @@ class RecordReader:
             return _text(self._graph.Name())
 
     def signatures(self) -> tuple[SignatureRecord, ...]:
-        """Signatures of the first subgraph."""
+        """Signatures of all subgraphs."""
         with self._guard():
             every = (self._root.SignatureDefs(index) for index in range(self._spend(self._root.SignatureDefsLength())))
             return tuple(
-                SignatureRecord(_text(signature.SignatureKey()), self._names(signature, "Inputs"), self._names(signature, "Outputs"))
+                SignatureRecord(
+                    key=_text(signature.SignatureKey()),
+                    inputs=self._names(signature, "Inputs"),
+                    outputs=self._names(signature, "Outputs"),
+                    subgraph=signature.SubgraphIndex(),
+                )
                 for signature in every
-                if signature.SubgraphIndex() == 0
             )
 
 
 def read_records(data: bytes) -> ModelRecord:
-    """The first subgraph of a .tflite file as records: writing them gives a file of the same content.
+    """A .tflite file as records: writing them gives a file of the same content.
 
-    InputError if ``data`` is damaged or holds what records cannot (sparse tensors, subgraphs of control flow).
+    InputError if ``data`` is damaged or holds what records cannot (sparse tensors, options of the StableHLO set).
     """
     reader = RecordReader(data)
     model = reader.model
@@ -178,4 +213,5 @@ def read_records(data: bytes) -> ModelRecord:
         outputs=model.outputs,
         metadata=tuple(model.metadata.items()),
         signatures=reader.signatures(),
+        others=reader.others(),
     )

@@ -54,16 +54,28 @@ class OperatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class SignatureRecord:
-    """A signature: its key, and the names it gives to inputs and outputs (tensors by index)."""
+    """A signature: its key, and the names it gives to inputs and outputs (tensors by index) of a ``subgraph`` (0 is the first)."""
 
     key: str
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int], ...]
+    subgraph: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphRecord:
+    """A subgraph ``name``, with inputs and outputs by tensor index."""
+
+    name: str
+    tensors: tuple[TensorRecord, ...]
+    operators: tuple[OperatorRecord, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """A model of one subgraph ``name``, with inputs and outputs by tensor index and named metadata."""
+    """A model: its first subgraph ``name``, with inputs and outputs by tensor index, the ``others``, and named metadata."""
 
     name: str
     description: str
@@ -73,3 +85,9 @@ class ModelRecord:
     outputs: tuple[int, ...]
     metadata: tuple[tuple[str, bytes], ...] = ()
     signatures: tuple[SignatureRecord, ...] = ()
+    others: tuple[SubgraphRecord, ...] = ()
+
+    @property
+    def subgraphs(self) -> tuple[SubgraphRecord, ...]:
+        """All subgraphs, the first one first."""
+        return (SubgraphRecord(self.name, self.tensors, self.operators, self.inputs, self.outputs), *self.others)

@@ -9,7 +9,7 @@ import flatbuffers  # type: ignore[import-untyped]  # the package ships no type 
 import numpy as np
 import tflite
 
-from npu_model.tflite_records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, TensorRecord
+from npu_model.tflite_records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
 
 _CONSTANT_ALIGNMENT = 16  # The TFLite schema: Buffer.data is (force_align: 16).
 _SCHEMA_VERSION = 3
@@ -125,10 +125,10 @@ def _operator_code(builder: Any, code: int, version: int, custom_code: str) -> i
     return int(tflite.OperatorCodeEnd(builder))
 
 
-def _subgraph(builder: Any, model: ModelRecord, tensors: Sequence[int], operators: Sequence[int]) -> int:
-    label = builder.CreateString(model.name)
+def _subgraph(builder: Any, graph: SubgraphRecord, tensors: Sequence[int], operators: Sequence[int]) -> int:
+    label = builder.CreateString(graph.name)
     tensor_vector, operator_vector = _offsets(builder, tensors), _offsets(builder, operators)
-    input_vector, output_vector = _vector(builder, model.inputs, "<i4"), _vector(builder, model.outputs, "<i4")
+    input_vector, output_vector = _vector(builder, graph.inputs, "<i4"), _vector(builder, graph.outputs, "<i4")
     tflite.SubGraphStart(builder)
     tflite.SubGraphAddTensors(builder, tensor_vector)
     tflite.SubGraphAddInputs(builder, input_vector)
@@ -164,7 +164,28 @@ def _signature(builder: Any, signature: SignatureRecord) -> int:
     tflite.SignatureDefAddInputs(builder, inputs)
     tflite.SignatureDefAddOutputs(builder, outputs)
     tflite.SignatureDefAddSignatureKey(builder, key)
+    tflite.SignatureDefAddSubgraphIndex(builder, signature.subgraph)
     return int(tflite.SignatureDefEnd(builder))
+
+
+def _contents(model: ModelRecord) -> tuple[list[bytes], list[list[int]]]:
+    """The buffers, those of the metadata last, and for every subgraph the buffer of each tensor.
+
+    Subgraphs beside the first share buffers of equal content, as signatures share weights.
+    """
+    contents: list[bytes] = [b""]
+    known: dict[bytes, int] = {}
+    places: list[list[int]] = []
+    for graph in model.subgraphs:
+        numbers = []
+        for tensor in graph.tensors:
+            number = known.get(tensor.data) if places else None
+            if tensor.data and number is None:
+                contents.append(tensor.data)
+                number = known[tensor.data] = len(contents) - 1
+            numbers.append(number or 0)
+        places.append(numbers)
+    return [*contents, *(data for _, data in model.metadata)], places
 
 
 def write_tflite(model: ModelRecord) -> bytes:
@@ -172,19 +193,19 @@ def write_tflite(model: ModelRecord) -> bytes:
 
     The same records give the same bytes.
     """
-    constants = [tensor.data for tensor in model.tensors if tensor.data]
-    contents = (b"", *constants, *(data for _, data in model.metadata))
-    builder = flatbuffers.Builder(1024 + sum(len(data) for data in contents) + 64 * len(model.tensors))
+    contents, places = _contents(model)
+    builder = flatbuffers.Builder(1024 + sum(len(data) for data in contents) + 64 * sum(len(graph) for graph in places))
     buffers = [_buffer(builder, data) for data in contents]
-    numbers = iter(range(1, len(buffers)))
-    tensors = [_tensor(builder, tensor, next(numbers) if tensor.data else 0) for tensor in model.tensors]
-    kinds = sorted({operator.kind for operator in model.operators})
-    operators = [_operator(builder, operator, kinds.index(operator.kind)) for operator in model.operators]
+    pairs = [zip(graph.tensors, numbers, strict=True) for graph, numbers in zip(model.subgraphs, places, strict=True)]
+    tensors = [[_tensor(builder, tensor, number) for tensor, number in graph] for graph in pairs]
+    kinds = sorted({operator.kind for graph in model.subgraphs for operator in graph.operators})
+    operators = [[_operator(builder, operator, kinds.index(operator.kind)) for operator in graph.operators] for graph in model.subgraphs]
     codes = [_operator_code(builder, *kind) for kind in kinds]
-    metadata = [_metadata(builder, name, next(numbers)) for name, _ in model.metadata]
+    last = len(buffers) - len(model.metadata)
+    metadata = [_metadata(builder, name, last + number) for number, (name, _) in enumerate(model.metadata)]
     signatures = [_signature(builder, signature) for signature in model.signatures]
-    subgraph = _subgraph(builder, model, tensors, operators)
-    subgraphs, opcodes, all_buffers = (_offsets(builder, part) for part in ([subgraph], codes, buffers))
+    graphs = [_subgraph(builder, *parts) for parts in zip(model.subgraphs, tensors, operators, strict=True)]
+    subgraphs, opcodes, all_buffers = (_offsets(builder, part) for part in (graphs, codes, buffers))
     optional = [_offsets(builder, part) if part else None for part in (metadata, signatures)]
     description = builder.CreateString(model.description)
     tflite.ModelStart(builder)

@@ -114,6 +114,8 @@ def summary_text(simulation: Simulation) -> str:
     if summary.cpu_operators:
         names = ", ".join(f"{count} {name}" for name, count in summary.cpu_operators.items())
         lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))
+    if simulation.network.others:
+        lines.append(("Subgraphs", f"{simulation.network.others} beside the first, on the CPU alone: not simulated, outside the arena"))
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {printable(value, _VALUE)}" for name, value in lines)
 

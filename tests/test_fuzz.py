@@ -19,7 +19,7 @@ import pytest
 from cascades import cascade, cuts
 from scheduling import schedule
 
-import sim.functional.memory
+import sim.functional.regions
 from cascader.ethosu.codec import from_plain, to_plain
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.schedule import Schedule
@@ -55,13 +55,13 @@ def exported(index: int) -> bytes:
 
 def executed(network: CompiledNetwork, fill: int) -> dict[str, bytes]:
     """Output bytes in an arena whose unwritten bytes are ``fill``; inputs take no memory, however large they claim to be."""
-    kept = sim.functional.memory.UNDEFINED
-    sim.functional.memory.UNDEFINED = fill
+    kept = sim.functional.regions.UNDEFINED
+    sim.functional.regions.UNDEFINED = fill
     try:
-        inputs = {b.name: np.broadcast_to(np.array(37, sim.functional.memory.numpy_dtype(b.dtype)), b.shape) for b in network.inputs}
+        inputs = {b.name: np.broadcast_to(np.array(37, sim.functional.regions.numpy_dtype(b.dtype)), b.shape) for b in network.inputs}
         return {name: values.tobytes() for name, values in run(network, inputs, filters=FilterCache()).items()}
     finally:
-        sim.functional.memory.UNDEFINED = kept
+        sim.functional.regions.UNDEFINED = kept
 
 
 @cache
@@ -225,11 +225,20 @@ def test_damaged_input_is_computed_or_refused_in_a_sentence(kind: Callable[[rand
     assert found["result"] > 0
 
 
-@pytest.mark.parametrize("bits", [-1, 0, 7, 64])
-def test_an_output_of_elements_that_no_register_can_name_is_refused(bits: int) -> None:
+@pytest.mark.parametrize("bits", [-1, 0, 7, 128])
+def test_an_output_of_elements_that_no_tensor_has_is_refused(bits: int) -> None:
     plain = copy.deepcopy(to_plain(subjects()[0]))
     plain["network"]["outputs"][0]["dtype"]["bits"] = bits
-    with pytest.raises(InputError, match=f"elements of {bits} bits: 8, 16 and 32 are possible"):
+    with pytest.raises(InputError, match=f"elements of type int{bits}: float16, .* uint8 are possible"):
+        reread(plain)
+
+
+def test_an_output_of_the_npu_of_elements_that_no_register_can_name_is_refused() -> None:
+    plain = copy.deepcopy(to_plain(subjects()[0]))
+    for port in plain["network"]["segments"][-1]["outputs"]:
+        port["dtype"] |= {"bits": 16, "floating": True}
+        port["shape"] = [1]
+    with pytest.raises(InputError, match=r"Port .* has elements of type float16: the NPU has integers of 8, 16 and 32 bits"):
         reread(plain)
 
 

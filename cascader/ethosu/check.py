@@ -53,9 +53,7 @@ def _check_network(network: Network) -> None:
         _check_port(network, port)
     for port in network.variables:
         _check_variable(network, port)
-    for segment in network.segments:
-        for port in segment.inputs + segment.outputs:
-            _check_port(network, port)
+    _check_segment_ports(network)
     for part in network.graph.parts:
         payload = part.payload
         if isinstance(payload, CpuPart):
@@ -68,6 +66,15 @@ def _check_network(network: Network) -> None:
             _check_kernel(network, part.name, payload)
         else:
             raise InputError(f"Part {part.name!r} has neither a kernel nor a CPU operator: give it one.")
+
+
+def _check_segment_ports(network: Network) -> None:
+    on_cpu = {part.name for part in network.graph.parts if isinstance(part.payload, CpuPart)}
+    for segment in network.segments:
+        for port in segment.inputs + segment.outputs:
+            _check_port(network, port)
+            if not on_cpu.intersection(segment.parts) and (port.dtype.floating or port.dtype.bits not in _BITS):
+                raise InputError(f"Port {port.name!r} has elements of type {port.dtype}: the NPU has integers of 8, 16 and 32 bits.")
 
 
 def _check_variable(network: Network, port: Port) -> None:

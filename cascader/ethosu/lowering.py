@@ -171,4 +171,4 @@ def lower(schedule: Schedule, *, early_tables: bool = True) -> CompiledNetwork:
             steps.append(lowering.program(segment, first, last))
         first = last
     inputs, outputs, variables = (_bindings(ports, lowering.places) for ports in (network.inputs, network.outputs, network.variables))
-    return CompiledNetwork(tuple(steps), schedule.arena_size, inputs, outputs, variables)
+    return CompiledNetwork(tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others)

@@ -88,7 +88,8 @@ class Network:
     """What is scheduled: the graph (payloads EthosuPart or CpuPart), its segments in order, constants, and ports.
 
     ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
-    ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written.
+    ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written. ``others`` counts the
+    subgraphs of the model beside this one, which stay on the CPU.
     """
 
     graph: CascaderGraph
@@ -98,6 +99,7 @@ class Network:
     constants: bytes = field(repr=False)
     mended: tuple[str, ...] = ()
     variables: tuple[Port, ...] = ()
+    others: int = 0
 
 
 def ethosu_part(part: Part) -> EthosuPart | None:

@@ -180,6 +180,11 @@ def check_whole(network: CompiledNetwork, file_kind: str) -> None:
     check_network(network)
     if cpu_codes(network):
         raise InputError(f"The network runs {cpu_codes(network)[0]} on the CPU: {file_kind} has no kernels for it; export a .tflite file.")
+    if network.others:
+        raise InputError(
+            f"The network has subgraphs on the CPU beside the first ({network.others}): {file_kind} has no kernels for them; "
+            "export a .tflite file."
+        )
     if any(has_own_fast_scratch(program) for program in network.programs):
         raise InputError(f"The network has fast scratch memory apart from its arena: {file_kind} has one arena; compile for Shared_Sram.")
     if len({program.accelerator for program in network.programs}) > 1:

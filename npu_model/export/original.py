@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import tflite
 
-from npu_model.compiled import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
+from npu_model.compiled import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator, require_programs_in_first
 from npu_model.cpu_operators import OperatorFinder
 from npu_model.errors import InputError
 from npu_model.program import Binding, Quantisation
 from npu_model.tflite_model import TfliteTensor
 from npu_model.tflite_record_reader import RecordReader
-from npu_model.tflite_records import OperatorRecord, SignatureRecord, TensorRecord
+from npu_model.tflite_records import OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
 
 _COMPILERS_OWN = (OFFLINE_ALLOCATION, "vela_version")
 """Metadata that speaks of one compilation (Vela 5.2.0), not of the network."""
@@ -59,6 +59,15 @@ class NoOriginal:
 
     def intermediates(self, _operator: OperatorRecord) -> tuple[TensorRecord, ...]:
         """None."""
+        return ()
+
+    def others(self, network: CompiledNetwork) -> tuple[SubgraphRecord, ...]:
+        """None; InputError if the network has other subgraphs, which would be lost."""
+        if network.others:
+            raise InputError(
+                f"The network has subgraphs beside the first ({network.others}), which only the model holds that it was compiled from: "
+                "give that model."
+            )
         return ()
 
     def metadata(self) -> tuple[tuple[str, bytes], ...]:
@@ -120,6 +129,17 @@ class Original(NoOriginal):
         """The operator's intermediate tensors."""
         return tuple(self._reader.tensor(index) for index in operator.intermediates)
 
+    def others(self, network: CompiledNetwork) -> tuple[SubgraphRecord, ...]:
+        """The model's subgraphs beside the first, as they are; InputError if the network has another number of them."""
+        found = self._model.others
+        if len(found) != network.others:
+            raise InputError(
+                f"The network has {network.others} subgraphs beside the first but the model {len(found)}: "
+                "give the model that the network was compiled from."
+            )
+        require_programs_in_first(self._model)
+        return self._reader.others()
+
     def metadata(self) -> tuple[tuple[str, bytes], ...]:
         """Metadata of the network itself, such as ``min_runtime_version``."""
         return tuple((name, data) for name, data in self._model.metadata.items() if name not in _COMPILERS_OWN)
@@ -128,6 +148,9 @@ class Original(NoOriginal):
         """The model's signatures on the new file's tensors, less those that name a tensor which is no longer there."""
         result = []
         for signature in self._reader.signatures():
+            if signature.subgraph:
+                result.append(signature)
+                continue
             new_inputs, new_outputs = self._moved(signature.inputs, inputs), self._moved(signature.outputs, outputs)
             if (len(new_inputs), len(new_outputs)) == (len(signature.inputs), len(signature.outputs)):
                 result.append(SignatureRecord(signature.key, new_inputs, new_outputs))

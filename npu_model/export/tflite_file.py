@@ -18,7 +18,7 @@ from npu_model.errors import InputError
 from npu_model.export.original import NoOriginal, Original
 from npu_model.export.regions import FAST_SCRATCH, check_network, constants_of, has_own_fast_scratch, size_of
 from npu_model.program import Binding, Program
-from npu_model.tflite_records import ModelRecord, OperatorRecord, TensorRecord
+from npu_model.tflite_records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from npu_model.tflite_writer import write_tflite
 
 DESCRIPTION = "npu-testbed"
@@ -28,8 +28,8 @@ CUSTOM_OPTIONS = bytes((1, 4, 1))
 _UNPLANNED = -1
 """Offset of a tensor outside the arena (OfflineMemoryAllocation of TFLite Micro)."""
 
-_ALLOCATION_HEAD = (0, 1)
-"""Format version and the field for the subgraph, with the values that Vela 5.2.0 writes."""
+_ALLOCATION_VERSION = 0
+"""Format version of the plan; the number of subgraphs and of tensors follow (what Vela 5.2.0 writes)."""
 
 _MAX_OFFSET = (1 << 31) - 1
 
@@ -132,10 +132,12 @@ def _cpu_operator(layout: _Layout, step: CpuOperator) -> OperatorRecord:
     return replace(operator, inputs=inputs, outputs=outputs, intermediates=intermediates)
 
 
-def _allocation(layout: _Layout) -> bytes:
+def _allocation(layout: _Layout, others: tuple[SubgraphRecord, ...]) -> bytes:
+    """The place of each tensor, subgraph after subgraph; those of the ``others`` are left to the runtime."""
     if max(layout.offsets) > _MAX_OFFSET:
         raise InputError(f"A tensor lies at byte {max(layout.offsets)} of the arena: the file's plan counts to {_MAX_OFFSET}.")
-    values = (*_ALLOCATION_HEAD, len(layout.offsets), *layout.offsets)
+    offsets = [*layout.offsets, *(_UNPLANNED for graph in others for _ in graph.tensors)]
+    values = (_ALLOCATION_VERSION, 1 + len(others), len(offsets), *offsets)
     return struct.pack(f"<{len(values)}i", *values)
 
 
@@ -143,7 +145,7 @@ def export_tflite(network: CompiledNetwork, model: bytes | None = None) -> bytes
     """A .tflite file that runs ``network``, with the names, shapes and quantisation of its inputs and outputs.
 
     ``model`` is the .tflite file that the network was compiled from (or any compilation of it): it gives the CPU operators their
-    options and constants, and the file its metadata and signatures. It may be left out if everything runs on the NPU.
+    options and constants, and the file its metadata, signatures and other subgraphs. It may be left out if everything runs on the NPU.
 
     Re-reading the file gives the same Programs, with region 2 added if they had none. InputError if the network breaks a rule of
     its accelerator, has arrays outside the arena, or is not the model's.
@@ -157,7 +159,7 @@ def export_tflite(network: CompiledNetwork, model: bytes | None = None) -> bytes
     )
     inputs = tuple(layout.input(binding) for binding in network.inputs)
     outputs = tuple(layout.read(binding) for binding in network.outputs)
-    metadata = original.metadata()
+    metadata, others = original.metadata(), original.others(network)
     return write_tflite(
         ModelRecord(
             name=original.name,
@@ -166,9 +168,10 @@ def export_tflite(network: CompiledNetwork, model: bytes | None = None) -> bytes
             operators=operators,
             inputs=inputs,
             outputs=outputs,
-            metadata=(*metadata, (OFFLINE_ALLOCATION, _allocation(layout))),
+            metadata=(*metadata, (OFFLINE_ALLOCATION, _allocation(layout, others))),
             signatures=original.signatures(
                 tuple(zip(network.inputs, inputs, strict=True)), tuple(zip(network.outputs, outputs, strict=True))
             ),
+            others=others,
         )
     )

@@ -213,7 +213,7 @@ def lift(network: CompiledNetwork) -> Network:
     # A variable that is written before it is read is none: what it holds between inferences is of no use.
     kept = {tensor.name for tensor in graph.select(TensorKind.VARIABLE)}
     variables = tuple(port for port in map(table.port, network.variables) if port.tensor in kept)
-    return Network(graph, tuple(segments), inputs, outputs, packing.content(constants), variables=variables)
+    return Network(graph, tuple(segments), inputs, outputs, packing.content(constants), variables=variables, others=network.others)
 
 
 def import_network(
