@@ -19,7 +19,7 @@ import pytest
 from cascades import cascade, cuts
 from scheduling import schedule
 
-import sim.functional.memory
+import sim.functional.regions
 from cascader.ethosu.codec import from_plain, to_plain
 from cascader.ethosu.lowering import lower
 from cascader.ethosu.schedule import Schedule
@@ -55,13 +55,13 @@ def exported(index: int) -> bytes:
 
 def executed(network: CompiledNetwork, fill: int) -> dict[str, bytes]:
     """Output bytes in an arena whose unwritten bytes are ``fill``; inputs take no memory, however large they claim to be."""
-    kept = sim.functional.memory.UNDEFINED
-    sim.functional.memory.UNDEFINED = fill
+    kept = sim.functional.regions.UNDEFINED
+    sim.functional.regions.UNDEFINED = fill
     try:
-        inputs = {b.name: np.broadcast_to(np.array(37, sim.functional.memory.numpy_dtype(b.dtype)), b.shape) for b in network.inputs}
+        inputs = {b.name: np.broadcast_to(np.array(37, sim.functional.regions.numpy_dtype(b.dtype)), b.shape) for b in network.inputs}
         return {name: values.tobytes() for name, values in run(network, inputs, filters=FilterCache()).items()}
     finally:
-        sim.functional.memory.UNDEFINED = kept
+        sim.functional.regions.UNDEFINED = kept
 
 
 @cache

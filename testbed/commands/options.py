@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from testbed import VERSION
+from testbed.json_schemas import schema_version
 
 Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # argparse has no public name for a group
 """What options can be added to."""
 
 BAR_MISSED = 1
 """Exit status of a comparison that came out wrong."""
-
-OUTPUT_SCHEMA = 1
-"""Version of the structure of ``--json``; raised whenever a field changes its meaning."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -89,8 +87,9 @@ def add_json_option(parser: Options) -> None:
 
 
 def json_text(command: str, document: dict[str, Any]) -> str:
-    """The one JSON document of a command, with the schema's and our version."""
-    return json.dumps({"schema": OUTPUT_SCHEMA, "command": command, "version": VERSION} | document, indent=1, sort_keys=True) + "\n"
+    """The one JSON document of a command, with its schema's version (:mod:`testbed.json_schemas`) and ours."""
+    about = {"schema": schema_version(command), "command": command, "version": VERSION}
+    return json.dumps(document | about, indent=1, sort_keys=True) + "\n"
 
 
 def print_json(command: str, document: dict[str, Any]) -> None:

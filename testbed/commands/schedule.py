@@ -73,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
             memory=memory_options(arguments),
             progress=show,
         )
+        show(f"Replaying {plan.provenance.model}")
+        cycles = _cycles(plan)
         show(f"Writing {arguments.output}")
         write_schedule(plan, arguments.output)
     facts = {
@@ -84,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         "cascaded": not arguments.no_cascade,
         "mended": list(plan.network.mended),
         "arena_bytes": plan.arena_size,
+        "cycles": cycles,
         "output": arguments.output,
         "tools": dict(plan.provenance.tools),
     }
@@ -92,9 +95,20 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(
             f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
-            f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes"
+            f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
+            f"{cycles:,} NPU cycles"
         )
     return 0
+
+
+def _cycles(plan: Schedule) -> int:
+    """NPU cycles on the memory system that the schedule was made for."""
+    from cascader.ethosu.lowering import lower
+    from sim import quick_cycles
+
+    system = plan.provenance.memory_system
+    assert system is not None  # noqa: S101  # every schedule that is made for a model has one
+    return quick_cycles(lower(plan), system)
 
 
 def _how(plan: Schedule, *, cascaded: bool) -> str:
