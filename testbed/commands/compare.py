@@ -14,6 +14,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_vela_timeout_option,
     example,
     print_json,
 )
@@ -56,6 +57,7 @@ def add(commands: Any) -> None:
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_jobs_option(parser)
+    add_vela_timeout_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 

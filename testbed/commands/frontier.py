@@ -13,6 +13,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_vela_timeout_option,
     example,
     positive_count,
     print_json,
@@ -53,6 +54,7 @@ def add(commands: Any) -> None:
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end")
     add_jobs_option(parser)
+    add_vela_timeout_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 

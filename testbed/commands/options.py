@@ -64,6 +64,24 @@ def add_jobs_option(parser: Options) -> None:
     )
 
 
+def seconds(text: str) -> float:
+    """A time in seconds, above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 7 * 24 * 3600:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, give seconds above 0, up to a week")
+    return value
+
+
+def add_vela_timeout_option(parser: Options) -> None:
+    """``--vela-timeout``, which :func:`testbed.vela_timeout.vela_timeout` makes hold."""
+    parser.add_argument(
+        "--vela-timeout", metavar="SECONDS", type=seconds, help="most time that one compilation with Vela may take (default: 120)"
+    )
+
+
 def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     """The options of :class:`testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
     group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")

@@ -13,6 +13,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_vela_timeout_option,
     byte_count,
     example,
     print_json,
@@ -46,6 +47,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--optimise", choices=("Performance", "Size"), help="what to optimise for within the bound (default: Performance)")
     parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
     add_jobs_option(parser)
+    add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
     add_json_option(parser)
     parser.set_defaults(run=run)
