@@ -22,6 +22,7 @@ from testbed.endings import (
 )
 from testbed.output import OutputError
 from testbed.termination import Terminated, terminations
+from testbed.vela_timeout import vela_timeout
 
 
 def build_parser() -> Parser:
@@ -50,7 +51,8 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as stop:
         # --help and --version have been printed.
         return int(stop.code or 0)
-    return int(arguments.run(arguments))
+    with vela_timeout(getattr(arguments, "vela_timeout", None)):
+        return int(arguments.run(arguments))
 
 
 def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # each way to end has its status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from cascader.ethosu.schedule import ARENA_ALIGNMENT
 from npu_model.accelerator import DEFAULT_ACCELERATOR
@@ -14,6 +15,7 @@ from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import load_model
 from testbed.progress import Progress, silent
+from testbed.resume import Resumed
 from testbed.search import EVERYTHING, search
 from testbed.vela_points import VelaFailure, VelaPoint, VelaTask, both_cores, vela_points
 from testbed.workers import processes_for, workers
@@ -135,17 +137,19 @@ def compare(
     memory: MemoryOptions = NO_OPTIONS,
     processes: int | None = None,
     progress: Progress = silent,
+    schedules: Path | None = None,
 ) -> Comparison:
     """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a ``sweep`` of arena sizes.
 
     The sweep goes from our smallest arena to Vela Performance's, and is left out if it is 0; ours is also asked for the best at each of
     its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
-    on both cores.
+    on both cores. ``schedules`` is a folder as :func:`testbed.frontier.frontier` has one.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     system_config, memory_mode = memory.vela_names
     vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system)
-    with workers(processes_for(task.network, processes)) as executor:
+    with workers(processes_for(task.network, processes)) as pool:
+        executor = pool if schedules is None else Resumed(pool, schedules, task.provenance.model)
         plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:
             raise InputError(f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}")
@@ -156,6 +160,8 @@ def compare(
         budgets = tuple(sorted({*sizes, *(point.memory for point in plain)}))
         targets = (size.cycles, performance.cycles)
         frontier = replayed_frontier(task, found, executor, budgets, targets, progress)
+        if isinstance(executor, Resumed):
+            executor.finish({point.memory: point.schedule for point in frontier.points})
     return Comparison(
         frontier=frontier,
         points=(*plain, *swept),

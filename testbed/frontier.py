@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from cascader.ethosu.network import Network, ethosu_part
 from cascader.ethosu.schedule import Schedule
@@ -16,6 +17,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from testbed.progress import Progress, silent
+from testbed.resume import Resumed
 from testbed.search import EVERYTHING, Found, Point, Task, new_candidates, promising, replayed, search, search_further
 from testbed.versions import Tools
 from testbed.workers import processes_for, workers
@@ -180,11 +182,18 @@ def frontier(
     memory: MemoryOptions = NO_OPTIONS,
     processes: int | None = None,
     progress: Progress = silent,
+    schedules: Path | None = None,
 ) -> Frontier:
     """The frontier of a model (a path or ``zoo:NAME``), from ``rungs`` memory limits per layout (None: the search's default).
 
-    ``processes`` change how long it takes and nothing else. InputError if the model or a name is wrong.
+    ``processes`` change how long it takes and nothing else. ``schedules`` is a folder that has the schedules when they are all known and
+    the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     with workers(processes_for(task.network, processes)) as executor:
-        return replayed_frontier(task, search(task, EVERYTHING, executor, progress), executor, show=progress)
+        if schedules is None:
+            return replayed_frontier(task, search(task, EVERYTHING, executor, progress), executor, show=progress)
+        resumed = Resumed(executor, schedules, task.provenance.model)
+        found = replayed_frontier(task, search(task, EVERYTHING, resumed, progress), resumed, show=progress)
+        resumed.finish({point.memory: point.schedule for point in found.points})
+        return found

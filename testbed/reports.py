@@ -41,12 +41,12 @@ def _cells(row: LayerRow) -> tuple[str, ...]:
         shortened(row.layer),
         _operator(row.operator),
         f"{row.cycles:,}",
-        f"{row.share:.1f}",
+        f"{100 * row.share:.1f}",
         row.binding,
         f"{row.axi0_read_bytes:,}",
         f"{row.axi0_write_bytes:,}",
         f"{row.axi1_read_bytes:,}",
-        f"{row.mac_utilisation:.1f}",
+        f"{100 * row.mac_utilisation:.1f}",
     )
 
 

@@ -76,21 +76,22 @@ def _plan(task: Task, network: Network) -> Cascader:
 
 
 @lru_cache(maxsize=_PLANS)
-def _kept(pickled: bytes) -> Cascader:
+def kept(pickled: bytes) -> Cascader:
     """The plans as this process has them: what was worked out for one limit is there for the next, and changes no answer."""
     found = pickle.loads(pickled)  # noqa: S301  # made by this program a moment ago
     assert isinstance(found, Cascader)  # noqa: S101  # as above
     return found
 
 
-def _at_limit(pickled: bytes, limit: int) -> tuple[Candidate, ...]:
-    return _kept(pickled).schedules_at(limit)
+def at_limit(pickled: bytes, limit: int) -> tuple[Candidate, ...]:
+    """The candidates of pickled plans at one memory limit (bytes)."""
+    return kept(pickled).schedules_at(limit)
 
 
-def _smallest(pickled: bytes, limits: tuple[int, ...]) -> tuple[Candidate, ...]:
+def smallest(pickled: bytes, limits: tuple[int, ...]) -> tuple[Candidate, ...]:
     """The smallest, and with it those of the least limit, which mostly come to the same."""
-    kept = _kept(pickled)
-    return (kept.smallest(), *(candidate for limit in limits for candidate in kept.schedules_at(limit)))
+    plans = kept(pickled)
+    return (plans.smallest(), *(candidate for limit in limits for candidate in plans.schedules_at(limit)))
 
 
 def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tuple[Candidate, ...]]]:
@@ -98,9 +99,9 @@ def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tu
     limits = cascader.limits() if wish.frontier else ()
     tasks = []
     if wish.smallest:
-        tasks.append(executor.submit(_smallest, pickled, limits[:1]))
+        tasks.append(executor.submit(smallest, pickled, limits[:1]))
         limits = limits[1:]
-    return tasks + [executor.submit(_at_limit, pickled, limit) for limit in (*wish.budgets, *limits)]
+    return tasks + [executor.submit(at_limit, pickled, limit) for limit in (*wish.budgets, *limits)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +184,14 @@ def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int =
     return tuple(candidate for index, candidate in enumerate(ordered) if index in kept)
 
 
-def _replay(schedule: Schedule, system: MemorySystem) -> int:
+def replay(schedule: Schedule, system: MemorySystem) -> int:
     """Cycles."""
     return quick_cycles(lower(schedule), system)
 
 
 def replayed(candidates: Sequence[Candidate], system: MemorySystem, executor: Executor, show: Progress = silent) -> tuple[Point, ...]:
     """The candidates with what their replay shows, in their order."""
-    answers = [executor.submit(_replay, candidate.schedule, system) for candidate in candidates]
+    answers = [executor.submit(replay, candidate.schedule, system) for candidate in candidates]
     points = []
     for done, (candidate, answer) in enumerate(zip(candidates, answers, strict=True)):
         show(f"Replaying: {done} of {len(candidates)} schedules")

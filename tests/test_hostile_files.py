@@ -242,6 +242,19 @@ def test_a_schedule_with_other_characters_than_ascii_is_refused_before_it_is_par
         from_json(plan.read_text() + "\N{GRINNING FACE}")
 
 
+def test_the_time_that_vela_may_take_is_an_option_for_every_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "s.json"
+    assert "within 0.01 s" in refusal("schedule", "zoo:tiny_conv", "-o", output, "--vela-timeout", "0.01")
+    assert "within 0.01 s" in refusal("simulate", "vela", "zoo:tiny_conv", "--vela-timeout", "0.01")
+    assert "within 0.01 s" in refusal("compare", "zoo:tiny_conv", "--jobs", "2", "--vela-timeout", "0.01")
+    assert "above 0" in refusal("schedule", "zoo:tiny_conv", "-o", output, "--vela-timeout", "nan")
+    assert "--live" in refusal("validate", "fvp", "--vela-timeout", "5")
+    assert call("schedule", "zoo:tiny_conv", "-o", output, "--no-cascade", "--vela-timeout", "300").status == 0
+    assert "NPU_TESTBED_VELA_TIMEOUT" not in os.environ
+    monkeypatch.setenv("NPU_TESTBED_VELA_TIMEOUT", "-1")
+    assert "NPU_TESTBED_VELA_TIMEOUT is '-1'" in refusal("simulate", "vela", "zoo:tiny_conv")
+
+
 def test_velas_own_configuration_is_named_as_vela_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert MemoryOptions(config=Path("Arm/vela.ini")).memory_system() == load_memory_system()

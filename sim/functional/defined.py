@@ -12,7 +12,11 @@ from npu_model.weights import core_channels, core_format, decode_scales
 from sim.functional.activation import table_range
 from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import Memory
-from sim.functional.regions import Store
+from sim.functional.network import is_copy
+from sim.functional.regions import Regions, Store
+
+_ARENA = 1
+"""The region of the arena: Vela's and ours."""
 
 
 def _touched(program: Program) -> Iterable[ByteRange]:
@@ -30,7 +34,7 @@ def _arena(network: CompiledNetwork) -> Store:
     bindings = [binding for step in network.steps if isinstance(step, CpuOperator) for binding in step.inputs + step.outputs]
     ranges = [binding.byte_range for binding in (*bindings, *network.inputs, *network.outputs)]
     ranges += [part for program in network.programs for part in _touched(program)]
-    shared = {region.index for program in network.programs for region in program.regions if region.size == network.arena_size} | {1}
+    shared = {region.index for program in network.programs for region in program.regions if region.size == network.arena_size} | {_ARENA}
     return Store(min(max((part.end for part in ranges if part.region in shared), default=0), network.arena_size))
 
 
@@ -64,22 +68,28 @@ def _follow(program: Program, memory: Memory) -> None:
             memory.transfer(op, f"Operation {index} (DMA)")
 
 
+def _follow_cpu(operator: CpuOperator, arena: Regions) -> None:
+    if is_copy(operator):
+        arena.move(operator.inputs[0], operator.outputs[0])
+        return
+    for binding in operator.inputs:
+        arena.read(binding.byte_range, f"{operator.code} on the CPU, input {binding.name!r}")
+    _define(arena.regions[_ARENA], operator.outputs)
+
+
 def require_defined(network: CompiledNetwork) -> None:
     """InputError at the first operation that reads a byte that nothing wrote or overwrites its own input, or at such an output.
 
-    This is what :func:`sim.functional.run` finds, without its arithmetic and so for networks with operators on the CPU too, whose
-    outputs count as written. What it cannot find is a wrong value, such as that of a schedule that overwrites what is still needed
-    with what is also defined.
+    This is what :func:`sim.functional.run` finds, without its arithmetic, and what operators on the CPU write counts as written. What it
+    cannot find is a wrong value, such as that of a schedule that overwrites what is still needed with what is also defined.
     """
     arena = _arena(network)
-    _define(arena, network.inputs)
-    memory: Memory | None = None
+    regions = Regions({_ARENA: arena})
+    _define(arena, network.inputs + network.variables)
     for step in network.steps:
         if isinstance(step, CpuOperator):
-            _define(arena, step.outputs)
-            continue
-        memory = Memory(step, arena)
-        _follow(step, memory)
-    if memory is not None:
-        for binding in network.outputs:
-            memory.read(binding.byte_range, f"Output {binding.name!r}")
+            _follow_cpu(step, regions)
+        else:
+            _follow(step, Memory(step, arena))
+    for binding in network.outputs:
+        regions.read(binding.byte_range, f"Output {binding.name!r}")

@@ -24,15 +24,15 @@ class LayerRow:
     ``operator`` holds the mnemonics of its kernels, "DMA" if it has none. ``cycles`` is the time by which its kernels
     delayed the completion of the Program: each kernel's completion less the previous kernel's; transfers that run
     beside kernels cost nothing of their own, and what is left at the end goes to the Program's last layer. So the column
-    sums to NPU ACTIVE. ``share`` is percent of that.
+    sums to NPU ACTIVE. ``share`` is the part of that.
 
     ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data; of equals the
     first of MAC array, output unit, input load, weights, write-back, DMA). If that unit was busy for less than half of
     ``cycles``, it is the largest of :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if no such wait took longer than that
     unit's work.
 
-    Bytes are whole data beats, without the command fetch. ``mac_utilisation`` is the percentage of the
-    accelerator's multiply-accumulates during ``cycles`` that the layer's mathematics needs.
+    Bytes are whole data beats, without the command fetch. ``mac_utilisation`` is the part of the accelerator's multiply-accumulates
+    during ``cycles`` that the layer's mathematics needs. It and ``share`` are from 0 to 1.
     """
 
     layer: str
@@ -111,12 +111,12 @@ def _row(replay: Replay, label: str, operations: list[OperationReplay], cycles: 
         layer=label,
         operator="+".join(dict.fromkeys(op.mnemonic for op in kernels)) or "DMA",
         cycles=cycles,
-        share=100 * cycles / total if total else 0.0,
+        share=cycles / total if total else 0.0,
         binding=_binding(replay, operations, cycles),
         axi0_read_bytes=beats.axi0_read * replay.accelerator.port_bytes_per_cycle,
         axi0_write_bytes=beats.axi0_write * replay.accelerator.port_bytes_per_cycle,
         axi1_read_bytes=beats.axi1_read * replay.accelerator.port_bytes_per_cycle,
-        mac_utilisation=100 * macs / (cycles * replay.accelerator.macs_per_cycle) if cycles else 0.0,
+        mac_utilisation=macs / (cycles * replay.accelerator.macs_per_cycle) if cycles else 0.0,
         kernels=len(kernels),
         transfers=sum(isinstance(one.op, DmaOperation) for one in operations),
     )
@@ -157,12 +157,12 @@ def total_row(rows: tuple[LayerRow, ...], network: NetworkReplay) -> LayerRow:
         layer="total",
         operator="",
         cycles=sum(row.cycles for row in rows),
-        share=100.0 if network.cycles else 0.0,
+        share=1.0 if network.cycles else 0.0,
         binding="",
         axi0_read_bytes=sum(row.axi0_read_bytes for row in rows),
         axi0_write_bytes=sum(row.axi0_write_bytes for row in rows),
         axi1_read_bytes=sum(row.axi1_read_bytes for row in rows),
-        mac_utilisation=100 * macs / offered if offered else 0.0,
+        mac_utilisation=macs / offered if offered else 0.0,
         kernels=sum(row.kernels for row in rows),
         transfers=sum(row.transfers for row in rows),
     )

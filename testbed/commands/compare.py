@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
@@ -13,6 +14,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_vela_timeout_option,
     example,
     print_json,
 )
@@ -43,10 +45,19 @@ def add(commands: Any) -> None:
         help="a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds; several give a summary",
     )
     parser.add_argument("--plot", metavar="F.svg", help="draw our frontier with Vela's points; for one MODEL")
+    parser.add_argument(
+        "--schedules",
+        metavar="DIR",
+        help=(
+            "write our frontier's schedule files into this folder, the best so far while the search goes on; the same command goes on from "
+            "a folder that was left before the end; for one MODEL"
+        ),
+    )
     parser.add_argument("--markdown", action="store_true", help="print the summary as a section of a Markdown page")
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_jobs_option(parser)
+    add_vela_timeout_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -63,11 +74,20 @@ def run(arguments: argparse.Namespace) -> int:
         if len(arguments.models) > 1:
             raise InputError(f"--plot was given with {len(arguments.models)} models: a picture shows one, compare them one by one.")
         require_writable(arguments.plot, *arguments.models)
+    if arguments.schedules is not None and len(arguments.models) > 1:
+        raise InputError(f"--schedules was given with {len(arguments.models)} models: a folder is for one, compare them one by one.")
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
     with progress() as show:
         comparisons = [
-            compare(model, arguments.accelerator_config, memory=memory_options(arguments), processes=arguments.jobs, progress=show)
+            compare(
+                model,
+                arguments.accelerator_config,
+                memory=memory_options(arguments),
+                processes=arguments.jobs,
+                progress=show,
+                schedules=None if arguments.schedules is None else Path(arguments.schedules),
+            )
             for model in arguments.models
         ]
     if arguments.plot is not None:

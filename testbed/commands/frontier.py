@@ -13,6 +13,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_vela_timeout_option,
     example,
     positive_count,
     print_json,
@@ -41,13 +42,21 @@ def add(commands: Any) -> None:
     parser.add_argument("-o", "--output", metavar="F.json", help="write the frontier as JSON")
     parser.add_argument("--plot", metavar="F.svg", help="draw the frontier")
     parser.add_argument("--with-vela", action="store_true", help="draw Vela's points too, as `npu-testbed compare` finds them")
-    parser.add_argument("--schedules", metavar="DIR", help="write every point's schedule file into this folder, named by its bytes")
+    parser.add_argument(
+        "--schedules",
+        metavar="DIR",
+        help=(
+            "write every point's schedule file into this folder, named by its bytes, the best so far while the search goes on; "
+            "the same command goes on from a folder that was left before the end"
+        ),
+    )
     parser.add_argument(
         "--rungs", metavar="N", type=positive_count, help="memory limits that are tried per layout (default: those of the search)"
     )
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end")
     add_jobs_option(parser)
+    add_vela_timeout_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -70,8 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(arguments.output, json_text("frontier", document).encode("ascii"))
     if arguments.plot is not None:
         write_file(arguments.plot, picture.encode("utf-8"))
-    if arguments.schedules is not None:
-        _write_schedules(found, Path(arguments.schedules))
     if arguments.json:
         print_json("frontier", document)
     else:
@@ -89,15 +96,9 @@ def _find(arguments: argparse.Namespace) -> tuple[Frontier, str]:
 
     with progress() as show:
         options = {"rungs": arguments.rungs, "memory": memory_options(arguments), "processes": arguments.jobs, "progress": show}
+        folder = None if arguments.schedules is None else Path(arguments.schedules)
         if arguments.with_vela:
-            comparison = compare(arguments.model, arguments.accelerator_config, **options)
+            comparison = compare(arguments.model, arguments.accelerator_config, schedules=folder, **options)
             return comparison.frontier, comparison_svg(comparison)
-        found = frontier(arguments.model, arguments.accelerator_config, **options)
+        found = frontier(arguments.model, arguments.accelerator_config, schedules=folder, **options)
         return found, frontier_svg(found)
-
-
-def _write_schedules(found: Frontier, folder: Path) -> None:
-    from testbed.pipeline import write_schedule
-
-    for point in found.points:
-        write_schedule(point.schedule, folder / f"{Path(found.model.partition(':')[2] or found.model).stem}_{point.memory}.json")

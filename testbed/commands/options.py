@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from testbed import VERSION
+from testbed.json_schemas import schema_version
 
 Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # argparse has no public name for a group
 """What options can be added to."""
 
 BAR_MISSED = 1
 """Exit status of a comparison that came out wrong."""
-
-OUTPUT_SCHEMA = 1
-"""Version of the structure of ``--json``; raised whenever a field changes its meaning."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,6 +64,24 @@ def add_jobs_option(parser: Options) -> None:
     )
 
 
+def seconds(text: str) -> float:
+    """A time in seconds, above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 7 * 24 * 3600:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, give seconds above 0, up to a week")
+    return value
+
+
+def add_vela_timeout_option(parser: Options) -> None:
+    """``--vela-timeout``, which :func:`testbed.vela_timeout.vela_timeout` makes hold."""
+    parser.add_argument(
+        "--vela-timeout", metavar="SECONDS", type=seconds, help="most time that one compilation with Vela may take (default: 120)"
+    )
+
+
 def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     """The options of :class:`testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
     group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")
@@ -89,8 +105,9 @@ def add_json_option(parser: Options) -> None:
 
 
 def json_text(command: str, document: dict[str, Any]) -> str:
-    """The one JSON document of a command, with the schema's and our version."""
-    return json.dumps({"schema": OUTPUT_SCHEMA, "command": command, "version": VERSION} | document, indent=1, sort_keys=True) + "\n"
+    """The one JSON document of a command, with its schema's version (:mod:`testbed.json_schemas`) and ours."""
+    about = {"schema": schema_version(command), "command": command, "version": VERSION}
+    return json.dumps(document | about, indent=1, sort_keys=True) + "\n"
 
 
 def print_json(command: str, document: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_vela_timeout_option,
     byte_count,
     example,
     print_json,
@@ -48,6 +49,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--optimise", choices=("Performance", "Size"), help="what to optimise for within the bound (default: Performance)")
     parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
     add_jobs_option(parser)
+    add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -75,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
             memory=memory_options(arguments),
             progress=show,
         )
+        show(f"Replaying {plan.provenance.model}")
+        cycles = _cycles(plan)
         show(f"Writing {arguments.output}")
         write_schedule(plan, arguments.output)
     facts = {
@@ -86,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         "cascaded": not arguments.no_cascade,
         "mended": list(plan.network.mended),
         "arena_bytes": plan.arena_size,
+        "cycles": cycles,
         "output": arguments.output,
         "tools": dict(plan.provenance.tools),
     }
@@ -94,9 +99,20 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(
             f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
-            f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes"
+            f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
+            f"{cycles:,} NPU cycles"
         )
     return 0
+
+
+def _cycles(plan: Schedule) -> int:
+    """NPU cycles on the memory system that the schedule was made for."""
+    from cascader.ethosu.lowering import lower
+    from sim import quick_cycles
+
+    system = plan.provenance.memory_system
+    assert system is not None  # noqa: S101  # every schedule that is made for a model has one
+    return quick_cycles(lower(plan), system)
 
 
 def _how(plan: Schedule, *, cascaded: bool) -> str:

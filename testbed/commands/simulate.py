@@ -11,6 +11,7 @@ from testbed.commands.options import (
     add_accelerator_option,
     add_json_option,
     add_memory_options,
+    add_vela_timeout_option,
     byte_count,
     example,
     print_json,
@@ -75,6 +76,7 @@ def _add_vela(kinds: Any) -> None:
     add_accelerator_option(group, None)
     group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
     group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
+    add_vela_timeout_option(group)
     add_memory_options(parser, "the timing adapter u55_high_end")
     _add_report_options(parser)
     parser.set_defaults(run=run_vela)

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from testbed.commands import validate_fvp, validate_networks, validate_portfolio
-from testbed.commands.options import BAR_MISSED, Parser, add_json_option, example, print_json
+from testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
 
 
 def add(commands: Any) -> None:
@@ -37,6 +37,7 @@ def _add_all(peers: Any) -> None:
     )
     validate_networks.add_models_argument(parser)
     add_json_option(parser)
+    add_vela_timeout_option(parser)
     parser.set_defaults(run=run_all)
 
 

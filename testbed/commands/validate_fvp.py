@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.options import BAR_MISSED, Parser, add_json_option, example, print_json
+from testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
 
 if TYPE_CHECKING:
     from npu_model.memory import MemorySystem
@@ -18,6 +18,7 @@ DEFAULT_OPTIMISE = "Performance"
 
 _COMPILATION = ("optimise", "system_config", "memory_mode")
 _LIVE = (
+    "vela_timeout",
     *("model", "fvp", "firmware", "model_address", "no_trace", "fvp_argument", "event", "timeout"),
     *("accelerator_config", "timing_adapter", *_COMPILATION),
 )
@@ -75,6 +76,7 @@ def _add_live_options(parser: Parser) -> None:
     live.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
     live.add_argument("--system-config", metavar="NAME", help="Vela's system config (default: Ethos_U55_High_End_Embedded)")
     live.add_argument("--memory-mode", metavar="NAME", help="Vela's memory mode (default: Shared_Sram)")
+    add_vela_timeout_option(live)
 
 
 def _address(text: str) -> int | str:

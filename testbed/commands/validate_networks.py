@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from testbed.commands.options import BAR_MISSED, Parser, add_jobs_option, add_json_option, add_memory_options, example, print_json
+from testbed.commands.options import (
+    BAR_MISSED,
+    Parser,
+    add_jobs_option,
+    add_json_option,
+    add_memory_options,
+    add_vela_timeout_option,
+    example,
+    print_json,
+)
 
 ALL, BOTH = "all", "both"
 
@@ -75,6 +84,7 @@ def _parser(peers: Any, name: str, summary: str, description: str, *examples: st
     )
     parser.add_argument("--optimise", choices=("Performance", "Size", BOTH), default=BOTH, help="Vela's strategy (default: both)")
     add_json_option(parser)
+    add_vela_timeout_option(parser)
     return parser
 
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from testbed.commands.options import BAR_MISSED, Parser, add_json_option, example, print_json
+from testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
 
 
 def add(commands: Any) -> None:
@@ -40,6 +40,7 @@ def add(commands: Any) -> None:
         help="prove a schedule file in TensorIR too: compiled and run in an arena of exactly its size (extra 'tensorir')",
     )
     add_json_option(parser)
+    add_vela_timeout_option(parser)
     parser.set_defaults(run=run)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cascader.frontends.children import GUARD, run_child
 from cascader.frontends.vela.debug_database import layer_names
+from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.compiled import is_compiled
@@ -25,9 +26,6 @@ from npu_model.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, re
 DEFAULT_CONFIG = "Arm/vela.ini"
 DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
 DEFAULT_MEMORY_MODE = "Shared_Sram"
-TIMEOUT_SECONDS = 120
-"""Bound of one compilation; the largest networks of the test data take 1 s, Vela's older core up to 10 s."""
-
 MEMORY_BYTES = 4 << 30
 """Bound of the compiler's address space where the system can set one; those networks take less than 1 GiB."""
 
@@ -172,7 +170,7 @@ def _run(arguments: list[str], folder: Path, timeout: float) -> None:
     try:
         process = run_child(command, folder=folder, timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise InputError(f"Vela did not finish within {timeout:g} s: the model may be damaged; get a fresh copy.") from None
+        raise InputError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.") from None
     except OSError as error:
         raise InputError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
     if process.returncode != 0:
@@ -208,13 +206,14 @@ def compile_network(
     legacy: bool = False,
     debug_database: bool = True,
     cpu_operators: tuple[str, ...] = (),
-    timeout: float = TIMEOUT_SECONDS,
+    timeout: float | None = None,
 ) -> VelaResult:
     """Compile a .tflite ``model`` with Vela's command line; names and values are those of its options.
 
     ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
     ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
-    (``--ignore-ops``); ``config`` None is the vela.ini that Vela comes with. ``timeout`` is in seconds.
+    (``--ignore-ops``); ``config`` None is the vela.ini that Vela comes with. ``timeout`` is in seconds, None for
+    that of :data:`TIMEOUT_VARIABLE` or else :data:`TIMEOUT_SECONDS`.
 
     Raises InputError if the model is damaged, floating-point or compiled already, a name is unknown, or Vela fails,
     crashes, hangs or places no operator on the NPU.
@@ -236,7 +235,7 @@ def compile_network(
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
         folder = Path(name)
         (folder / "network.tflite").write_bytes(model)
-        _run(arguments, folder, timeout)
+        _run(arguments, folder, time_limit() if timeout is None else timeout)
         output = folder / "out" / "network_vela.tflite"
         if not output.is_file():
             raise InputError(
