@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cascader.frontends.vela import compile_network
-from npu_model.compiled import read_compiled
+from npu_model.compiled import CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from sim import replay_network
+from sim.functional import is_copy
 from testbed.memory_use import arena_bytes
 from testbed.progress import Progress, silent
 
@@ -49,7 +50,7 @@ class VelaPoint:
 
 @dataclass(frozen=True, slots=True)
 class VelaFailure:
-    """A compilation that Vela did not finish, with the reason."""
+    """A compilation that Vela did not finish, or that cannot be compared, with the reason."""
 
     run: VelaRun
     reason: str
@@ -67,7 +68,15 @@ class VelaTask:
     system: MemorySystem
 
 
-def _run(task: VelaTask, run: VelaRun) -> VelaPoint | VelaFailure:
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A point with the operators that its core leaves on the CPU, whose time no replay counts."""
+
+    point: VelaPoint
+    on_cpu: tuple[str, ...]
+
+
+def _run(task: VelaTask, run: VelaRun) -> _Outcome | VelaFailure:
     try:
         result = compile_network(
             task.model,
@@ -84,24 +93,40 @@ def _run(task: VelaTask, run: VelaRun) -> VelaPoint | VelaFailure:
         cycles = replay_network(network, task.system).cycles
     except InputError as error:
         return VelaFailure(run, str(error))
-    return VelaPoint(run, arena_bytes(network), cycles)
+    on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not is_copy(step))
+    return _Outcome(VelaPoint(run, arena_bytes(network), cycles), on_cpu)
+
+
+def _comparable(outcomes: Sequence[_Outcome | VelaFailure]) -> Iterator[VelaPoint | VelaFailure]:
+    """The points, but of cores that leave more to the CPU than another one: their cycles leave out what others count."""
+    fewest = min((len(outcome.on_cpu) for outcome in outcomes if isinstance(outcome, _Outcome)), default=0)
+    for outcome in outcomes:
+        if isinstance(outcome, VelaFailure):
+            yield outcome
+        elif len(outcome.on_cpu) > fewest:
+            codes = ", ".join(sorted(set(outcome.on_cpu)))
+            point = outcome.point
+            yield VelaFailure(
+                point.run,
+                f"the {point.run.core} core leaves {len(outcome.on_cpu)} operators on the CPU ({codes}), another one {fewest}: "
+                f"its {point.memory:,} bytes and {point.cycles:,} cycles are of another network",
+            )
+        else:
+            yield outcome.point
 
 
 def vela_points(
     task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent
 ) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
-    """The points of ``runs`` in their order, and the runs that failed; the older core refuses some networks."""
+    """The points of ``runs`` in their order, and the runs that failed or cannot be compared; the older core refuses some networks."""
     answers = [executor.submit(_run, task, run) for run in runs]
-    points: list[VelaPoint] = []
-    failures: list[VelaFailure] = []
+    outcomes: list[_Outcome | VelaFailure] = []
     for run, answer in zip(runs, answers, strict=True):
         show(f"Compiling and replaying {run.name} ({run.core} core)")
-        outcome = answer.result()
-        if isinstance(outcome, VelaPoint):
-            points.append(outcome)
-        else:
-            failures.append(outcome)
-    return tuple(points), tuple(failures)
+        outcomes.append(answer.result())
+    found = tuple(_comparable(outcomes))
+    points = tuple(one for one in found if isinstance(one, VelaPoint))
+    return points, tuple(one for one in found if isinstance(one, VelaFailure))
 
 
 def both_cores(optimise: str, arena_cache_size: int | None = None) -> tuple[VelaRun, ...]:
