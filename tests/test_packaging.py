@@ -132,13 +132,9 @@ def test_a_package_of_another_distribution_with_a_name_of_ours_is_named(tmp_path
     (tmp_path / "sim").mkdir()
     (tmp_path / "sim" / "__init__.py").write_text("raise SystemExit('not ours')\n")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    code = "from testbed.__main__ import main; print(main(['--version']))"
     done = subprocess.run(
-        [
-            sys.executable,
-            "-P" if sys.version_info >= (3, 11) else "-B",
-            "-c",
-            "from testbed.__main__ import main; print(main(['--version']))",
-        ],
+        [sys.executable, "-c", code],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

@@ -8,7 +8,7 @@ from cascader.ethosu.emitted import require_own_constants
 from cascader.ethosu.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
 from cascader.ethosu.schedule import Schedule
 from cascader.ethosu.staging import weight_ranges, with_staged_weights
-from cascader.ethosu.stream import Stream, overlapping
+from cascader.ethosu.stream import Stream
 from cascader.ethosu.stripes import Place, stripe
 from cascader.schedule import Copy, Job
 from npu_model.accelerator import Accelerator
