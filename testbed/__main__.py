@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from testbed.cli import main
+
+def _refuse(sentence: str) -> int:
+    print(f"npu-testbed: error: {sentence}", file=sys.stderr)  # noqa: T201  # standard error is where errors go
+    return 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; status 2 if what would run is not ours."""
+    # Nothing of ours is imported before it is known to be ours.
+    try:
+        from testbed.own_packages import require_own_packages  # noqa: PLC0415
+    except ImportError as error:
+        return _refuse(f"{error}: another distribution has the name of a package of ours; use a virtual environment of its own.")
+    try:
+        require_own_packages()
+    except ValueError as error:
+        return _refuse(str(error))
+    from testbed.cli import main as run  # noqa: PLC0415
+
+    return run(argv)
+
 
 __all__ = ["main"]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from npu_model.errors import InputError
 from testbed import VERSION
 from testbed.commands import calibrate, compare, export, frontier, inspect, schedule, simulate, validate, verify
+from testbed.commands.list_configs import ListConfigs
 from testbed.commands.options import Parser, example
 from testbed.endings import (
     BROKEN_PIPE,
@@ -39,6 +40,7 @@ def build_parser() -> Parser:
         + "\n\nexit status: 0 done, 1 a bar is missed or a comparison differs, 2 bad input, 70 a mistake in npu-testbed itself",
     )
     parser.add_argument("--version", action="version", version=f"npu-testbed {VERSION}")
+    parser.add_argument("--list-configs", action=ListConfigs, help="print the accelerators, memory systems and modes that options take")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for command in (schedule, frontier, compare, simulate, inspect, verify, export, validate, calibrate):
         command.add(commands)

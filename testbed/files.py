@@ -37,6 +37,13 @@ def require_writable(path: str | Path, *sources: str | Path) -> None:
         raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
 
 
+def require_picture(path: str | Path, *sources: str | Path) -> None:
+    """InputError unless a picture can be written there as what it is: SVG is the one format."""
+    if not str(path).lower().endswith(".svg") and not _is_special(Path(path)):
+        raise InputError(f"Picture {str(path)!r} does not end in .svg, which is the format that is written: name it so, and convert it.")
+    require_writable(path, *sources)
+
+
 def require_folder(path: str | Path) -> None:
     """Make the folder if it is not there; InputError if that, or writing into it, cannot be done."""
     folder = Path(path)

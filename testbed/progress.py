@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 from npu_model.printable import printable
 
@@ -16,11 +17,29 @@ def silent(_doing: str) -> None:
     """Progress that nobody watches."""
 
 
+INTERVAL_SECONDS = 30.0
+"""Where nobody watches a terminal, such as in the log of a job, a line says at most so often what is being done."""
+
+
+def _lines() -> Progress:
+    """Progress as lines on standard error, none for what is over sooner."""
+    start = said = monotonic()
+
+    def show(doing: str) -> None:
+        nonlocal said
+        now = monotonic()
+        if now - said >= INTERVAL_SECONDS:
+            said = now
+            print(f"npu-testbed: after {now - start:.0f} s: {printable(doing)}", file=sys.stderr, flush=True)  # noqa: T201  # this is where progress goes
+
+    return show
+
+
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """A function that shows what is being done now, with the seconds since; silent unless standard error is a terminal."""
-    if not sys.stderr.isatty():
-        yield silent
+    """A function that shows what is being done now, with the seconds since: on a terminal always, elsewhere as a line now and then."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield silent if sys.stderr is None else _lines()
         return
     from rich.console import Console  # noqa: PLC0415  # its start-up is paid only where it is seen
     from rich.progress import Progress as Bar  # noqa: PLC0415  # the same

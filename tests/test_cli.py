@@ -22,6 +22,7 @@ from npu_model.timing_adapter import profile_names
 from testbed import VERSION
 from testbed.cli import build_parser
 from testbed.commands.options import Parser
+from testbed.json_schemas import schema_version
 from testbed.pipeline import read_schedule, schedule, simulate_schedule
 from testbed.verification import VELA_STREAM, Verification, compare
 
@@ -96,7 +97,7 @@ def test_layers_and_stalls_account_for_every_cycle(plan: Path) -> None:
 
 def test_json_carries_versions_and_where_the_figures_are_from(plan: Path) -> None:
     document = json.loads(call("simulate", "schedule", plan, "--json").output)
-    assert document["schema"] == 1
+    assert document["schema"] == schema_version("simulate schedule")
     assert document["tools"]["npu-testbed"] == document["version"] == VERSION
     assert document["tools"]["ethos-u-vela"].startswith("5.")
     assert document["memory_system"]["name"] == "timing adapter u55_high_end"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import fnmatch
 import importlib
+import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -97,7 +99,8 @@ def test_python_dash_m_testbed_is_the_command_line() -> None:
     assert output == f"npu-testbed {VERSION}\n"
 
 
-def test_a_wheel_holds_every_module_and_data_file(tmp_path: Path) -> None:
+def built(tmp_path: Path, what: str) -> list[str]:
+    """Build a wheel or an sdist into ``tmp_path``; the names of the files in git."""
     pytest.importorskip("setuptools", minversion="77", reason="the build back end is not installed")
     # Built from a copy: setuptools leaves its own folders beside the sources.
     copy = tmp_path / "sources"
@@ -105,8 +108,39 @@ def test_a_wheel_holds_every_module_and_data_file(tmp_path: Path) -> None:
     for name in filter(None, files):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_bytes((ROOT / name).read_bytes())
-    code = "import setuptools.build_meta as b; print(b.build_wheel('..'))"
+    code = f"import setuptools.build_meta as b; print(b.build_{what}('..'))"
     subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, check=True)
+    return [name for name in files if name]
+
+
+def test_a_wheel_holds_every_module_and_data_file(tmp_path: Path) -> None:
+    files = built(tmp_path, "wheel")
     (wheel,) = tmp_path.glob("*.whl")
     inside = set(zipfile.ZipFile(wheel).namelist())
     assert [name for name in files if name.startswith(tuple(f"{package}/" for package in PACKAGES)) and name not in inside] == []
+
+
+def test_a_source_distribution_holds_all_that_its_tests_need(tmp_path: Path) -> None:
+    files = built(tmp_path, "sdist")
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as sdist:
+        inside = {name.partition("/")[2] for name in sdist.getnames()}
+    assert [name for name in files if name not in inside] == []
+
+
+def test_a_package_of_another_distribution_with_a_name_of_ours_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sim").mkdir()
+    (tmp_path / "sim" / "__init__.py").write_text("raise SystemExit('not ours')\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    code = "from testbed.__main__ import main; print(main(['--version']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "2\n"
+    assert f"'sim' of npu-testbed is taken from {str(tmp_path / 'sim' / '__init__.py')!r}" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -66,14 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare, draw and print."""
     from testbed.commands.choices import memory_options
     from testbed.compare import compare
-    from testbed.files import require_writable, write_file
+    from testbed.files import require_picture, write_file
     from testbed.progress import progress
     from testbed.views.frontier_plot import comparison_svg
 
     if arguments.plot is not None:
         if len(arguments.models) > 1:
             raise InputError(f"--plot was given with {len(arguments.models)} models: a picture shows one, compare them one by one.")
-        require_writable(arguments.plot, *arguments.models)
+        require_picture(arguments.plot, *arguments.models)
     if arguments.schedules is not None and len(arguments.models) > 1:
         raise InputError(f"--schedules was given with {len(arguments.models)} models: a folder is for one, compare them one by one.")
     if arguments.markdown and arguments.json:

@@ -64,13 +64,15 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Find, write and print the frontier."""
     from testbed.commands.options import json_text
-    from testbed.files import require_folder, require_writable, write_file
+    from testbed.files import require_folder, require_picture, require_writable, write_file
     from testbed.frontier_report import frontier_json, frontier_text
 
     if arguments.with_vela and arguments.plot is None:
         raise InputError("--with-vela was given without --plot: it adds Vela's points to the picture, name its file.")
-    for path in filter(None, (arguments.output, arguments.plot)):
-        require_writable(path, arguments.model)
+    if arguments.output is not None:
+        require_writable(arguments.output, arguments.model)
+    if arguments.plot is not None:
+        require_picture(arguments.plot, arguments.model)
     if arguments.schedules is not None:
         require_folder(arguments.schedules)
     found, picture = _find(arguments)

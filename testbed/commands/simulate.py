@@ -92,7 +92,7 @@ def _add_report_options(parser: Parser) -> None:
 def run_schedule(arguments: argparse.Namespace) -> int:
     """Replay a schedule file and report."""
     from testbed.arena_map import arena_map
-    from testbed.files import require_writable, write_file
+    from testbed.files import require_picture, write_file
     from testbed.pipeline import read_schedule, simulate_schedule
     from testbed.views.sram_map import sram_map_svg
 
@@ -106,7 +106,7 @@ def run_schedule(arguments: argparse.Namespace) -> int:
         return simulation
 
     if arguments.sram_map is not None:
-        require_writable(arguments.sram_map, arguments.schedule)
+        require_picture(arguments.sram_map, arguments.schedule)
 
     return _run(arguments, arguments.schedule, simulate)
 

@@ -1,0 +1,235 @@
+"""The standing fuzzer: damaged files of every kind, each case in a process of its own with 4 GiB and 60 s.
+
+A case passes if it ends by itself with a result or one sentence: no traceback, no hang, no blow-up, and no answer other than the right
+one where that is known (:mod:`test_fuzz`). ``tox -e fuzz`` runs for five minutes, ``-- --hours N`` and ``-- --cases N`` for longer. What
+fails is written to the folder ``fuzz_found`` as a file that belongs into ``tests/fuzz_corpus`` once it is mended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import test_fuzz
+
+from cascader.frontends.vela import compile_network
+from cascader.frontends.zoo import build, cpu_split_network
+from testbed.cli import main
+from testbed.configs import vela_ini_text
+
+ROOT = Path(__file__).parents[1]
+PROFILE = ROOT / "validation" / "calibrate" / "corstone_fvp_u55.toml"
+MEMORY_BYTES = 4 << 30
+SECONDS = 60
+WRONG = 99
+"""Exit status of a case whose answer is wrong."""
+
+WORDS = (
+    *(b"nan", b"inf", b"-1", b"0", b"1e999999999", b"\x00", b"\xff\xfe"),
+    *(b"9" * 5000, b"0x" + b"f" * 4000, b"%(core_clock)s" * 40, b"[" * 3000),
+)
+"""What is put into texts."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line on a file ``name``, whose place in ``argv`` is {}; or a seed of one of the kinds of :mod:`test_fuzz`."""
+
+    kind: str
+    seed: int
+    argv: tuple[str, ...] = ()
+    name: str = ""
+    content: str = ""
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return base64.b64decode(self.content)
+
+
+def _text(rng: random.Random, data: bytes) -> bytes:
+    """One to three edits of a text: bytes, words, lines."""
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(data) + 1)
+        lines = data.split(b"\n")
+        a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
+        kind = rng.randrange(6)
+        if kind == 0:
+            data = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+        elif kind == 1:
+            data = data[:at] + rng.choice(WORDS) + data[at + rng.randrange(8) :]
+        elif kind == 2:
+            lines[a], lines[b] = lines[b], lines[a]
+            data = b"\n".join(lines)
+        elif kind == 3:
+            data = b"\n".join([*lines[:a], lines[b], *lines[a:]])
+        elif kind == 4:
+            head, mark, _ = lines[a].partition(b"=" if b"=" in lines[a] else b",")
+            data = b"\n".join([*lines[:a], head + mark + rng.choice(WORDS), *lines[a + 1 :]])
+        else:
+            data = data[:at]
+    return data
+
+
+@cache
+def _seeds() -> dict[str, tuple[bytes, ...]]:
+    """What is damaged, by kind."""
+    adapters = ROOT / "npu_model" / "data" / "timing_adapters"
+    return {
+        "network": (build("tiny_conv"), build("tiny_residual"), cpu_split_network()),
+        "compiled": (compile_network(build("tiny_residual")).compiled, compile_network(cpu_split_network()).compiled),
+        "ini": (vela_ini_text().encode(),),
+        "toml": tuple(path.read_bytes() for path in sorted(adapters.glob("*.toml"))),
+        "profile": (PROFILE.read_bytes(),),
+        "csv": (b"model,NPU_ACTIVE,timing_adapter,network,use\n{model},15000,off,a,\n{model},16000,u55_high_end,b,test\n",),
+    }
+
+
+COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "network": ("n.tflite", (("simulate", "vela", "{}"), ("schedule", "{}", "--no-cascade", "-o", "s.json"), ("validate", "vela", "{}"))),
+    "compiled": ("n_vela.tflite", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"), ("export", "{}", "-o", "x.tflite"))),
+    "ini": ("v.ini", (("simulate", "vela", "{model}", "--config", "{}", "--system-config", "Ethos_U55_High_End_Embedded"),)),
+    "toml": ("t.toml", (("simulate", "vela", "{model}", "--timing-adapter", "{}"),)),
+    "profile": ("p.toml", (("calibrate", "check", "{}", "{csv}"),)),
+    "csv": ("c.csv", (("calibrate", "check", "{profile}", "{}"), ("calibrate", "fit", "{}", "-o", "f.toml"))),
+}
+"""The file and the command lines of each kind."""
+
+KINDS = (*COMMANDS, *(kind.__name__ for kind in test_fuzz.KINDS))
+
+
+def case_of(kind: str, seed: int) -> Case:
+    """The case of a seed."""
+    if kind not in COMMANDS:
+        return Case(kind, seed)
+    rng = random.Random(f"{kind} {seed}")
+    name, commands = COMMANDS[kind]
+    data = rng.choice(_seeds()[kind])
+    if kind in ("network", "compiled"):
+        copy = bytearray(data)
+        test_fuzz.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
+        data = bytes(copy)
+    else:
+        data = _text(rng, data)
+    return Case(kind, seed, rng.choice(commands), name, base64.b64encode(data).decode())
+
+
+def _run_command(case: Case, folder: Path) -> int:
+    """Run the command line in ``folder``; its status, or WRONG if what it says is no sentence."""
+    model, table = folder / "model_vela.tflite", folder / "table.csv"
+    model.write_bytes(_seeds()["compiled"][0])
+    table.write_text(f"model,NPU_ACTIVE,timing_adapter\n{model.name},15000,off\n")
+    file = folder / case.name
+    file.write_bytes(case.data.replace(b"{model}", model.name.encode()))
+    places = {"{}": str(file), "{model}": str(model), "{csv}": str(table), "{profile}": str(PROFILE)}
+    argv = [places.get(word, str(folder / word) if word.startswith(("s.", "x.", "f.")) else word) for word in case.argv]
+    status = main(argv)
+    sys.stderr.flush()
+    said = (folder / "stderr").read_bytes()
+    if status == 2:
+        fine = said.startswith(b"npu-testbed: error: ") and said.rstrip().endswith((b".", b").")) and said.count(b"\n") == 1
+        return 2 if fine and len(said) < 3000 else WRONG
+    return status if b"Traceback" not in said else WRONG
+
+
+def _child(case: Case, folder: Path) -> int:
+    """The case, in a process of its own."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o600), number)
+        # Under pytest they are streams of its own.
+        setattr(sys, name, os.fdopen(number, "w", closefd=False))
+    tempfile.tempdir = str(folder)
+    os.chdir(folder)
+    if case.argv:
+        return _run_command(case, folder)
+    kind = next(kind for kind in test_fuzz.KINDS if kind.__name__ == case.kind)
+    return {"result": 0, "refused": 2}[test_fuzz.outcome(kind, case.seed)]
+
+
+def run(case: Case) -> str:
+    """ "result", "refused", or what is wrong with how the case ended."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+        folder = Path(name)
+        child = os.fork()
+        if child == 0:
+            status = WRONG
+            with suppress(BaseException):
+                try:
+                    os.setpgid(0, 0)
+                    status = _child(case, folder)
+                except BaseException:
+                    traceback.print_exc()
+                    raise
+            sys.stderr.flush()
+            os._exit(status)
+        deadline = time.monotonic() + SECONDS
+        while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+            if time.monotonic() > deadline:
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return f"hang: more than {SECONDS} s"
+            time.sleep(0.002)
+        status = os.waitstatus_to_exitcode(ended[1])
+        if status in (0, 1, 2):
+            left = [path.name for path in folder.glob("npu-testbed-*")]
+            return f"left behind: {left}" if left else "refused" if status == 2 else "result"
+        report = "".join(path.read_text() for path in folder.glob("npu-testbed-error-*"))
+        return f"status {status}: {report}{(folder / 'stderr').read_text(errors='replace')[-3000:]}"
+
+
+def cases(start: int) -> Iterator[Case]:
+    """Cases of all kinds in turn, without end."""
+    for seed in range(start, 1 << 62):
+        for kind in KINDS:
+            yield case_of(kind, seed)
+
+
+def fuzz(more: Callable[[int], bool], start: int, found: Path) -> bool:
+    """Run cases while there are to be ``more``; whether all passed."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for number, case in enumerate(cases(start)):
+        if not more(number):
+            break
+        outcome = run(case)
+        counts[case.kind, outcome if outcome in ("result", "refused") else "FAILED"] += 1
+        if outcome not in ("result", "refused"):
+            found.mkdir(exist_ok=True)
+            (found / f"{case.kind}_{case.seed}.json").write_text(json.dumps(asdict(case)) + "\n")
+            print(f"{case.kind} {case.seed} {' '.join(case.argv)}\n{outcome}\n", flush=True)  # noqa: T201  # run by hand
+    for (kind, outcome), count in sorted(counts.items()):
+        print(f"{kind:>20} {outcome:>8} {count}")  # noqa: T201  # run by hand
+    return not any(outcome == "FAILED" for _, outcome in counts)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hours", type=float, default=1 / 12, help="how long to run (default: five minutes)")
+    parser.add_argument("--cases", type=int, help="how many cases to run, however long it takes")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    arguments = _parse()
+    end = time.monotonic() + 3600 * arguments.hours
+    wanted = arguments.cases
+    passed = fuzz(lambda n: n < wanted if wanted else time.monotonic() < end, arguments.start, Path("fuzz_found"))
+    sys.exit(0 if passed else 1)

@@ -1,0 +1,45 @@
+"""What one expects of a command line that one has not read the manual of."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from command_line import call, refusal
+
+from npu_model.accelerator import accelerator_names
+from testbed import progress
+
+
+def test_the_names_that_options_take_are_listed() -> None:
+    lines = [line.strip() for line in call("--list-configs").output.splitlines()]
+    assert {*accelerator_names(), "u55_high_end", "Ethos_U55_Deep_Embedded", "Shared_Sram", "Arm/vela.ini"} <= set(lines)
+
+
+@pytest.mark.parametrize("command", [("schedule",), ("frontier",), ("compare",), ("simulate", "vela")])
+def test_the_help_says_that_velas_default_accelerator_is_another(command: tuple[str, ...]) -> None:
+    text = " ".join(call(*command, "--help").output.split())
+    assert "default: ethos-u55-128; Vela's own default is ethos-u55-256" in text
+
+
+def test_a_picture_is_svg_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    assert call("schedule", "zoo:tiny_conv", "--no-cascade", "-o", path).status == 0
+    for words in (
+        ("frontier", "zoo:tiny_conv", "--plot", tmp_path / "x.png"),
+        ("compare", "zoo:tiny_conv", "--plot", tmp_path / "x.pdf"),
+        ("simulate", "schedule", path, "--sram-map", tmp_path / "x.png"),
+    ):
+        assert "does not end in .svg" in refusal(*words)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_log_without_a_terminal_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, clock = io.StringIO(), iter([0.0, 1.0, 31.0, 32.0, 70.0])
+    monkeypatch.setattr("sys.stderr", log)
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    with progress.progress() as show:
+        for doing in ("one", "two", "three", "four\n"):
+            show(doing)
+    assert log.getvalue() == "npu-testbed: after 31 s: two\nnpu-testbed: after 70 s: four\\n\n"
