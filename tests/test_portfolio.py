@@ -19,6 +19,7 @@ from cascader.frontends.zoo import NetworkBuilder
 from npu_model.errors import InputError
 from npu_model.tflite_model import read_tflite
 from testbed.models import load_model
+from testbed.pipeline import schedule, verify, write_schedule
 from validation.portfolio import NETWORKS, PortfolioNetwork, build, portfolio_network
 from validation.portfolio.chains import CHAINS
 from validation.portfolio.operators import BETWEEN, ENDS
@@ -69,6 +70,11 @@ def test_a_model_is_named_with_the_portfolio_before_it() -> None:
     assert load_model("portfolio:mnist").data == network("mnist")
     with pytest.raises(InputError, match=r"no network 'minst': .*--list. names all"):
         load_model("portfolio:minst")
+
+
+def test_a_schedule_of_a_network_of_the_portfolio_records_what_it_is_verified_with(tmp_path: Path) -> None:
+    write_schedule(schedule("portfolio:skip_over_cpu", cascade=False), tmp_path / "skip.json")
+    assert verify(tmp_path / "skip.json").passed
 
 
 def interpreted(data: bytes) -> dict[int, np.ndarray]:

@@ -256,3 +256,12 @@ def test_a_schedule_that_cannot_be_verified_keeps_its_comparison(monkeypatch: py
     assert finding.ours is not None
     assert (finding.check, finding.remark) == (Check.FAILED, "It runs SVDF on the CPU.")
     assert not finding.passed
+
+
+def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+    some = chosen(("concat_rows", "crop_rows"))
+    both = examine_all(some, processes=2, verified=False, results=tmp_path)
+    assert [finding.network for finding in both.findings] == ["concat_rows", "crop_rows"]
+    assert not any(finding.failure for finding in both.findings)
+    assert both.findings[1] == examine("crop_rows", DEVICE, verified=False)
+    assert len(list(tmp_path.iterdir())) == 2
