@@ -22,7 +22,7 @@ from testbed.portfolio.run import chosen
 from testbed.portfolio.tables import page, tables
 from testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer, Report, from_json
 from testbed.verification import LITERT, VELA_STREAM, Comparison, Verification
-from validation.portfolio import NETWORKS, causes
+from validation.portfolio import NETWORKS, causes, portfolio_network
 
 DEVICE = "ethos-u55-128"
 VELA = Peer(Figures(1000, 500), "C++", Figures(2000, 300), "Python")
@@ -245,6 +245,14 @@ def test_a_comparison_that_cannot_be_made_is_a_finding_with_the_reason(monkeypat
     monkeypatch.setattr(testbed.portfolio.examination, "compare", refuse)
     finding = examine("mnist", DEVICE)
     assert (finding.vela, finding.failure) == (None, "Vela does not like it: change it.")
+
+
+def test_a_network_that_litert_cannot_run_is_compared_and_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = replace(portfolio_network("crop_rows"), unverifiable="LiteRT has no such kernel")
+    monkeypatch.setattr(testbed.portfolio.examination, "portfolio_network", lambda _: entry)
+    finding = examine("crop_rows", DEVICE)
+    assert finding.ours is not None
+    assert (finding.check, finding.remark) == (Check.EXCEPTION, "Not verified: LiteRT has no such kernel.")
 
 
 def test_a_schedule_that_cannot_be_verified_keeps_its_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
