@@ -19,6 +19,7 @@ from cascader.frontends.zoo import NetworkBuilder
 from npu_model.errors import InputError
 from npu_model.tflite_model import read_tflite
 from testbed.models import load_model
+from testbed.pipeline import schedule, verify, write_schedule
 from validation.portfolio import NETWORKS, PortfolioNetwork, build, portfolio_network
 from validation.portfolio.chains import CHAINS
 from validation.portfolio.operators import BETWEEN, ENDS
@@ -71,6 +72,11 @@ def test_a_model_is_named_with_the_portfolio_before_it() -> None:
         load_model("portfolio:minst")
 
 
+def test_a_schedule_of_a_network_of_the_portfolio_records_what_it_is_verified_with(tmp_path: Path) -> None:
+    write_schedule(schedule("portfolio:skip_over_cpu", cascade=False), tmp_path / "skip.json")
+    assert verify(tmp_path / "skip.json").passed
+
+
 def interpreted(data: bytes) -> dict[int, np.ndarray]:
     """What LiteRT's reference kernels give for seeded noise: the outputs by tensor."""
     litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT (ai-edge-litert) is not installed")
@@ -101,7 +107,7 @@ def test_litert_runs_every_network_in_the_shapes_that_were_written_and_gives_liv
 
 def test_litert_has_no_kernel_for_what_is_said_to_have_none() -> None:
     for name in sorted(NO_KERNEL):
-        assert portfolio_network(name).exception
+        assert portfolio_network(name).unverifiable
         with pytest.raises(ValueError, match="Didn't find op for builtin opcode 'ELU'"):
             interpreted(network(name))
 

@@ -22,7 +22,7 @@ from testbed.portfolio.run import chosen
 from testbed.portfolio.tables import page, tables
 from testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer, Report, from_json
 from testbed.verification import LITERT, VELA_STREAM, Comparison, Verification
-from validation.portfolio import NETWORKS, causes
+from validation.portfolio import NETWORKS, causes, portfolio_network
 
 DEVICE = "ethos-u55-128"
 VELA = Peer(Figures(1000, 500), "C++", Figures(2000, 300), "Python")
@@ -247,6 +247,14 @@ def test_a_comparison_that_cannot_be_made_is_a_finding_with_the_reason(monkeypat
     assert (finding.vela, finding.failure) == (None, "Vela does not like it: change it.")
 
 
+def test_a_network_that_litert_cannot_run_is_compared_and_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = replace(portfolio_network("crop_rows"), unverifiable="LiteRT has no such kernel")
+    monkeypatch.setattr(testbed.portfolio.examination, "portfolio_network", lambda _: entry)
+    finding = examine("crop_rows", DEVICE)
+    assert finding.ours is not None
+    assert (finding.check, finding.remark) == (Check.EXCEPTION, "Not verified: LiteRT has no such kernel.")
+
+
 def test_a_schedule_that_cannot_be_verified_keeps_its_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object, **_options: object) -> None:
         raise InputError("It runs SVDF on the CPU.")
@@ -256,3 +264,12 @@ def test_a_schedule_that_cannot_be_verified_keeps_its_comparison(monkeypatch: py
     assert finding.ours is not None
     assert (finding.check, finding.remark) == (Check.FAILED, "It runs SVDF on the CPU.")
     assert not finding.passed
+
+
+def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+    some = chosen(("concat_rows", "crop_rows"))
+    both = examine_all(some, processes=2, verified=False, results=tmp_path)
+    assert [finding.network for finding in both.findings] == ["concat_rows", "crop_rows"]
+    assert not any(finding.failure for finding in both.findings)
+    assert both.findings[1] == examine("crop_rows", DEVICE, verified=False)
+    assert len(list(tmp_path.iterdir())) == 2

@@ -62,6 +62,8 @@ def judge(result: Verification, exception: str) -> tuple[Check, str]:
 
 
 def _verified(network: PortfolioNetwork, point: FrontierPoint, show: Progress) -> tuple[Check, str]:
+    if network.unverifiable:
+        return Check.EXCEPTION, f"Not verified: {network.unverifiable}."
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as folder:
         path = Path(folder) / "smallest.json"
         write_schedule(point.schedule, path)

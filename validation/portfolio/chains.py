@@ -13,7 +13,8 @@ class Link:
     """An ``operator`` as TFLite and a reader call it, and the ``chain`` that adds it.
 
     ``positive`` operators are defined for values above zero alone. What is ``only_last`` gives numbers that no layer reads.
-    ``exception`` is why its outputs may differ from LiteRT's, "" if they may not.
+    ``exception`` is why its outputs may differ from LiteRT's, "" if they may not;
+    ``unverifiable`` why LiteRT cannot run it.
     """
 
     operator: str
@@ -21,6 +22,7 @@ class Link:
     positive: bool = False
     only_last: bool = False
     exception: str = ""
+    unverifiable: str = ""
 
 
 def as_image(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
@@ -81,6 +83,8 @@ def _lstm(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.lstm(net.reshape(pooled, (1, pooled.shape[1], pooled.shape[2] * pooled.shape[3])), 16)
 
 
+_NEG = "LiteRT's reference kernel of NEG negates the integers as if their zero points were 0"
+
 _SUM = "LiteRT's reference kernel of SUM does not hold the sum of 8 or 16 bits, its optimised one does"
 
 CHAINS: dict[str, Link] = {
@@ -99,7 +103,7 @@ CHAINS: dict[str, Link] = {
     "conv_wide": Link("CONV_2D of one row, 1x9", lambda net, x: net.conv2d(x, 16, (1, 9))),
     "depthwise": Link("DEPTHWISE_CONV_2D of stride 2", lambda net, x: net.depthwise(x, strides=(2, 2))),
     "depthwise_twice": Link("DEPTHWISE_CONV_2D with multiplier 2", lambda net, x: net.depthwise(coarse(net, x), multiplier=2)),
-    "elu": Link("ELU", lambda net, x: net.unary("ELU", x), exception="LiteRT's reference kernels have no ELU for integers"),
+    "elu": Link("ELU", lambda net, x: net.unary("ELU", x), unverifiable="LiteRT's reference kernels have no ELU for integers"),
     "exp": Link("EXP", lambda net, x: net.unary("EXP", x)),
     "expand_dims": Link("EXPAND_DIMS, SQUEEZE", lambda net, x: net.squeeze(net.expand_dims(x, 1), 1)),
     "fully_connected": Link("FULLY_CONNECTED", lambda net, x: net.fully_connected(net.flatten(coarse(net, x)), 64)),
@@ -117,7 +121,7 @@ CHAINS: dict[str, Link] = {
     "minimum": Link("MINIMUM", lambda net, x: net.minimum(x, like(net, x))),
     "mirror_pad": Link("MIRROR_PAD", lambda net, x: net.mirror_pad(x, ((0, 0), (2, 2), (2, 2), (0, 0)))),
     "mul_constant": Link("MUL by a constant per channel", lambda net, x: net.multiply(x, net.constant((x.shape[3],)))),
-    "neg": Link("NEG", lambda net, x: net.unary("NEG", x)),
+    "neg": Link("NEG", lambda net, x: net.unary("NEG", x), exception=_NEG),
     "pack": Link("PACK", lambda net, x: net.reshape(net.pack([x, like(net, x)], 1), (1, 2 * x.shape[1], *x.shape[2:]))),
     "pad": Link("PAD", lambda net, x: net.pad(x, 1, 2, 3, 0)),
     "pad_channels": Link("PAD of channels", lambda net, x: net.pad_all(x, ((0, 0), (0, 0), (0, 0), (0, 8)))),

@@ -119,7 +119,7 @@ def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> Portfoli
 
 NETWORKS = (
     _of("mnist_two_pools", "Keras' newer MNIST example: two convolutions, a pool after each", _mnist_small),
-    _of("lenet", "LeNet-5 with tanh and average pools", _lenet, sampled=True),
+    _of("lenet", "LeNet-5 with tanh and average pools", _lenet),
     _of("pytorch_nchw", "PyTorch export: transposed input, stand-alone pads, transpose before flatten", _pytorch, sampled=True),
     _of("resnet_stem", "ResNet stem: pad 3, 7x7 of stride 2, pad 1, pool, one block", _resnet_stem),
     _of("bottleneck", "ResNet bottleneck with a strided projection", _bottleneck),

@@ -19,7 +19,8 @@ class PortfolioNetwork:
     """One network: ``draw`` makes it with a builder of its ``precision``, ``idiom`` says in a phrase where people meet it.
 
     ``group`` is what a sample and a page are ordered by. ``exception`` says why its outputs may differ from LiteRT's, "" if
-    they may not. ``sampled`` marks those that stand for the others when there is time for a few.
+    they may not; ``unverifiable`` why LiteRT cannot run it. ``sampled`` marks those that stand for the others when there is
+    time for a few.
     """
 
     name: str
@@ -29,6 +30,7 @@ class PortfolioNetwork:
     precision: str = "int8"
     exception: str = ""
     sampled: bool = False
+    unverifiable: str = ""
 
     def build(self) -> bytes:
         """The .tflite file: the same bytes at every call, on every platform."""

@@ -40,9 +40,14 @@ def _networks(name: str) -> tuple[PortfolioNetwork, ...]:
         return (PortfolioNetwork(f"{name}_at_end", ENDS, f"{what.operator} last", partial(_only_last, what.chain)),)
     idiom = f"convolution, {what.operator}, convolution"
     between, ends = partial(_between, what.chain), partial(_ends, what.chain, what.positive)
+
     return (
-        PortfolioNetwork(f"conv_{name}_conv", BETWEEN, idiom, between, exception=what.exception, sampled=name in _SAMPLED),
-        PortfolioNetwork(f"{name}_at_ends", ENDS, f"{what.operator} first and last", ends, exception=what.exception),
+        PortfolioNetwork(
+            f"conv_{name}_conv", BETWEEN, idiom, between, sampled=name in _SAMPLED, exception=what.exception, unverifiable=what.unverifiable
+        ),
+        PortfolioNetwork(
+            f"{name}_at_ends", ENDS, f"{what.operator} first and last", ends, exception=what.exception, unverifiable=what.unverifiable
+        ),
     )
 
 
