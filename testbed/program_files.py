@@ -80,7 +80,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. InputError if the model is
     missing or another, or runs an operator on the CPU that is not a copy.
     """
-    from cascader.frontends.vela import compile_network, mended_network, named_network  # noqa: PLC0415  # a replay alone does not need the compiler
+    from cascader.frontends.vela import legalised as legalise  # noqa: PLC0415  # a replay alone does not need the compiler
     from testbed.verification import (  # noqa: PLC0415  # nor the functional run
         LITERT,
         MENDED_STREAM,
@@ -95,16 +95,16 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     original = _original(plan, model, Path(path).name)
     progress(f"Compiling {original.name} with Vela as legaliser")
     device = network.programs[0].accelerator
-    result = compile_network(original.data, device, legalise=True)
-    legalised, mended = named_network(result), mended_network(result, original.data)
-    references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised, inputs))]
+    legalised = legalise(original.data, device)
+    mended = legalised.mended
+    references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised.stream, inputs))]
     if mended.layers:
         references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs)))
-    skipped = ""
+    skipped = legalised.note
     if litert_installed():
         references.append((LITERT, lambda inputs: reference_outputs(original.data, inputs)))
     else:
-        skipped = f"{LITERT} were not asked: install the extra 'numerics'."
+        skipped = f"{skipped} {LITERT} were not asked: install the extra 'numerics'.".lstrip()
     progress(f"Running {original.name}")
     return verification(Path(path).name, network, references, inferences, seed, skipped, mended.layers, mended.unmended)
 

@@ -7,16 +7,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cascader.frontends.vela import compile_network
-from npu_model.compiled import read_compiled
+from cascader.frontends.vela import CORES, checked_network, compile_network
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from sim import replay_network
 from testbed.memory_use import arena_bytes
 from testbed.progress import Progress, silent
-
-CORES = ("C++", "Python")
-"""Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ class VelaPoint:
 
 @dataclass(frozen=True, slots=True)
 class VelaFailure:
-    """A compilation that Vela did not finish, with the reason."""
+    """A compilation that Vela did not finish, or whose stream is wrong and is not timed, with the reason."""
 
     run: VelaRun
     reason: str
@@ -78,9 +74,8 @@ def _run(task: VelaTask, run: VelaRun) -> VelaPoint | VelaFailure:
             memory_mode=task.memory_mode,
             config=task.config,
             legacy=run.core == CORES[1],
-            debug_database=False,
         )
-        network = read_compiled(result.compiled)
+        network = checked_network(result)
         cycles = replay_network(network, task.system).cycles
     except InputError as error:
         return VelaFailure(run, str(error))
@@ -90,7 +85,7 @@ def _run(task: VelaTask, run: VelaRun) -> VelaPoint | VelaFailure:
 def vela_points(
     task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent
 ) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
-    """The points of ``runs`` in their order, and the runs that failed; the older core refuses some networks."""
+    """The points of ``runs`` in their order, and the runs that failed: a core refuses some networks, and emits wrong streams for some."""
     answers = [executor.submit(_run, task, run) for run in runs]
     points: list[VelaPoint] = []
     failures: list[VelaFailure] = []

@@ -111,7 +111,7 @@ class Memory:
         written = store.written[span.start : span.end]
         if not written.all():
             byte = span.start + int(np.argmin(written))
-            raise InputError(f"{user} reads byte {byte:#x} of region {span.region}, which was never written: the schedule is wrong.")
+            raise InputError(f"{user} reads byte {byte:#x} of region {span.region}, which was never written: the stream is wrong.")
 
     def require_inside(self, fm: FeatureMap, user: str) -> None:
         """InputError unless all of the feature map lies inside its region and its size is one that a device has."""
@@ -145,7 +145,7 @@ class Memory:
             element = (box.y + y, box.x + x, box.c + brick * box.shape[3] + lane)
             raise InputError(
                 f"{user} reads element {element} at byte {fm.address(*element):#x} of region {fm.region}, "
-                "which was never written: the schedule is wrong."
+                "which was never written: the stream is wrong."
             )
 
     def scatter(self, fm: FeatureMap, values: NDArray[Any], user: str) -> None:

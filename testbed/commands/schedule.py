@@ -93,6 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.output}: {plan.provenance.model} for {plan.accelerator}, "
             f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes"
         )
+        from testbed.versions import legaliser_remark
+
+        if remark := legaliser_remark(plan.provenance.tools):
+            print(remark)
     return 0
 
 
