@@ -8,6 +8,7 @@ from tabulate import tabulate
 
 from npu_model.printable import printable
 from testbed.frontier import Frontier, FrontierPoint
+from testbed.versions import legaliser_remark
 
 _HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "expected - replay")
 
@@ -25,12 +26,12 @@ def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:
 
 
 def bounds_text(frontier: Frontier) -> str:
-    """What is proven of the least memory, in two sentences."""
+    """What is proven of the least memory, in two sentences, and who legalised the network if it was not Vela's default core."""
     bounds = frontier.bounds
     return (
         f"Lower bounds: {bounds.any_schedule:,} bytes for any schedule (the network's inputs, or outputs, lie in the arena all at once); "
         f"{bounds.this_search:,} bytes for every schedule of the kind that is searched, even if its buffers could be packed perfectly."
-    )
+    ) + (f"\n{remark}" if (remark := legaliser_remark(frontier.tools)) else "")
 
 
 def frontier_text(frontier: Frontier) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule import Provenance
-from cascader.frontends.vela import import_network
-from cascader.frontends.vela.compiler import vela_version
+from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import require_one_memory
 from testbed.models import load_model
 from testbed.progress import Progress, silent
 from testbed.search import Task
-from testbed.versions import tool_versions
+from testbed.versions import tool_versions, vela_tools
 
 
 def load_task(
@@ -33,7 +32,9 @@ def load_task(
     progress(f"Reading {source}")
     model = load_model(source)
     progress(f"Compiling {model.name} with Vela as legaliser")
-    network = import_network(model.data, device.name)
-    tools = tool_versions((("ethos-u-vela", vela_version()),))
+    found = legalised(model.data, device.name)
+    if found.note:
+        progress(found.note)
+    tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
     provenance = Provenance(model.name, model.sha256, tools, system)
-    return Task(network, device.name, system, provenance, CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs))
+    return Task(found.network(), device.name, system, provenance, CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs))

@@ -84,7 +84,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     CPU operators of all of them, one by one. InputError if the model is missing or another, or if LiteRT is not installed
     and an operator on the CPU is not a mere copy.
     """
-    from cascader.frontends.vela import compile_network, mended_network, named_network  # noqa: PLC0415  # a replay alone does not need the compiler
+    from cascader.frontends.vela import legalised as legalise  # noqa: PLC0415  # a replay alone does not need the compiler
     from testbed.verification import (  # noqa: PLC0415  # nor the functional run
         LITERT,
         MENDED_STREAM,
@@ -101,18 +101,18 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser")
     device = network.programs[0].accelerator
-    result = compile_network(original.data, device, legalise=True)
-    legalised, mended = named_network(result), mended_network(result, original.data)
+    legalised = legalise(original.data, device)
+    mended = legalised.mended
     progress(f"Running {original.name}")
     with closing(CpuKernels(original.data)) as kernels:
-        references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised, inputs, kernels))]
+        references: list[Reference] = [(VELA_STREAM, lambda inputs: functional_outputs(legalised.stream, inputs, kernels))]
         if mended.layers:
             references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs, kernels)))
-        skipped = ""
+        skipped = legalised.note
         if litert_installed():
             references.append((LITERT, lambda inputs: reference_outputs(original.data, inputs)))
         else:
-            skipped = f"{LITERT} were not asked: install the extra 'numerics'."
+            skipped = f"{skipped} {LITERT} were not asked: install the extra 'numerics'.".lstrip()
         return verification(Path(path).name, network, references, inferences, seed, skipped, mended.layers, mended.unmended, kernels)
 
 

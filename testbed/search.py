@@ -34,14 +34,35 @@ _PLANS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """A network with where it came from."""
+
+    network: Network = field(repr=False)
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
-    """What is searched: a network for a device with its memories, and how."""
+    """What is searched: a network for a device with its memories, and how.
+
+    ``others`` are other networks of the same mathematics, from another legaliser, that are searched too.
+    """
 
     network: Network = field(repr=False)
     accelerator: str
     system: MemorySystem
     provenance: Provenance
     options: CascadeOptions = field(default_factory=CascadeOptions)
+    others: tuple[Origin, ...] = ()
+
+    def variants(self) -> tuple[Origin, ...]:
+        """Every network as it is searched."""
+        origins = (Origin(self.network, self.provenance), *self.others)
+        return tuple(
+            Origin(network, origin.provenance)
+            for origin in origins
+            for network in variants(origin.network, self.accelerator, self.system, self.options)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +92,8 @@ EVERYTHING = Wish(frontier=True, smallest=True)
 """What a frontier asks for."""
 
 
-def _plan(task: Task, network: Network) -> Cascader:
-    return Cascader(network, task.accelerator, task.system, task.options, task.provenance)
+def _plan(task: Task, origin: Origin) -> Cascader:
+    return Cascader(origin.network, task.accelerator, task.system, task.options, origin.provenance)
 
 
 @lru_cache(maxsize=_PLANS)
@@ -123,14 +144,14 @@ Answer = tuple[Network, Future[tuple[Candidate, ...]]]
 
 def search(task: Task, wish: Wish, executor: Executor, show: Progress = silent) -> Found:
     """Make the schedules that are wished for, variant by variant; the order does not depend on the executor."""
-    networks = variants(task.network, task.accelerator, task.system, task.options)
-    plans = [executor.submit(_plan, task, network) for network in networks]
+    origins = task.variants()
+    plans = [executor.submit(_plan, replace(task, others=()), origin) for origin in origins]
     answers: list[Answer] = []
     cascaders = []
-    for done, (network, plan) in enumerate(zip(networks, plans, strict=True)):
+    for done, (origin, plan) in enumerate(zip(origins, plans, strict=True)):
         show(f"Planning stripes: {done} of {len(plans)} layouts")
         cascaders.append(plan.result())
-        answers += [(network, answer) for answer in _tasks(executor, cascaders[-1], wish)]
+        answers += [(origin.network, answer) for answer in _tasks(executor, cascaders[-1], wish)]
     return Found(_collect(answers, show), tuple(cascaders))
 
 

@@ -13,6 +13,7 @@ from npu_model.compiled import CompiledNetwork, is_compiled, read_compiled
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from npu_model.tflite_model import read_tflite
+from npu_model.unwritten import unwritten_reads
 from sim import Listener, NetworkReplay, replay_network
 from sim.functional import require_defined
 from sim.views.trace import TraceRecorder, compressed, trace_json
@@ -100,6 +101,15 @@ def _require_nothing_given(name: str, options: VelaOptions) -> None:
         raise InputError(f"{name} is compiled already, so that {' and '.join(options.given)} cannot change it: leave them out.")
 
 
+def _require_right(name: str, network: CompiledNetwork) -> None:
+    """A stream that reads what nothing wrote computes another network: its cycles would say nothing."""
+    wrong = next(unwritten_reads(network), None)
+    if wrong is not None:
+        raise InputError(
+            f"{name} holds a wrong stream: {wrong.text}; compile the network with Vela's other core, or change that part of it."
+        )
+
+
 def simulate_vela(
     source: str,
     options: VelaOptions = NO_VELA_OPTIONS,
@@ -109,7 +119,7 @@ def simulate_vela(
 ) -> Simulation:
     """Replay Vela's own schedule of a model: a compiled ``*_vela.tflite`` as it is, anything else compiled first.
 
-    InputError if the model or a name is wrong, or ``options`` are given for a model that is compiled already.
+    InputError if the model or a name is wrong, ``options`` are given for a model that is compiled already, or the stream is wrong.
     """
     progress(f"Reading {source}")
     model = load_model(source)
@@ -117,6 +127,7 @@ def simulate_vela(
     if compiled:
         _require_nothing_given(model.name, options)
         network = read_compiled(model.data)
+        _require_right(model.name, network)
         device = network.programs[0].accelerator
     else:
         device = DEFAULT_ACCELERATOR if options.accelerator is None else accelerator(options.accelerator).name
@@ -156,7 +167,7 @@ class _VelaPlan:
 
 
 def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
-    from cascader.frontends.vela import compile_network, named_network  # noqa: PLC0415  # a compiled file does not need the compiler
+    from cascader.frontends.vela import checked_network, compile_network  # noqa: PLC0415  # a compiled file does not need the compiler
 
     optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
     system_config, memory_mode = memory.vela_names
@@ -170,7 +181,7 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
         config=memory.config,
     )
     planner = f"Vela {result.version} --optimise {optimise}"
-    return _VelaPlan(named_network(result), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+    return _VelaPlan(checked_network(result), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
 def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path) -> None:

@@ -7,17 +7,14 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cascader.frontends.vela import compile_network
-from npu_model.compiled import CpuOperator, read_compiled
+from cascader.frontends.vela import CORES, checked_network, compile_network
+from npu_model.compiled import CpuOperator
 from npu_model.errors import InputError
 from npu_model.memory import MemorySystem
 from sim import replay_network
 from sim.functional import is_copy
 from testbed.memory_use import arena_bytes
 from testbed.progress import Progress, silent
-
-CORES = ("C++", "Python")
-"""Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class VelaPoint:
 
 @dataclass(frozen=True, slots=True)
 class VelaFailure:
-    """A compilation that Vela did not finish, or that cannot be compared, with the reason."""
+    """A compilation that Vela did not finish, whose stream is wrong, or that cannot be compared, with the reason."""
 
     run: VelaRun
     reason: str
@@ -87,9 +84,8 @@ def _run(task: VelaTask, run: VelaRun) -> _Outcome | VelaFailure:
             memory_mode=task.memory_mode,
             config=task.config,
             legacy=run.core == CORES[1],
-            debug_database=False,
         )
-        network = read_compiled(result.compiled)
+        network = checked_network(result)
         cycles = replay_network(network, task.system).cycles
     except InputError as error:
         return VelaFailure(run, str(error))
@@ -118,7 +114,7 @@ def _comparable(outcomes: Sequence[_Outcome | VelaFailure]) -> Iterator[VelaPoin
 def vela_points(
     task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent
 ) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
-    """The points of ``runs`` in their order, and the runs that failed or cannot be compared; the older core refuses some networks."""
+    """The points of ``runs`` in their order, and the runs that failed, are wrong or cannot be compared."""
     answers = [executor.submit(_run, task, run) for run in runs]
     outcomes: list[_Outcome | VelaFailure] = []
     for run, answer in zip(runs, answers, strict=True):

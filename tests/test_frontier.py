@@ -175,7 +175,7 @@ def test_the_command_writes_the_frontier_its_picture_and_its_schedules(tmp_path:
     files = sorted(folder.iterdir())
     assert len(files) == len(document["points"]) >= 2
     for point in document["points"]:
-        path = folder / f"tiny_residual_{point['memory_bytes']}.json"
+        path = folder / f"tiny_residual_{point['memory_bytes']:010d}.json"
         assert json.loads(path.read_text())["digest"] == point["schedule_sha256"]
         summary = json.loads(call("simulate", "schedule", path, "--json").output)["summary"]
         assert (summary["peak_bytes"], summary["cycles"]) == (point["memory_bytes"], point["cycles"])

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import checked_network, compile_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
+from npu_model.compiled import CompiledNetwork, CpuOperator
 from npu_model.memory import MemorySystem
 from npu_model.shapes import round_up
 from sim import replay_network
@@ -101,10 +101,11 @@ def score_vela(
     """Compile the .tflite ``model`` with Vela, replay what it emits on ``system``, and compare.
 
     ``system`` should be what Vela compiles for (its default system config and memory mode), or the cycles say nothing of its
-    estimate. ``cpu_operators`` are builtin operators to leave on the CPU. Raises InputError where :func:`compile_network` does.
+    estimate. ``cpu_operators`` are builtin operators to leave on the CPU. Raises InputError where :func:`compile_network`
+    does, and if the stream is wrong.
     """
-    result = compile_network(model, accelerator, optimise=optimise, debug_database=False, cpu_operators=cpu_operators)
-    network = read_compiled(result.compiled)
+    result = compile_network(model, accelerator, optimise=optimise, cpu_operators=cpu_operators)
+    network = checked_network(result)
     run = replay_network(network, system)
     return VelaScore(
         network=name,

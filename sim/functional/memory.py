@@ -99,7 +99,7 @@ class Memory(Regions):
             element = (box.y + y, box.x + x, box.c + brick * box.shape[3] + lane)
             raise InputError(
                 f"{user} reads element {element} at byte {fm.address(*element):#x} of region {fm.region}, "
-                "which was never written: the schedule is wrong."
+                "which was never written: the stream is wrong."
             )
 
     def scatter(self, fm: FeatureMap, values: NDArray[Any], user: str) -> None:

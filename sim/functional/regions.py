@@ -83,7 +83,7 @@ class Regions:
         written = store.written[span.start : span.end]
         if not written.all():
             byte = span.start + int(np.argmin(written))
-            raise InputError(f"{user} reads byte {byte:#x} of region {span.region}, which was never written: the schedule is wrong.")
+            raise InputError(f"{user} reads byte {byte:#x} of region {span.region}, which was never written: the stream is wrong.")
 
     def place(self, binding: Binding, values: NDArray[Any]) -> None:
         """Write an array, row-major, where the binding says."""

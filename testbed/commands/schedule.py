@@ -102,6 +102,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
             f"{cycles:,} NPU cycles"
         )
+        from testbed.versions import legaliser_remark
+
+        if remark := legaliser_remark(plan.provenance.tools):
+            print(remark)
     return 0
 
 

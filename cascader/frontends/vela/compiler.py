@@ -46,6 +46,12 @@ runpy.run_module("ethosu.vela", run_name="__main__", alter_sys=True)
 _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining", "--disable-fwd", "--disable-ifm-reuse")
 """With LinearAlloc these make Vela emit one kernel per operator and every tensor at an address of its own."""
 
+_LEGALISE_PYTHON = "Sram_Only"
+"""The memory mode that makes the Python core do the same: it knows none of the other options, and copies weights out of slower memories."""
+
+CORES = ("C++", "Python")
+"""Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
+
 _KIB = 1024
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16")
 
@@ -66,7 +72,7 @@ class VelaResult:
     """A compilation: the compiled .tflite file and what Vela says of it.
 
     ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
-    empty if the compilation was asked for no debug database, whose text is ``database``.
+    empty if the compilation was asked for no debug database, whose text is ``database``. ``core`` is one of :data:`CORES`.
     """
 
     compiled: bytes = field(repr=False)
@@ -74,6 +80,7 @@ class VelaResult:
     summary: VelaSummary
     version: str
     database: str = field(default="", repr=False)
+    core: str = CORES[0]
 
 
 def vela_version() -> str:
@@ -138,13 +145,13 @@ def _arguments(
         raise InputError(f"Vela configuration file {str(config)!r} does not exist: give the path of an .ini file.")
     arguments = ["--accelerator-config", find_accelerator(accelerator).name, "--optimise", optimise]
     arguments += ["--config", DEFAULT_CONFIG if config is None else str(config.resolve())]
-    arguments += ["--system-config", system_config, "--memory-mode", memory_mode]
+    arguments += ["--system-config", system_config, "--memory-mode", _LEGALISE_PYTHON if legalise and legacy else memory_mode]
     if arena_cache_size is not None:
         if arena_cache_size < 1:
             raise InputError(f"--arena-cache-size {arena_cache_size} is below 1: give a number of bytes.")
         arguments += ["--arena-cache-size", str(arena_cache_size)]
     if legalise:
-        arguments += ["--tensor-allocator", "LinearAlloc", *_LEGALISE]
+        arguments += ["--tensor-allocator", "LinearAlloc", *(() if legacy else _LEGALISE)]
     if legacy:
         arguments.append("--debug-force-legacy-core")
     if debug_database:
@@ -247,4 +254,4 @@ def compile_network(
         text = database.read_text(encoding="utf-8", errors="replace") if database.is_file() else ""
     if not is_compiled(read_tflite(compiled)):
         raise InputError(f"Vela left all {len(parsed.operators)} operators on the CPU: use quantised operators that the NPU supports.")
-    return VelaResult(compiled, layer_names(text, parsed), summary, version, text)
+    return VelaResult(compiled, layer_names(text, parsed), summary, version, text, CORES[legacy])

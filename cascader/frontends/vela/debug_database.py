@@ -10,14 +10,18 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 
 from npu_model.tflite_model import TfliteModel
 
-_TABLE = re.compile(r'<table name="(\w+)">\s*<!\[CDATA\[(.*?)\]\]>', re.DOTALL)
+Tables = Mapping[str, tuple[dict[str, str], ...]]
+"""The tables by name, each row as column to text."""
+
+_TABLE = re.compile(r'<table name=["\'](\w+)["\']>\s*<!\[CDATA\[(.*?)\]\]>', re.DOTALL)
 
 
-def read_tables(text: str) -> dict[str, tuple[dict[str, str], ...]]:
+def read_tables(text: str) -> Tables:
     """The tables of a debug database by name, each row as column to text; one that is no CSV is left out: names are annotations."""
     tables = {}
     for name, body in _TABLE.findall(text):
@@ -26,7 +30,7 @@ def read_tables(text: str) -> dict[str, tuple[dict[str, str], ...]]:
     return tables
 
 
-def _source_names(tables: dict[str, tuple[dict[str, str], ...]], model: TfliteModel) -> dict[str, str]:
+def _source_names(tables: Tables, model: TfliteModel) -> dict[str, str]:
     """Name of the first output tensor in the .tflite file, by id in the ``source`` table."""
     names = {}
     for row in tables.get("source", ()):

@@ -9,12 +9,9 @@ from math import prod
 from cascader.ethosu.constants import Packing, constant_ranges
 from cascader.ethosu.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
 from cascader.frontends.vela.address_map import AddressMap
-from cascader.frontends.vela.compiler import compile_network
-from cascader.frontends.vela.mend import mended_network
-from cascader.frontends.vela.naming import named_network
 from cascader.frontends.vela.tensors import TensorTable, unique
 from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
-from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
+from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Binding, DmaOperation, FeatureMap, KernelOperation, Program
@@ -214,18 +211,3 @@ def lift(network: CompiledNetwork) -> Network:
     kept = {tensor.name for tensor in graph.select(TensorKind.VARIABLE)}
     variables = tuple(port for port in map(table.port, network.variables) if port.tensor in kept)
     return Network(graph, tuple(segments), inputs, outputs, packing.content(constants), variables=variables, others=network.others)
-
-
-def import_network(
-    model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_operators: tuple[str, ...] = (), *, mend: bool = True
-) -> Network:
-    """The Network of a quantised .tflite ``model`` with Vela's blocks and weight streams for this accelerator.
-
-    ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do; without it they round twice, as
-    Vela's. ``mended`` of the Network names the layers. InputError as :func:`compile_network` raises it.
-    """
-    result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators)
-    if not mend:
-        return lift(named_network(result))
-    mended = mended_network(result, model)
-    return replace(lift(mended.network), mended=mended.layers)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from cascader.frontends.vela.compiler import VelaResult
-from cascader.frontends.vela.debug_database import read_tables
+from cascader.frontends.vela.debug_database import Tables, read_tables
 from cascader.frontends.vela.naming import named_network
 from npu_model.compiled import CompiledNetwork
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
@@ -22,7 +22,7 @@ from npu_model.tflite_model import TfliteModel, read_tflite
 
 FULLY_CONNECTED = "FULLY_CONNECTED"
 _SCHEDULED_AS = "FullyConnected"
-"""Vela's name of a FULLY_CONNECTED that it runs as such, in the ``perf`` table of its debug database."""
+"""Vela's name of a FULLY_CONNECTED that it runs as such, in the ``perf`` table of its debug database (the Python core: ``optimised``)."""
 
 _MENDED_BITS = 8
 _WORD = 4
@@ -40,7 +40,7 @@ class Mended:
     unmended: tuple[str, ...] = ()
 
 
-def _sources(tables: dict[str, tuple[dict[str, str], ...]], model: TfliteModel) -> set[str]:
+def _sources(tables: Tables, model: TfliteModel) -> set[str]:
     """Ids of the ``source`` table that are a FULLY_CONNECTED of the .tflite file."""
     found = set()
     for row in tables.get("source", ()):
@@ -59,9 +59,10 @@ def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozense
     """
     tables = read_tables(database)
     sources = _sources(tables, model)
+    table, key = ("perf", "scheduled_id") if "perf" in tables else ("optimised", "optimised_id")
     scheduled = {
         row.get("id", "")
-        for row in tables.get("perf", ())
+        for row in tables.get(table, ())
         if row.get("operator", "") == _SCHEDULED_AS and row.get("source_id", "") in sources
     }
     streams: dict[int, set[int]] = {}
@@ -69,7 +70,7 @@ def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozense
         stream, offset = row.get("cmdstream_id", ""), row.get("offset", "")
         if stream.isdecimal() and offset.isdecimal():
             offsets = streams.setdefault(int(stream), set())
-            if row.get("scheduled_id", "") in scheduled:
+            if row.get(key, "") in scheduled:
                 offsets.add(int(offset))
     return tuple(frozenset(streams[stream]) for stream in sorted(streams))
 

@@ -1,0 +1,82 @@
+"""Vela as legaliser, checked: the core whose stream keeps to the network's tensors, the C++ core first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from cascader.ethosu.network import Network
+from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
+from cascader.frontends.vela.lift import lift
+from cascader.frontends.vela.mend import Mended, mended_network
+from cascader.frontends.vela.naming import named_network
+from cascader.frontends.vela.stream_check import stream_fault
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.compiled import CompiledNetwork
+from npu_model.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Legalised:
+    """A legalised compilation whose stream was found right, as Vela emits it and mended, and the layer graph of each.
+
+    ``note`` says why it is not of the C++ core ("" if it is): which layer's access of that core's stream is wrong.
+    """
+
+    result: VelaResult = field(repr=False)
+    stream: CompiledNetwork = field(repr=False)
+    mended: Mended = field(repr=False)
+    note: str = ""
+
+    @property
+    def core(self) -> str:
+        """The core of Vela that it is of."""
+        return self.result.core
+
+    def network(self, *, mend: bool = True) -> Network:
+        """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do."""
+        return replace(lift(self.mended.network), mended=self.mended.layers) if mend else lift(self.stream)
+
+
+def _legalised(model: bytes, result: VelaResult) -> Legalised | str:
+    """The compilation, or what is wrong with its stream."""
+    stream = named_network(result)
+    return stream_fault(stream, result.database) or Legalised(result, stream, mended_network(result, model))
+
+
+def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | str:
+    """The Python core's compilation, or why it cannot be taken: a wrong stream, or one that is no layer graph."""
+    try:
+        found = _legalised(model, compile_network(model, accelerator_name, legalise=True, legacy=True, cpu_operators=cpu_operators))
+        if isinstance(found, Legalised):
+            found.network()
+    except InputError as error:
+        return str(error).rstrip(".")
+    return found
+
+
+def legalised(model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_operators: tuple[str, ...] = ()) -> Legalised:
+    """Compile a quantised .tflite ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
+
+    InputError as :func:`compile_network` raises it for the C++ core, or if neither core's stream can be taken: it names both, the
+    layers and the accesses.
+    """
+    result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators)
+    first = _legalised(model, result)
+    if isinstance(first, Legalised):
+        return first
+    wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {first}"
+    second = _by_python_core(model, accelerator_name, cpu_operators)
+    if isinstance(second, Legalised):
+        return replace(second, note=f"{wrong}; its {CORES[1]} core legalised the network instead.")
+    raise InputError(f"{wrong}; its {CORES[1]} core cannot stand in: {second}; change that part of the network.")
+
+
+def import_network(
+    model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_operators: tuple[str, ...] = (), *, mend: bool = True
+) -> Network:
+    """The Network of a quantised .tflite ``model`` with Vela's blocks and weight streams for this accelerator.
+
+    ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do; without it they round twice, as
+    Vela's. ``mended`` of the Network names the layers. InputError as :func:`legalised` raises it.
+    """
+    return legalised(model, accelerator_name, cpu_operators).network(mend=mend)

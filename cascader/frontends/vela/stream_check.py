@@ -1,0 +1,46 @@
+"""Whether what Vela emits keeps to the network's tensors: bounds of every access, and bytes that nobody wrote.
+
+Both of Vela's cores emit wrong streams for some networks. Such a stream reads another tensor's bytes or garbage, so that its
+outputs, and any schedule made of it, are wrong. Bytes that are wrong within a tensor's bounds only a run beside LiteRT shows.
+"""
+
+from __future__ import annotations
+
+from cascader.frontends.vela.allocations import StrayAccess, stray_accesses
+from cascader.frontends.vela.compiler import VelaResult
+from cascader.frontends.vela.debug_database import read_tables
+from cascader.frontends.vela.naming import named_network
+from npu_model.compiled import CompiledNetwork
+from npu_model.errors import InputError
+from npu_model.unwritten import unwritten_reads
+
+
+def _stray_text(access: StrayAccess) -> str:
+    """What is wrong with an access, without its end."""
+    verb = "writes" if access.operand == "OFM" else "reads"
+    where = f"layer {access.layer!r} ({access.mnemonic}, operation {access.operation})"
+    tensor = access.tensor
+    theirs = "where no tensor lies" if tensor is None else f"but its tensor {tensor.tensor!r} has {tensor.start} to {tensor.end}"
+    return f"{where} {verb} bytes {access.span.start} to {access.span.end} of the arena as its {access.operand}, {theirs}"
+
+
+def stream_fault(network: CompiledNetwork, database: str = "") -> str:
+    """The first wrong access of a compilation, as a clause that names the layer and the bytes; "" if there is none.
+
+    ``database`` is the text of Vela's debug database; without its table of tensors (the Python core has none) only reads of unwritten
+    bytes are found.
+    """
+    stray = next(stray_accesses(network, read_tables(database)), None)
+    if stray is not None:
+        return _stray_text(stray)
+    unwritten = next(unwritten_reads(network), None)
+    return "" if unwritten is None else unwritten.text
+
+
+def checked_network(result: VelaResult) -> CompiledNetwork:
+    """The decoded compilation; InputError that names Vela's core, the layer and the access if its stream is wrong."""
+    network = named_network(result)
+    fault = stream_fault(network, result.database)
+    if fault:
+        raise InputError(f"Vela {result.version}'s {result.core} core emits a wrong stream: {fault}; change that part of the network.")
+    return network
