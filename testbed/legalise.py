@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from cascader.ethosu.forms import is_small
+from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule import Provenance
-from cascader.frontends.vela import legalised
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from cascader.frontends.vela import Legalised, alternative, legalised
+from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator, require_schedulable
+from npu_model.memory import MemorySystem
+from sim import quick_cycles
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import require_one_memory
-from testbed.models import load_model
+from testbed.models import Model, load_model
 from testbed.progress import Progress, silent
-from testbed.search import Task
+from testbed.search import Origin, Task
 from testbed.versions import tool_versions, vela_tools
+
+QUICKER = 0.98
+"""What part of the C++ core's cycles, layer by layer, the Python core's kernels may take at most to be searched, too."""
+
+_REMARK = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
+
+
+def _cycles(network: Network, accelerator_name: str, system: MemorySystem) -> int:
+    """Cycles of the network layer by layer."""
+    return quick_cycles(lower(schedule_layer_by_layer(network, accelerator_name)), system)
+
+
+def _others(model: Model, first: Legalised, network: Network, device: Accelerator, system: MemorySystem) -> tuple[Origin, ...]:
+    """The network of Vela's other core, if it is quicker layer by layer; of large networks, whose search takes long, it is not asked."""
+    other = alternative(model.data, first, device.name) if is_small(network) else None
+    if other is None:
+        return ()
+    second = other.network()
+    if _cycles(second, device.name, system) > QUICKER * _cycles(network, device.name, system):
+        return ()
+    tools = tool_versions(vela_tools(other.result.version, other.core, _REMARK))
+    return (Origin(second, Provenance(model.name, model.sha256, tools, system)),)
 
 
 def load_task(
@@ -37,4 +65,5 @@ def load_task(
         progress(found.note)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
     provenance = Provenance(model.name, model.sha256, tools, system)
-    return Task(found.network(), device.name, system, provenance, CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs))
+    network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
+    return Task(network, device.name, system, provenance, options, _others(model, found, network, device, system))

@@ -1,9 +1,15 @@
-"""Vela's two cores in a comparison: one that leaves more to the CPU than the other is named and left out."""
+"""Vela's two cores: one that leaves more to the CPU than the other is not compared, and one with quicker kernels legalises, too."""
 
 from __future__ import annotations
 
+from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.lowering import lower
+from cascader.ethosu.network import Network
+from sim import quick_cycles
+from testbed.legalise import QUICKER, load_task
 from testbed.memory_options import MemoryOptions
 from testbed.vela_points import VelaTask, both_cores, vela_points
+from testbed.versions import legaliser_remark
 from testbed.workers import workers
 from validation.portfolio import build
 
@@ -17,3 +23,22 @@ def test_a_core_that_leaves_convolutions_on_the_cpu_is_not_compared_with_one_tha
     assert [point.run.core for point in points] == ["C++"]
     assert [failure.run.core for failure in failures] == ["Python"]
     assert "leaves 2 operators on the CPU (CONV_2D), another one 0" in failures[0].reason
+
+
+def layer_by_layer(network: Network) -> int:
+    system = MemoryOptions().memory_system()
+    return quick_cycles(lower(schedule_layer_by_layer(network, "ethos-u55-128")), system)
+
+
+def test_the_network_of_the_python_core_is_searched_too_where_its_kernels_are_quicker() -> None:
+    """Of a map with one channel the C++ core copies every result into another shape by a kernel of its own."""
+    task = load_task("portfolio:channels_1")
+    (other,) = task.others
+    assert len(other.network.graph.parts) < len(task.network.graph.parts)
+    assert layer_by_layer(other.network) <= QUICKER * layer_by_layer(task.network)
+    assert "Python core" in legaliser_remark(other.provenance.tools)
+    assert legaliser_remark(task.provenance.tools) == ""
+
+
+def test_a_core_that_leaves_more_on_the_cpu_legalises_nothing_beside_one_that_does_not() -> None:
+    assert load_task("portfolio:siamese_batch").others == ()

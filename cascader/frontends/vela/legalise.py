@@ -11,7 +11,7 @@ from cascader.frontends.vela.mend import Mended, mended_network
 from cascader.frontends.vela.naming import named_network
 from cascader.frontends.vela.stream_check import stream_fault
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 
 
@@ -69,6 +69,18 @@ def legalised(model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_ope
     if isinstance(second, Legalised):
         return replace(second, note=f"{wrong}; its {CORES[1]} core legalised the network instead.")
     raise InputError(f"{wrong}; its {CORES[1]} core cannot stand in: {second}; change that part of the network.")
+
+
+def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR) -> Legalised | None:
+    """The Python core's compilation beside ``first``, of the C++ core; None if it is wrong, or leaves more operators on the CPU."""
+    if first.core != CORES[0]:
+        return None
+    found = _by_python_core(model, accelerator_name, ())
+    return found if isinstance(found, Legalised) and _on_cpu(found) <= _on_cpu(first) else None
+
+
+def _on_cpu(legalised: Legalised) -> int:
+    return sum(isinstance(step, CpuOperator) for step in legalised.stream.steps)
 
 
 def import_network(
