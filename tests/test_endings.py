@@ -44,9 +44,18 @@ def runs(pid: int) -> bool:
     return bool(stat.strip()) and not stat.startswith("Z")
 
 
+DEFAULTS = """
+import signal
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+"""Whoever runs the tests may have signals ignored, as nohup has: the process that is tested begins as from a terminal."""
+
+
 def start(code: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", DEFAULTS + code],
         cwd=folder,
         env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
