@@ -36,7 +36,7 @@ class UnwrittenRead:
 
     @property
     def text(self) -> str:
-        """What is wrong, as a clause that names the layer and the bytes."""
+        """Clause that names the layer and the bytes that are wrong."""
         span = f"bytes {self.reads.start} to {self.reads.end} of the arena"
         if self.operation < 0:
             return f"output {self.layer!r} takes {span}, of which byte {self.address} was never written"
@@ -65,7 +65,7 @@ def _views(flags: Flags, fm: FeatureMap) -> Iterator[Flags]:
 
 
 class _Arena:
-    """Which bytes of the arena hold something: a flag each."""
+    """Flags, one per byte of the arena: whether it holds something."""
 
     def __init__(self, size: int) -> None:
         self._written: Flags = np.zeros(size, np.bool_)

@@ -26,7 +26,7 @@ def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:
 
 
 def bounds_text(frontier: Frontier) -> str:
-    """What is proven of the least memory, in two sentences, and who legalised the network if it was not Vela's default core."""
+    """Two sentences on the least memory that is proven, and who legalised the network if it was not Vela's default core."""
     bounds = frontier.bounds
     return (
         f"Lower bounds: {bounds.any_schedule:,} bytes for any schedule (the network's inputs, or outputs, lie in the arena all at once); "

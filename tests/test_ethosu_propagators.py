@@ -82,9 +82,11 @@ def test_the_row_axis_is_the_row_form(name: str) -> None:
                 for first in sorted({row_part.border_until(row) for row in range(0, row_part.rows, step)}):
                     for last in {min(row_part.border_from(first + count * row_part.align), row_part.rows) for count in (1, 2, 7, 1000)}:
                         wanted = graph.demand(operand(part, tensor), rows_of(part, first, last))[1]
-                        # Of a tensor that another kernel takes in another shape the affine core knows no rows: all are demanded.
-                        found = wanted if wanted == everything and opaque else propagator.demand(first, last)
-                        assert found == wanted
+                        found = propagator.demand(first, last)
+                        # Of a tensor that kernels take in several shapes the affine core demands all, in rows of its own: its bytes hold ours.
+                        ours, theirs = rows.tensors[index].rows, everything[1]
+                        inside = wanted[0] * ours <= found[0] * theirs and found[1] * theirs <= wanted[1] * ours
+                        assert found == wanted or (opaque and found[0] < found[1] and inside)
                         compared += 1
     uncut = {"cpu", "rnnoise_INT8"}
     assert compared or name in uncut or (name == "others" and not EVERY)

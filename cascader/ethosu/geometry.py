@@ -25,18 +25,18 @@ def _accesses(network: Network) -> dict[str, list[_Access]]:
     found: dict[str, list[_Access]] = {tensor.name: [] for tensor in network.graph.tensors}
     for part in network.graph.parts:
         payload = ethosu_part(part)
-        for name, feature_map in _maps(payload) if payload else ():
-            if feature_map.region == ARENA:
-                found[name].append((feature_map, payload.axis if payload else Axis.ROWS))
+        if payload is not None:
+            for name, feature_map in arena_maps(payload):
+                found[name].append((feature_map, payload.axis))
     return found
 
 
-def _maps(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+def arena_maps(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """The part's tensors in the arena with the feature maps that address them: IFM, OFM and IFM2."""
     operation = part.operation
-    yield part.ifm, operation.ifm
-    yield part.ofm, operation.ofm
-    if part.ifm2 is not None and operation.ifm2 is not None:
-        yield part.ifm2, operation.ifm2
+    for name, feature_map in ((part.ifm, operation.ifm), (part.ofm, operation.ofm), (part.ifm2, operation.ifm2)):
+        if name is not None and feature_map is not None and feature_map.region == ARENA:
+            yield name, feature_map
 
 
 def _step(feature_map: FeatureMap, axis: Axis) -> int | None:
@@ -120,12 +120,12 @@ def _handed_on(network: Network) -> set[str]:
 
 def _roll(accesses: list[_Access], size: int, unit: int) -> int:
     """Rows that a rolling buffer of a tensor holds a multiple of: all of them if a map must lie in one piece that is no single row."""
-    rows = roll = size // unit
+    rows = size // unit
     multiples = []
     for feature_map, axis in accesses:
         step, (first, end) = _step(feature_map, axis), _extent(feature_map)
         if step is not None and feature_map.tiles.bases[0] % step + axis.reach(feature_map) <= step:
             multiples.append(lcm(step, unit) // unit)
         elif not (feature_map.is_single_tile and first // unit == (end - 1) // unit):
-            return roll
+            return rows
     return min(rows, lcm(*multiples))

@@ -7,23 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.geometry import Geometry
+from cascader.ethosu.geometry import Geometry, arena_maps
 from cascader.ethosu.in_place import overwritable_operands
-from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network import EthosuPart, Network, ethosu_part
 from cascader.ethosu.overwriting import overwriting_parts
 from cascader.graph import Part, TensorKind
 from cascader.residual import is_last_reader
 from cascader.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
 from npu_model.program import FeatureMap, OperationKind, Upscale
-
-
-def _accesses(part: EthosuPart) -> list[tuple[str, FeatureMap]]:
-    """The part's tensors in the arena with the feature maps that address them."""
-    operation = part.operation
-    pairs = [(part.ifm, operation.ifm), (part.ofm, operation.ofm)]
-    if part.ifm2 is not None and operation.ifm2 is not None:
-        pairs.append((part.ifm2, operation.ifm2))
-    return [(name, feature_map) for name, feature_map in pairs if feature_map.region == ARENA]
 
 
 def _propagator(part: EthosuPart, operand: FeatureMap, at: RowMap | None) -> RowPropagator:
@@ -83,7 +74,7 @@ def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometr
     borders = None if single else _borders(payload)
     align, phase = borders or (1, 0)
     inputs = []
-    for name, feature_map in _accesses(payload):
+    for name, feature_map in arena_maps(payload):
         if feature_map is not operation.ofm:
             propagator = _propagator(payload, feature_map, geometry.row_map(name, feature_map, payload.axis))
             inputs.append((index[name], propagator if borders else replace(propagator, whole=True)))

@@ -16,7 +16,7 @@ from npu_model.unwritten import unwritten_reads
 
 
 def _stray_text(access: StrayAccess) -> str:
-    """What is wrong with an access, without its end."""
+    """Clause that names a wrong access, without its end."""
     verb = "writes" if access.operand == "OFM" else "reads"
     where = f"layer {access.layer!r} ({access.mnemonic}, operation {access.operation})"
     tensor = access.tensor
