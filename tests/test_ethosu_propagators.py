@@ -83,7 +83,7 @@ def test_the_row_axis_is_the_row_form(name: str) -> None:
                     for last in {min(row_part.border_from(first + count * row_part.align), row_part.rows) for count in (1, 2, 7, 1000)}:
                         wanted = graph.demand(operand(part, tensor), rows_of(part, first, last))[1]
                         found = propagator.demand(first, last)
-                        # Of a tensor that kernels take in several shapes the affine core demands all, in rows of its own: its bytes hold ours.
+                        # Of a tensor taken in several shapes the affine core demands all, in rows of its own: its bytes hold ours.
                         ours, theirs = rows.tensors[index].rows, everything[1]
                         inside = wanted[0] * ours <= found[0] * theirs and found[1] * theirs <= wanted[1] * ours
                         assert found == wanted or (opaque and found[0] < found[1] and inside)
