@@ -20,9 +20,9 @@ from typing import TypeVar
 from tabulate import tabulate
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.forms import variants
-from cascader.ethosu.network import Network
-from cascader.plans import Plan, Planner
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.rewrites import variants
+from cascader.plan.plans import Plan, Planner
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from testbed.legalise import load_task

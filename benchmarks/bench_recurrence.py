@@ -20,16 +20,16 @@ from collections.abc import Callable
 
 from tabulate import tabulate
 
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela.compiler import compile_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, accelerator_names
-from npu_model.block_jobs import block_jobs
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
+from npu_model.cost.block_jobs import block_jobs
 from npu_model.errors import InputError
-from npu_model.memory import MemorySystem
-from npu_model.weight_work import stream_work
+from npu_model.memory.system import MemorySystem
+from npu_model.weight_stream.work import stream_work
 from sim import quick_replay, replay
-from sim.recurrence.jobs import replay_cache
+from sim.fast.jobs import replay_cache
 from testbed.legalise import load_task
 from testbed.models import load_model
 from testbed.search import EVERYTHING, search

@@ -21,12 +21,12 @@ from tabulate import tabulate
 
 from cascader.frontends.vela.compiler import compile_network
 from npu_model.accelerator import accelerator_names
-from npu_model.block_jobs import block_jobs
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
+from npu_model.cost.block_jobs import block_jobs
+from npu_model.cost.traversal import ofm_blocks
 from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
 from npu_model.program import Program
-from npu_model.timing_adapter import profile
-from npu_model.traversal import ofm_blocks
 from sim import replay
 from testbed.models import load_model
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cascader.stripe_plans import StripeOptions, StripeRates, all_plans
-from cascader.stripe_proposals import StripeProposal, frontier
+from cascader.plan.stripe_plans import StripeOptions, StripeRates, all_plans
+from cascader.plan.stripe_proposals import StripeProposal, frontier
 from cascader.tensorir.compat import load
 from cascader.tensorir.matchers import Match, Wanted, accumulation, default_registry
 from cascader.tensorir.prove import Proof, prove

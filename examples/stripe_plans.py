@@ -11,15 +11,15 @@ from dataclasses import replace
 
 from tabulate import tabulate
 
-from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.ethosu.propagators import affine_graph
+from cascader.ethosu.network.propagators import affine_graph
 from cascader.frontends.vela import import_network
-from cascader.graph import TensorKind
-from cascader.propagator import Axis, Propagator, window
-from cascader.stripe_config import StripeConfig
-from cascader.stripe_plans import StripeOptions, all_plans, plan
-from cascader.stripe_proposals import StripeProposal, frontier
-from cascader.stripe_trace import BufferMode, StripedGroup
+from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.propagator import Axis, Propagator, window
+from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.stripe_plans import StripeOptions, all_plans, plan
+from cascader.plan.stripe_proposals import StripeProposal, frontier
+from cascader.plan.stripe_trace import BufferMode, StripedGroup
 from testbed.models import load_model
 
 Shape = tuple[int, int, int, int]

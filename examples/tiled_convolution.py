@@ -20,14 +20,16 @@ import numpy as np
 import numpy.typing as npt
 from tabulate import tabulate
 
-from cascader.ethosu.block_choice import choose_block
-from cascader.ethosu.blockdep import blockdep
-from cascader.ethosu.source import Sources
+from cascader.ethosu.cost.block_choice import choose_block
+from cascader.ethosu.cost.blockdep import blockdep
+from cascader.ethosu.cost.memory_path import Sources
 from examples.tiled_timeline import Spans, picture
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.command_stream.encode import encode_operations
+from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError
-from npu_model.memory import AXI1, MemorySystem
+from npu_model.memory.system import AXI1, MemorySystem
+from npu_model.memory.timing_adapter import profile
 from npu_model.program import (
     BRICK,
     Activation,
@@ -56,10 +58,8 @@ from npu_model.program import (
 )
 from npu_model.program.check import check_program
 from npu_model.shapes import Shape3D
-from npu_model.shram import BlockQuery, shram_partition
-from npu_model.timing_adapter import profile
-from npu_model.weight_order import WeightFormat
-from npu_model.weights import ChannelScale, encode_scales, encode_weights
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import ChannelScale, encode_scales, encode_weights
 from sim import Listener, Replay, footprint, replay
 
 CONSTANTS, SRAM, IMAGE, RESULT = 0, 1, 3, 4

@@ -45,7 +45,7 @@ class TimingParameters:
 
     depthwise_delays: bool = True
     """Whether the kernel steps of a depthwise convolution are delayed in every plane, by Vela's numbers: see
-    :func:`npu_model.cost.kernel_step_delay`."""
+    :func:`npu_model.cost.cycles.kernel_step_delay`."""
 
     decoder_cycles_per_channel: int = 4
     """Weight-decoder cycles for 32 weights: 4 is 8 a cycle (Vela), and one turn of the decoder a cycle where the stream is known."""
@@ -63,7 +63,7 @@ class TimingParameters:
     """Cycles of the output unit before the first element of every OFM block."""
 
     kept_ifm_blocks: int = 2
-    """IFM blocks that the input buffer keeps for the next OFM depth block: see :func:`npu_model.traversal.keeps_ifm`."""
+    """IFM blocks that the input buffer keeps for the next OFM depth block: see :func:`npu_model.cost.traversal.keeps_ifm`."""
 
     buffer_slots: int = 2
     """Slots of every buffer between two units: IB0/IB1, DW0/DW1, ACC0/ACC1, OB0/OB1 (core driver, debug registers)."""

@@ -1,8 +1,8 @@
 """Replay of a Program: timing, traffic and memory."""
 
 from sim.events import Busy, Cause, Event, Listener, Unit, Wait
+from sim.fast import QuickReplay, quick_cycles, quick_replay
 from sim.footprint import Footprint, footprint
-from sim.recurrence import QuickReplay, quick_cycles, quick_replay
 from sim.replay import Beats, NetworkReplay, OperationReplay, Replay, operation_beats, replay, replay_network
 
 __all__ = [

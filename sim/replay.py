@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.block_jobs import BlockJob, block_jobs
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.cost.block_jobs import BlockJob, block_jobs
 from npu_model.errors import InputError
-from npu_model.memory import AXI0, AXI1, MemorySystem
+from npu_model.memory.system import AXI0, AXI1, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.weight_work import StreamWork
-from sim.engine import run_engine
+from npu_model.weight_stream.work import StreamWork
+from sim.engine.engine import run_engine
+from sim.engine.machine import Machine
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
-from sim.machine import Machine
 
 MAX_BLOCKS = 4_000_000
 """OFM blocks that a replay accepts: far beyond any real network, so that a damaged file cannot keep us busy for hours."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.errors import InputError
-from npu_model.memory import MemorySystem
+from npu_model.memory.system import MemorySystem
 from testbed.progress import Progress, silent
 from testbed.search import EVERYTHING, Task, promising, replayed, search, search_further
 

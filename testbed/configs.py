@@ -7,9 +7,9 @@ from importlib import resources
 from pathlib import Path
 
 from npu_model.errors import InputError
-from npu_model.memory import MemorySystem
-from npu_model.timing_adapter import parse_profile, profile, profile_names
-from npu_model.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, memory_system
+from npu_model.memory.system import MemorySystem
+from npu_model.memory.timing_adapter import parse_profile, profile, profile_names
+from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, memory_system
 from validation.reading import read_configuration
 
 

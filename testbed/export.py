@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
-from npu_model.compiled import CompiledNetwork
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.export import c_identifier, export_c, export_mlf, export_tflite
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from cascader.ethosu.network import Network, ethosu_part
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import digest
-from cascader.ethosu.staging import staged_bytes
-from cascader.pareto import pareto
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.schedule.file import digest
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.plan.pareto import pareto
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256

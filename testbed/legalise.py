@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from cascader.ethosu.forms import is_small
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import Network
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule import Provenance
+from cascader.ethosu.rewrites import is_small
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Provenance
 from cascader.frontends.vela import Legalised, alternative, legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator, require_schedulable
-from npu_model.memory import MemorySystem
+from npu_model.memory.system import MemorySystem
 from sim import quick_cycles
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import require_one_memory

@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from npu_model.errors import InputError
-from npu_model.memory import MemorySystem
-from npu_model.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.memory.system import MemorySystem
+from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from testbed.configs import configuration_file, load_memory_system, load_timing_adapter
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cascader.ethosu.schedule import ARENA_ALIGNMENT
-from npu_model.compiled import CompiledNetwork
+from cascader.ethosu.schedule.schedule import ARENA_ALIGNMENT
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
-from npu_model.memory import MemorySystem
+from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Program, RegionRole
 from npu_model.shapes import round_up
 from sim import Footprint, footprint

@@ -16,18 +16,18 @@ from itertools import product
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import zoo_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
 from testbed.configs import load_memory_system
 from testbed.models import ZOO, Model, load_model
 from testbed.progress import Progress, silent
 from testbed.verification import LITERT, compare, functional_outputs, seeded_inputs
-from validation import vela_estimate
-from validation.cpu_kernels import CpuKernels
-from validation.litert import reference_outputs
+from validation.litert.cpu_kernels import CpuKernels
+from validation.litert.judge import reference_outputs
 from validation.tables import Table
-from validation.vela import OPTIMISE, VelaScore, score_vela
-from validation.vela_estimate import Comparison
+from validation.vela import estimate as vela_estimate
+from validation.vela.estimate import Comparison
+from validation.vela.replays import OPTIMISE, VelaScore, score_vela
 
 INFERENCES = 2
 """Inferences that are compared with LiteRT: one on any values, one on extreme values alone."""

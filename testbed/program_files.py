@@ -6,9 +6,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
-from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.program.text import to_text
@@ -92,8 +92,8 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         functional_outputs,
         verification,
     )
-    from validation.cpu_kernels import CpuKernels, require_kernels  # noqa: PLC0415  # the same
-    from validation.litert import litert_installed, reference_outputs  # noqa: PLC0415  # the same
+    from validation.litert.cpu_kernels import CpuKernels, require_kernels  # noqa: PLC0415  # the same
+    from validation.litert.judge import litert_installed, reference_outputs  # noqa: PLC0415  # the same
 
     progress(f"Reading {path}")
     network, plan = _read_network(path)

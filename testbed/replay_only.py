@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from npu_model.accelerator import replay_only_names
 from npu_model.errors import InputError
-from npu_model.memory import NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem
+from npu_model.memory.system import NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem
 from testbed.memory_options import MemoryOptions
 
 DEFAULT_MEMORY = MemoryOptions(system_config="Ethos_U65_Client_Server", memory_mode="Dedicated_Sram_384KB")

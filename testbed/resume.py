@@ -20,12 +20,12 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.codec import from_plain, to_plain
-from cascader.ethosu.schedule import Schedule
-from cascader.schedule import Buffer, Copy, Job
+from cascader.ethosu.schedule.codec import from_plain, to_plain
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.verify.check import check_schedule
+from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.errors import InputError
-from npu_model.memory import MemorySystem
+from npu_model.memory.system import MemorySystem
 from testbed import search
 from testbed.files import require_folder, write_file
 from testbed.models import ZOO

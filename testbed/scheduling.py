@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from testbed.files import write_file
@@ -39,7 +39,7 @@ def schedule(
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
-    from cascader.ethosu.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
+    from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
     from testbed.choice import choose  # noqa: PLC0415  # the same
     from testbed.legalise import load_task  # noqa: PLC0415  # nor the compiler
     from testbed.workers import processes_for, workers  # noqa: PLC0415  # the same

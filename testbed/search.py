@@ -10,12 +10,12 @@ from functools import lru_cache
 from itertools import accumulate
 
 from cascader.ethosu.cascade import Candidate, Cascader
-from cascader.ethosu.forms import variants
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import Network
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule import Provenance, Schedule
-from npu_model.memory import MemorySystem
+from cascader.ethosu.rewrites import variants
+from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from npu_model.memory.system import MemorySystem
 from sim import quick_cycles
 from testbed.progress import Progress, silent
 

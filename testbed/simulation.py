@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Provenance, Schedule
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
-from npu_model.compiled import CompiledNetwork, is_compiled, read_compiled
+from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
+from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
-from npu_model.memory import MemorySystem
-from npu_model.tflite_model import read_tflite
-from npu_model.unwritten import unwritten_reads
+from npu_model.memory.system import MemorySystem
+from npu_model.tflite.model import read_tflite
 from sim import Listener, NetworkReplay, replay_network
 from sim.functional import require_defined
 from sim.views.trace import TraceRecorder, compressed, trace_json

@@ -10,10 +10,10 @@ from testbed.peers import validate_litert, validate_vela, validate_vela_estimate
 from testbed.progress import Progress, silent
 from validation.calibrate import reference_profile
 from validation.calibrate.calibration import GENERALISES
-from validation.fvp import scorecard
-from validation.litert import litert_installed
+from validation.fvp.scorecard import scorecard
+from validation.litert.judge import litert_installed
 from validation.tables import Table, share
-from validation.vela_estimate import deviations
+from validation.vela.estimate import deviations
 
 
 @dataclass(frozen=True, slots=True)

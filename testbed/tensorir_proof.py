@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.tensorir.compat import load
 from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compile_schedule
 from npu_model.printable import printable
 from testbed.progress import Progress, silent
 from testbed.verification import LITERT, Comparison, compare, functional_outputs, seeded_inputs
-from validation.litert import litert_installed, reference_outputs
+from validation.litert.judge import litert_installed, reference_outputs
 
 PROGRAM = "the schedule's Program, run bit by bit"
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
 from sim.functional import FilterCache, State, run
-from validation.cpu_kernels import CpuKernels
+from validation.litert.cpu_kernels import CpuKernels
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the input or output."""

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from cascader.ethosu.network import Network
+from cascader.ethosu.network.network import Network
 from npu_model.errors import InputError
 from testbed.termination import raise_terminations
 

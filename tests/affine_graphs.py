@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.graph import TensorKind
-from cascader.propagator import Axis, Propagator, upscaled, window
+from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.propagator import Axis, Propagator, upscaled, window
 
 Shape = tuple[int, int, int]
 

@@ -9,18 +9,18 @@ from itertools import pairwise
 import numpy as np
 from scheduling import DEFAULT, network, schedule
 
-from cascader.ethosu.cascaded import make_schedule
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import EthosuPart, Network
-from cascader.ethosu.rows import row_graph
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.staging import staged_bytes
-from cascader.overlap import Extent, allocate
-from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
-from cascader.row_graph import RowGraph
-from cascader.schedule import Copy
-from cascader.storage import storages
-from npu_model.compiled import CompiledNetwork
+from cascader.allocate.moving import Extent, allocate
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.buffers import storages
+from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.plan.jobs import Copy
+from npu_model.compiled.network import CompiledNetwork
 from sim.functional import FilterCache, run
 
 FILTERS = FilterCache()

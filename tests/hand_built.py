@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tflite
 
-from npu_model.tflite_records import ModelRecord, OperatorRecord, TensorRecord
-from npu_model.tflite_writer import write_tflite
+from npu_model.tflite.records import ModelRecord, OperatorRecord, TensorRecord
+from npu_model.tflite.writer import write_tflite
 
 TYPES = {"int8": "INT8", "uint8": "UINT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "float32": "FLOAT32", "bool": "BOOL"}
 SCALE, ZERO_POINT = 0.05, 3

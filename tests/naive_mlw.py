@@ -1,4 +1,4 @@
-"""A second decoder of weight streams, bit by bit, that shares nothing with npu_model.mlw: the twin it is held against."""
+"""A second decoder of weight streams, bit by bit, that shares nothing with npu_model.weight_stream.mlw: the twin it is held against."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import lcm
 
-from cascader.graph import TensorKind
-from cascader.pull import Group, StripeJob
-from cascader.row_graph import RowGraph, RowMap, RowPart, RowPropagator
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator
+from cascader.plan.depth_first import Group, StripeJob
 
 PRESENT = (TensorKind.INPUT, TensorKind.VARIABLE)
 KEPT = (TensorKind.OUTPUT, TensorKind.VARIABLE)

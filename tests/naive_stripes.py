@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from cascader.affine_graph import AffineGraph
-from cascader.boxes import Box, elements
-from cascader.graph import TensorKind
-from cascader.stripe_plans import StripePlan
-from cascader.stripe_trace import BufferMode, StripeBuffer, StripeTrace
+from cascader.graph.affine_graph import AffineGraph
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.intervals import Box, elements
+from cascader.plan.stripe_plans import StripePlan
+from cascader.plan.stripe_trace import BufferMode, StripeBuffer, StripeTrace
 
 Element = tuple[int, ...]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from command_line import call
 
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import compile_network, lift, named_network
 from cascader.frontends.zoo import build, zoo_names
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from testbed.memory_use import arena_bytes
-from validation.fvp import Scorecard, scorecard
-from validation.scores import SHARES
+from validation.fvp.scorecard import Scorecard, scorecard
+from validation.fvp.scores import SHARES
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

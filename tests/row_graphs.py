@@ -8,10 +8,10 @@ from math import lcm
 
 from hypothesis import strategies as st
 
-from cascader.graph import TensorKind
-from cascader.pull import Group
-from cascader.residual import is_last_reader
-from cascader.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.in_place import is_last_reader
+from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
+from cascader.plan.depth_first import Group
 
 MAX_ROWS = 12
 

@@ -6,12 +6,12 @@ from functools import cache
 
 from reference_data import shared_data
 
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.network import Network
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import compile_network, lift, named_network
 from cascader.frontends.zoo import build, cpu_split_network, zoo_names
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 
 DEFAULT = "ethos-u55-128"
 

@@ -8,7 +8,7 @@ import numpy as np
 import tflite
 
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle
-from npu_model.tflite_records import OperatorRecord
+from npu_model.tflite.records import OperatorRecord
 
 
 def _operator(net: NetworkBuilder, kind: str, inputs: Sequence[int], output: TensorHandle, options: str, **fields: int) -> TensorHandle:

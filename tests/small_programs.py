@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from npu_model.memory import Memory, MemorySystem, Pulse
+from npu_model.memory.system import Memory, MemorySystem, Pulse
 from npu_model.program import (
     Activation,
     ActivationKind,

@@ -11,7 +11,7 @@ from cascader.tensorir.compat import is_installed
 if not is_installed():
     pytest.skip("Apache TVM (extra tensorir) is not installed", allow_module_level=True)
 
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.tensorir.schedule_run import CompiledSchedule, compile_schedule
 from testbed.scheduling import schedule
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.boxes import Box, clip, elements, hull, is_empty, whole
-from cascader.graph import TensorKind
-from cascader.propagator import Propagator
+from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.intervals import Box, clip, elements, hull, is_empty, whole
+from cascader.graph.propagator import Propagator
 from npu_model.errors import InputError
 
 SAME = Propagator.identity(2)

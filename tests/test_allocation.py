@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import shared_data
 
-from cascader.allocation import Buffer, Fault, Problem, Solution, SolverParams, lower_bound, solve, validate
-from cascader.allocation.problem import sections
+from cascader.allocate import Buffer, Fault, Problem, Solution, SolverParams, lower_bound, solve, validate
+from cascader.allocate.problem import sections
 from npu_model.errors import InputError
-from npu_model.tflite_model import read_tflite
+from npu_model.tflite.model import read_tflite
 
 # The four buffers of the drawing in the problem module.
 A, B = Buffer("a", 32, 0, 4), Buffer("b", 16, 0, 2)

@@ -8,23 +8,23 @@ from functools import cache
 import pytest
 from scheduling import DEFAULT, legalised, model_bytes, schedule
 
-from cascader.drafts import DraftOptions
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule import Provenance, Schedule
+from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.frontends.vela import compile_network, lift, named_network
 from cascader.frontends.zoo import NetworkBuilder
+from cascader.search.candidates import DraftOptions
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType
 from sim import footprint, quick_cycles
 from testbed.choice import choose
+from testbed.compare.vela_points import VelaPoint, VelaRun, VelaTask, vela_points
 from testbed.frontier import Frontier, replayed_frontier
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from testbed.memory_use import arena_bytes
 from testbed.pipeline import simulate_schedule
+from testbed.reports.summary import summarise, summary_text
 from testbed.search import EVERYTHING, Task, Wish, search
-from testbed.summary import summarise, summary_text
-from testbed.vela_points import VelaPoint, VelaRun, VelaTask, vela_points
 from testbed.workers import workers
 
 SYSTEM = MemoryOptions().memory_system()

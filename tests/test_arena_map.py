@@ -12,14 +12,14 @@ from command_line import call, refusal
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
-from cascader.drafts import DraftOptions
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.search.candidates import DraftOptions
 from sim import replay_network
-from testbed.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map
 from testbed.memory_options import MemoryOptions
+from testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map
 from testbed.views.sram_map import sram_map_svg
 
 SYSTEM = MemoryOptions().memory_system()

@@ -8,10 +8,10 @@ import pytest
 from calibrations import short_measurements
 from reference_data import shared_data
 
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
 from npu_model.timing import DEFAULT_TIMING
-from npu_model.timing_adapter import profile
 from validation.calibrate import (
     read_measurements,
 )

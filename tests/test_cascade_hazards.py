@@ -10,14 +10,14 @@ import pytest
 from cascades import cascade, cuts, expected, graph_of, outputs
 from scheduling import DEFAULT
 
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import ARENA
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import ARENA
+from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.accelerator import accelerator
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.cost.shram import BlockQuery, ifm_depth_step
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation, OperationKind, Program
-from npu_model.shram import BlockQuery, ifm_depth_step
 
 Reorder = Callable[[Program], Program]
 """The same operations in another order that the hardware may choose."""

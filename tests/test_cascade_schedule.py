@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import schedule
 
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.codec import from_plain, to_plain
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import ARENA
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import from_json, to_json
-from cascader.graph import CascaderGraph, TensorKind
-from cascader.schedule import Copy
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import ARENA
+from cascader.ethosu.schedule.codec import from_plain, to_plain
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.verify.check import check_schedule
+from cascader.graph.cascader_graph import CascaderGraph, TensorKind
+from cascader.plan.jobs import Copy
 from npu_model.command_stream import decode_words
 from npu_model.command_stream.encode import encode_operations
 from npu_model.errors import InputError

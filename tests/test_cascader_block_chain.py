@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 from small_programs import conv
 
-from cascader.ethosu import block_chain
-from cascader.ethosu.block_chain import BlockOption, choose_together, shared_cycles
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.kernel_flow import kernel_flow, kernel_load, operation_load
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.source import Sources
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost import block_chain
+from cascader.ethosu.cost.block_chain import BlockOption, choose_together, shared_cycles
+from cascader.ethosu.cost.kernel_flow import kernel_flow, kernel_load, operation_load
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram

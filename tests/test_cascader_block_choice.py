@@ -11,20 +11,20 @@ from math import ceil
 import pytest
 from scheduling import network
 
-from cascader.ethosu.block_choice import SIDES, Estimator, choose_block, shortlist
-from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.kernel_flow import kernel_flow, operation_load
-from cascader.ethosu.network import ethosu_part
-from cascader.ethosu.source import Sources
-from cascader.ethosu.stripe_cost import BLOCKS
+from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.cost.block_choice import SIDES, Estimator, choose_block, shortlist
+from cascader.ethosu.cost.kernel_flow import kernel_flow, operation_load
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.cost.stripe_cost import BLOCKS
+from cascader.ethosu.network.network import ethosu_part
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.cost import mac_pace, ofm_ublock, output_rate
-from npu_model.mlw_work import DecoderWork
+from npu_model.cost.cycles import mac_pace, ofm_ublock, output_rate
+from npu_model.cost.shram import BlockQuery, ifm_depth_step, shram_partition
+from npu_model.cost.traversal import keeps_ifm, reduces_depth, sub_kernels
 from npu_model.program import KernelOperation, Layout, OperationKind, Upscale
 from npu_model.shapes import Shape3D, ceil_div, round_up
-from npu_model.shram import BlockQuery, ifm_depth_step, shram_partition
-from npu_model.traversal import keeps_ifm, reduces_depth, sub_kernels
-from npu_model.weight_work import operation_work
+from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.work import operation_work
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 

@@ -15,14 +15,14 @@ from moving_extents import is_valid
 from row_graphs import row_graphs, scaled
 from toy_costs import ToyCosts
 
-from cascader.drafts import Draft, Drafter, DraftOptions
-from cascader.overlap import Extent
-from cascader.plans import Planner, PlanOptions
-from cascader.prefetch import Constants, prefetch
-from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
-from cascader.room import Room
-from cascader.row_graph import RowGraph
-from cascader.storage import storages
+from cascader.allocate.moving import Extent
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.buffers import storages
+from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.plan.plans import Planner, PlanOptions
+from cascader.prefetch.free_space import Room
+from cascader.prefetch.timeline import Constants, prefetch
+from cascader.search.candidates import Draft, Drafter, DraftOptions
 
 EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 COST = ToyCosts()

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from scheduling import network
 from small_programs import ARENA, CONSTANTS, conv, max_pool, memories, memory, program
 
-from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.kernel_flow import Flow, Pipeline, kernel_flow, kernel_load, operation_load
-from cascader.ethosu.network import ethosu_part
-from cascader.ethosu.source import Source, Sources
+from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.cost.kernel_flow import Flow, Pipeline, kernel_flow, kernel_load, operation_load
+from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.network.network import ethosu_part
 from npu_model.accelerator import accelerator
-from npu_model.block_jobs import BlockJob, Read, Step
+from npu_model.cost.block_jobs import BlockJob, Read, Step
 from npu_model.program import ByteRange, Kernel, KernelOperation
 from npu_model.shapes import Shape3D
-from npu_model.weight_work import operation_work
+from npu_model.weight_stream.work import operation_work
 from sim import replay
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER

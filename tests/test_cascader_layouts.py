@@ -13,22 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT
 
-from cascader.ethosu.block_choice import choose_block
-from cascader.ethosu.cascaded import make_schedule
-from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import ARENA, EthosuPart, Network
-from cascader.ethosu.rows import row_graph
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.source import Sources
+from cascader.allocate.moving import allocate
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.block_choice import choose_block
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.rewrites.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
-from cascader.graph import TensorKind
-from cascader.overlap import allocate
-from cascader.pull import Group, PullScheduler
-from cascader.row_graph import RowGraph
-from cascader.storage import storages
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.buffers import storages
+from cascader.plan.depth_first import Group, PullScheduler
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap, Layout
 from sim.functional import run

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from naive_rows import KEPT, PRESENT, bytes_held, families, first_writes, lives, span
 from row_graphs import chain, divided_graphs
 
-from cascader.graph import TensorKind
-from cascader.liveness import live_rows
-from cascader.overlap import live_bytes
-from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
-from cascader.row_graph import RowGraph, RowPropagator, RowTensor
-from cascader.storage import storages
+from cascader.allocate.moving import live_bytes
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.row_graph import RowGraph, RowPropagator, RowTensor
+from cascader.plan.buffers import storages
+from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.plan.liveness import live_rows
 
 Divided = tuple[RowGraph, tuple[Group, ...]]
 

@@ -13,13 +13,13 @@ import pytest
 from cascades import expected, outputs
 from scheduling import DEFAULT, network
 
-from cascader.drafts import DraftOptions
 from cascader.ethosu.cascade import Candidate, cascaders
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.forms import catalogue
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
-from cascader.plans import PlanOptions
+from cascader.ethosu.rewrites import catalogue
+from cascader.ethosu.verify.check import check_schedule
+from cascader.plan.plans import PlanOptions
+from cascader.search.candidates import DraftOptions
 from sim.footprint import footprint
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER

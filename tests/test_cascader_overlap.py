@@ -11,10 +11,10 @@ from moving_extents import extent, extents, is_valid
 from naive_rows import bytes_held
 from row_graphs import divided_graphs
 
-from cascader.overlap import Extent, allocate, gap, live_bytes, placements
-from cascader.pull import Group, PullScheduler, schedule_groups
-from cascader.row_graph import RowGraph
-from cascader.storage import storages
+from cascader.allocate.moving import Extent, allocate, gap, live_bytes, placements
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.buffers import storages
+from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
 
 
 def top(found: Sequence[Extent], addresses: Sequence[int]) -> int:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from row_graphs import row_graphs
 from toy_costs import ToyCosts
 
-from cascader.pace import Pace
-from cascader.prefetch import JobTimes
-from cascader.pull import PullScheduler, StripeJob, schedule_groups
-from cascader.regroup import divisions
-from cascader.row_graph import RowGraph
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import PullScheduler, StripeJob, schedule_groups
+from cascader.prefetch.timeline import JobTimes
+from cascader.search.job_costs import Pace
+from cascader.search.local_moves import divisions
 
 COST = ToyCosts()
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from naive_rows import KEPT, PRESENT, bytes_held, is_cropped, needed_rows, rows_made
 from row_graphs import chain, divided_graphs, row_graphs
 
-from cascader.plans import Planner, PlanOptions
-from cascader.proposals import propose, smallest_limit
-from cascader.pull import Group, PullScheduler, StripeJob
-from cascader.row_graph import RowGraph, RowPropagator
+from cascader.graph.row_graph import RowGraph, RowPropagator
+from cascader.plan.depth_first import Group, PullScheduler, StripeJob
+from cascader.plan.plans import Planner, PlanOptions
+from cascader.plan.proposals import propose, smallest_limit
 
 Divided = tuple[RowGraph, tuple[Group, ...]]
 

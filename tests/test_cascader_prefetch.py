@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
 
-from cascader.overlap import Extent
-from cascader.prefetch import Constants, JobTimes, Prefetcher, Timeline, choose_copies, prefetch
-from cascader.room import Room
+from cascader.allocate.moving import Extent
+from cascader.prefetch.free_space import Room
+from cascader.prefetch.timeline import Constants, JobTimes, Prefetcher, Timeline, choose_copies, prefetch
 
 JOBS = 8
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascader.pareto import pareto
-from cascader.plans import Plan
-from cascader.proposals import ladder, propose, smallest_limit
-from cascader.pull import Group
+from cascader.plan.depth_first import Group
+from cascader.plan.pareto import pareto
+from cascader.plan.plans import Plan
+from cascader.plan.proposals import ladder, propose, smallest_limit
 
 Ending = tuple[tuple[Plan, ...], ...]
 

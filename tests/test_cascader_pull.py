@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from naive_rows import borders, needed_rows, rows_behind, rows_for, rows_read
 from row_graphs import chain, divided_graphs
 
-from cascader.graph import TensorKind
-from cascader.liveness import live_rows
-from cascader.pull import Group, PullScheduler, StripeJob, schedule_groups
-from cascader.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.plan.liveness import live_rows
 
 Divided = tuple[RowGraph, tuple[Group, ...]]
 
@@ -178,7 +178,7 @@ def test_a_variable_is_read_whole_before_it_is_written() -> None:
 
 
 SCRIPT = """
-from cascader.pull import *
+from cascader.plan.depth_first import *
 from test_cascader_pull import conv, chain, state_graph
 graph = chain((24, conv(26)), (24, conv(24, taps=1)))
 print(PullScheduler(graph).jobs(Group(0, 1, 3)), PullScheduler(state_graph()).jobs(Group(0, 1, 2)))

@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from row_graphs import chain, divided_graphs
 
-from cascader.pull import Group
-from cascader.regroup import Groups, neighbours
-from cascader.row_graph import RowGraph, RowPropagator
+from cascader.graph.row_graph import RowGraph, RowPropagator
+from cascader.plan.depth_first import Group
+from cascader.search.local_moves import Groups, neighbours
 
 ROWS = (1, 2, 4)
 

@@ -9,21 +9,21 @@ import pytest
 from cascades import expected, outputs
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.block_choice import choose_block
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.forms.fold import folded
-from cascader.ethosu.forms.reblock import GAIN, SMALLEST, reblocked
-from cascader.ethosu.forms.slices import sliced
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import EthosuPart, Network, ethosu_part
-from cascader.ethosu.source import Sources
+from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.block_choice import choose_block
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.rewrites.fold import folded
+from cascader.ethosu.rewrites.reblock import GAIN, SMALLEST, reblocked
+from cascader.ethosu.rewrites.slices import sliced
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.verify.check import check_schedule
 from npu_model.accelerator import accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import KernelOperation, OperationKind
-from npu_model.shram import BlockQuery, shram_partition
-from npu_model.weight_work import operation_work
-from npu_model.weights import RECORD_BYTES, weights_from_stream
+from npu_model.weight_stream.weights import RECORD_BYTES, weights_from_stream
+from npu_model.weight_stream.work import operation_work
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from naive_rows import first_writes, lives
 from row_graphs import chain, divided_graphs
 
-from cascader.graph import TensorKind
-from cascader.pull import Group, PullScheduler, schedule_groups
-from cascader.residual import is_last_reader
-from cascader.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
-from cascader.storage import storages
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.in_place import is_last_reader
+from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from cascader.plan.buffers import storages
+from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
 
 WINDOW = RowPropagator(8, taps=3, pad=1)
 SAME = RowPropagator(8)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
 
-from cascader.overlap import Extent
-from cascader.room import UNITS, Gap, Room
+from cascader.allocate.moving import Extent
+from cascader.prefetch.free_space import UNITS, Gap, Room
 
 STEPS = 6
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_programs import memories
 
-from cascader.ethosu.source import Source, Sources, sustained
-from npu_model.memory import AXI0, Memory, Pulse
+from cascader.ethosu.cost.memory_path import Source, Sources, sustained
+from npu_model.memory.system import AXI0, Memory, Pulse
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 

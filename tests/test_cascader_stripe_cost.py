@@ -8,19 +8,19 @@ from functools import cache
 import pytest
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.cascaded import make_schedule
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.neighbours import Neighbours
-from cascader.ethosu.network import CONSTANTS, CpuPart
-from cascader.ethosu.rows import row_graph
-from cascader.ethosu.stripe_cost import StripeCost
-from cascader.overlap import allocate
-from cascader.prefetch import prefetch
-from cascader.pull import Group, PullScheduler, schedule_groups
-from cascader.room import Room
-from cascader.row_graph import RowGraph
-from cascader.schedule import Copy
-from cascader.storage import storages
+from cascader.allocate.moving import allocate
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.neighbours import Neighbours
+from cascader.ethosu.cost.stripe_cost import StripeCost
+from cascader.ethosu.network.network import CONSTANTS, CpuPart
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.buffers import storages
+from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
+from cascader.plan.jobs import Copy
+from cascader.prefetch.free_space import Room
+from cascader.prefetch.timeline import prefetch
 from npu_model.accelerator import accelerator
 from npu_model.program import DmaOperation
 from sim import replay_network

@@ -17,8 +17,8 @@ from reference_data import shared_data
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import build, cpu_split_network
 from npu_model.accelerator import accelerator_names
+from npu_model.memory.timing_adapter import profile_names
 from npu_model.program.text import parse_text
-from npu_model.timing_adapter import profile_names
 from testbed import VERSION
 from testbed.cli import build_parser
 from testbed.commands.options import Parser

@@ -14,20 +14,20 @@ from pathlib import Path
 import pytest
 from command_line import call, refusal
 
-import testbed.beside_vela
+import testbed.compare.beside_vela
 import testbed.peers
 import testbed.suite
-import validation.fvp
+import validation.fvp.scorecard
 from cascader.frontends.vela import VelaResult, compile_network
 from cascader.frontends.zoo import build, zoo_names
-from npu_model.compiled import read_compiled
-from npu_model.timing_adapter import profile
+from npu_model.compiled.network import read_compiled
+from npu_model.memory.timing_adapter import profile
 from sim import replay_network
 from testbed.cli import build_parser
 from testbed.peers import BytesVerdict, litert_table, validate_litert, zoo_models
 from validation.calibrate import from_toml
-from validation.fvp import Scorecard, score_point
-from validation.references.records import points
+from validation.fvp.references.records import points
+from validation.fvp.scorecard import Scorecard, score_point
 
 COMMANDS = (
     *(("validate", peer) for peer in ("fvp", "vela", "vela-estimate", "litert", "all")),
@@ -139,7 +139,7 @@ def test_an_error_of_ours_in_one_network_costs_no_other_its_results(monkeypatch:
     def search(source: str, *_: object, **__: object) -> object:
         raise RuntimeError(f"{source} is too odd.")
 
-    monkeypatch.setattr(testbed.beside_vela, "compare", search)
+    monkeypatch.setattr(testbed.compare.beside_vela, "compare", search)
     outcome = call("validate", "vela", "zoo:tiny_conv", "--compare", "--optimise", "Size")
     assert outcome.status == 1
     assert "1 of 1 peaks equal Vela's figure" in outcome.output
@@ -343,7 +343,7 @@ def test_a_fit_that_cannot_be_made_leaves_no_profile(measured: Path) -> None:
 
 
 def test_the_built_in_profile_is_checked_against_measurements_that_it_has_not_seen(measured: Path) -> None:
-    profile_path = Path(validation.fvp.__file__).parent / "calibrate" / "corstone_fvp_u55.toml"
+    profile_path = Path(validation.fvp.scorecard.__file__).parents[1] / "calibrate" / "corstone_fvp_u55.toml"
     document = json.loads(call("calibrate", "check", profile_path, measured, "--json").output)
     assert (document["seen"]["count"], document["unseen"]["count"], document["passed"]) == (0, 2, True)
     assert document["unseen"]["worst"] < 0

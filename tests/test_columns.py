@@ -15,23 +15,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, model_bytes, network
 
-from cascader.ethosu.axis import Axis
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.forms import variants
-from cascader.ethosu.forms.columns import column_counts, column_stripes
-from cascader.ethosu.forms.slices import sliced
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import EthosuPart, Network
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rows import row_graph
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import from_json, to_json
-from cascader.ethosu.windows import rows_of, rows_read, spans
+from cascader.ethosu.rewrites import variants
+from cascader.ethosu.rewrites.columns import column_counts, column_stripes
+from cascader.ethosu.rewrites.slices import sliced
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.verify.check import check_schedule
+from cascader.ethosu.verify.windows import rows_of, rows_read, spans
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo.builder import NetworkBuilder
-from cascader.pull import Group
-from cascader.row_graph import RowGraph
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import Group
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words
 from npu_model.command_stream.encode import encode_operations
@@ -41,7 +41,7 @@ from sim.footprint import footprint
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from testbed.verification import functional_outputs, seeded_inputs
-from validation.litert import litert_installed, reference_outputs
+from validation.litert.judge import litert_installed, reference_outputs
 
 EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 WAV2LETTER = "tiny_wav2letter_i8"

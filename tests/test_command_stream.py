@@ -41,7 +41,7 @@ from npu_model.program import (
     Upscale,
 )
 from npu_model.shapes import Shape3D
-from npu_model.tflite_model import read_tflite
+from npu_model.tflite.model import read_tflite
 
 INT8 = DataType(8, signed=True)
 STOP = Control(ControlKind.STOP, 0xFFFF)

@@ -11,15 +11,15 @@ from command_line import refusal
 from scheduling import schedule as layer_by_layer
 
 from npu_model.errors import InputError
-from testbed import compare as module
-from testbed.compare import Comparison, SweepRow, compare, cycles_verdict, sweep_sizes
-from testbed.compare_report import comparison_json, comparison_text
-from testbed.compare_summary import Summary, summary_table, sweep_table
-from testbed.compare_verdicts import Verdicts, verdicts
+from testbed.compare import comparison as module
+from testbed.compare.comparison import Comparison, SweepRow, compare, cycles_verdict, sweep_sizes
+from testbed.compare.report import comparison_json, comparison_text
+from testbed.compare.summary import Summary, summary_table, sweep_table
+from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_points
+from testbed.compare.verdicts import Verdicts, verdicts
 from testbed.failures import Failure
 from testbed.frontier import Frontier, FrontierPoint, LowerBounds
 from testbed.pipeline import VelaOptions, simulate_vela
-from testbed.vela_points import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_points
 from testbed.views.frontier_plot import comparison_svg
 from testbed.workers import workers
 

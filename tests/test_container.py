@@ -14,9 +14,9 @@ import tflite
 from reference_data import shared_data
 
 from npu_model.command_stream import build_payload, decode_words, parse_payload
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
-from npu_model.tflite_model import read_tflite
+from npu_model.tflite.model import read_tflite
 
 Reader = Callable[[bytes], object]
 COMPILED = "fvp/streams/rnnoise_INT8.ethos-u55-64.vela500.tflite"

@@ -10,12 +10,12 @@ from math import ceil
 import pytest
 from small_programs import INT8, NO_CLAMP, conv, feature_map, max_pool
 
-import npu_model.cost
+import npu_model.cost.cycles
+import npu_model.cost.shram
 import npu_model.shapes
-import npu_model.shram
-import sim.ports
+import sim.engine.ports
 from npu_model.accelerator import accelerator, accelerator_names
-from npu_model.cost import mac_cycles, ofm_ublock, output_cycles
+from npu_model.cost.cycles import mac_cycles, ofm_ublock, output_cycles
 from npu_model.program import (
     AccumulatorFormat,
     ActivationKind,
@@ -48,7 +48,7 @@ def cycles(
     return mac_cycles(op, accelerator(f"ethos-u55-{macs}"), block, taps, channels, timing)
 
 
-@pytest.mark.parametrize("module", [npu_model.cost, npu_model.shapes, npu_model.shram, sim.ports])
+@pytest.mark.parametrize("module", [npu_model.cost.cycles, npu_model.shapes, npu_model.cost.shram, sim.engine.ports])
 def test_examples_in_the_documentation_hold(module: object) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0

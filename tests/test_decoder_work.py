@@ -14,19 +14,19 @@ from reference_data import shared_data
 from small_programs import ARENA, CONSTANTS, IDEAL, conv, program
 
 from npu_model.accelerator import accelerator
-from npu_model.block_jobs import BlockJob, block_jobs, program_jobs
-from npu_model.compiled import read_compiled
-from npu_model.cost import mac_cycles
+from npu_model.compiled.network import read_compiled
+from npu_model.cost.block_jobs import BlockJob, block_jobs, program_jobs
+from npu_model.cost.cycles import mac_cycles
 from npu_model.errors import InputError
-from npu_model.mlw_work import decoder_work
 from npu_model.program import ByteRange, DmaOperation, Kernel, KernelOperation, OperationKind, Program, Region, RegionRole
 from npu_model.shapes import Shape3D
 from npu_model.timing import TimingParameters
-from npu_model.weight_order import WeightFormat, run_ends, symbol_count
-from npu_model.weight_work import operation_work, stream_work
-from npu_model.weights import encode_weights, weight_shape
+from npu_model.weight_stream.mlw_work import decoder_work
+from npu_model.weight_stream.order import WeightFormat, run_ends, symbol_count
+from npu_model.weight_stream.weights import encode_weights, weight_shape
+from npu_model.weight_stream.work import operation_work, stream_work
 from sim import replay
-from validation.references.records import measured_program, measured_work, points
+from validation.fvp.references.records import measured_program, measured_work, points
 
 DEVICE = accelerator("ethos-u55-128")
 FILES = {"yolo_fastest_192_face": "yolo-fastest_192_face_v4"}

@@ -12,10 +12,10 @@ from command_line import call, refusal
 from scheduling import schedule
 from test_fuzz import MAGIC, SYSTEM, damaged, executed, exported
 
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import build, cpu_split_network
-from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
+from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, Program
 from sim import replay_network

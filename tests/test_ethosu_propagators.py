@@ -18,15 +18,15 @@ from reference_data import shared_data
 from scheduling import network
 from small_programs import feature_map, max_pool
 
-from cascader.affine_graph import AffineGraph, AffineInput, AffinePart
-from cascader.boxes import Box, elements, whole
-from cascader.ethosu.network import EthosuPart, ethosu_part
-from cascader.ethosu.propagators import affine_graph, kernel_propagator
-from cascader.ethosu.rows import row_graph
+from cascader.ethosu.network.network import EthosuPart, ethosu_part
+from cascader.ethosu.network.propagators import affine_graph, kernel_propagator
+from cascader.ethosu.network.rows import row_graph
 from cascader.frontends.zoo import zoo_names
-from cascader.graph import TensorKind
-from cascader.stripe_plans import StripeOptions, group_plans
-from cascader.stripe_trace import BufferMode, trace
+from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.intervals import Box, elements, whole
+from cascader.plan.stripe_plans import StripeOptions, group_plans
+from cascader.plan.stripe_trace import BufferMode, trace
 from examples.stripe_plans import beginning, model_table
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, PoolKind, Upscale
 from npu_model.shapes import Shape3D

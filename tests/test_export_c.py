@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scheduling import model_bytes, schedule
 
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from npu_model.command_stream import parse_payload
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.export import c_identifier, export_c, export_mlf
 from npu_model.export.c_source import MAX_RANK

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import model_bytes
 
-from npu_model import tflite_writer
 from npu_model.errors import InputError
-from npu_model.tflite_model import read_tflite
-from npu_model.tflite_record_reader import RecordReader, option_fields, read_records
-from npu_model.tflite_records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
-from npu_model.tflite_writer import write_tflite
+from npu_model.tflite import writer as tflite_writer
+from npu_model.tflite.model import read_tflite
+from npu_model.tflite.record_reader import RecordReader, option_fields, read_records
+from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.writer import write_tflite
 
 CONTROL_FLOW = ("CallOnceOptions", "CallOptions", "IfOptions", "WhileOptions")
 OPTIONS = sorted(name for name in vars(tflite.BuiltinOptions) if not name.startswith("_") and name not in ("NONE", *CONTROL_FLOW))

@@ -12,18 +12,18 @@ import pytest
 from kernel_driver_check import region_sizes
 from scheduling import model_bytes, schedule
 
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.accelerator import accelerator
-from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
+from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.export import export_tflite
 from npu_model.program import Program, Quantisation, Region, RegionRole
-from npu_model.tflite_model import read_tflite
-from npu_model.tflite_record_reader import read_records
-from npu_model.tflite_records import ModelRecord, TensorRecord
-from npu_model.tflite_writer import write_tflite
+from npu_model.tflite.model import read_tflite
+from npu_model.tflite.record_reader import read_records
+from npu_model.tflite.records import ModelRecord, TensorRecord
+from npu_model.tflite.writer import write_tflite
 from sim import replay_network
 from sim.functional import run
 from testbed.configs import load_memory_system

@@ -18,20 +18,20 @@ from command_line import call, refusal
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
-from cascader.drafts import DraftOptions
 from cascader.ethosu.cascade import Candidate, Cascader
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule import Provenance
+from cascader.ethosu.schedule.schedule import Provenance
+from cascader.ethosu.verify.check import check_schedule
+from cascader.search.candidates import DraftOptions
 from npu_model.errors import InputError
 from sim import replay_network
 from testbed.choice import choose
 from testbed.configs import load_timing_adapter
 from testbed.frontier import Frontier, lower_bounds, replayed_frontier
-from testbed.frontier_report import frontier_json, frontier_text
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from testbed.pipeline import read_schedule
+from testbed.reports.frontier import frontier_json, frontier_text
 from testbed.search import EVERYTHING, GAIN, Found, Task, promising, search
 from testbed.views.frontier_plot import frontier_svg
 from testbed.workers import workers

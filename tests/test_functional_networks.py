@@ -16,7 +16,7 @@ from unit_networks import Reference, compile_network, differing_bytes
 
 import sim.functional.filters
 from npu_model.accelerator import Accelerator
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, PoolKind, Program, Rounding
 from sim.functional import FilterCache, Memory, run

@@ -11,7 +11,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT's reference kernels are not
 
 from unit_networks import Reference, Tensor, compile_network, differing_bytes, unit_network
 
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, ElementwiseKind, PoolKind, ScaledOperand, Upscale
 from sim.functional import run
@@ -167,7 +167,7 @@ def test_an_operator_on_the_cpu_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def cpu_operator(network: CompiledNetwork) -> object:
-    from npu_model.compiled import CpuOperator  # noqa: PLC0415  # this test alone makes one
+    from npu_model.compiled.network import CpuOperator  # noqa: PLC0415  # this test alone makes one
 
     return CpuOperator("CUMSUM", network.outputs, network.outputs)
 

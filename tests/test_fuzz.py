@@ -20,12 +20,12 @@ from cascades import cascade, cuts
 from scheduling import schedule
 
 import sim.functional.regions
-from cascader.ethosu.codec import from_plain, to_plain
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.codec import from_plain, to_plain
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.command_stream.payload import MAGIC
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.export import export_tflite
 from sim import replay_network

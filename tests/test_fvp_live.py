@@ -14,12 +14,12 @@ import pytest
 
 from cascader.frontends.vela import VelaResult, compile_network, named_network
 from cascader.frontends.zoo import build
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
 from npu_model.program import KernelOperation
-from npu_model.timing_adapter import profile
 from sim import NetworkReplay, replay_network
-from validation.fvp_live import (
+from validation.fvp.live import (
     FvpOptions,
     LiveResult,
     StreamTrace,
@@ -33,8 +33,8 @@ from validation.fvp_live import (
     to_json,
     validate_live,
 )
-from validation.fvp_live import pmu_trace as pmu_trace_module
-from validation.fvp_live import runner as runner_module
+from validation.fvp.live import pmu_trace as pmu_trace_module
+from validation.fvp.live import runner as runner_module
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an FVP is a script with a #! line")
 

@@ -14,11 +14,11 @@ import pytest
 from cascades import cascade, cuts
 from command_line import call, refusal
 
-from cascader.ethosu.codec import from_plain, to_plain
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import MAX_VALUES, digest, from_json, to_json
+from cascader.ethosu.schedule.codec import from_plain, to_plain
+from cascader.ethosu.schedule.file import MAX_VALUES, digest, from_json, to_json
+from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.errors import InputError
-from npu_model.vela_ini import memory_system
+from npu_model.memory.vela_ini import memory_system
 from testbed.configs import load_memory_system
 from testbed.memory_options import MemoryOptions
 from testbed.scheduling import read_schedule
@@ -107,7 +107,7 @@ def test_references_to_references_are_not_expanded_for_hours(levels: int, width:
 def test_a_reference_means_what_it_means_to_configparser(value: str) -> None:
     import configparser  # noqa: PLC0415  # the twin
 
-    from npu_model.vela_ini import _expanded  # noqa: PLC0415  # what is compared
+    from npu_model.memory.vela_ini import _expanded  # noqa: PLC0415  # what is compared
 
     parser = configparser.ConfigParser()
     parser.read_string(f"[a]\naxi0_port=Sram\nkey={value}\n")

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, legalised, model_bytes, network, schedule
 
-from cascader.ethosu.blockdep import MAX_BLOCKDEP, blockdep
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import ARENA, EthosuPart, Network
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, blockdep
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import compile_network, named_network
-from cascader.graph import TensorKind
-from cascader.schedule import Buffer
+from cascader.graph.cascader_graph import TensorKind
+from cascader.plan.jobs import Buffer
 from npu_model.accelerator import accelerator, accelerator_names
 from npu_model.command_stream import decode_words
 from npu_model.command_stream.encode import encode_operations
-from npu_model.compiled import CpuOperator
+from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import (
     Activation,

@@ -11,18 +11,18 @@ import pytest
 from command_line import call
 from scheduling import model_bytes
 
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import ethosu_part
-from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import ethosu_part
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import Mended, VelaResult, compile_network, import_network, mended_network, named_network
 from cascader.frontends.zoo import NetworkBuilder
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, Rounding
 from sim import replay_network
 from testbed.configs import load_timing_adapter
 from testbed.verification import LITERT, MENDED_STREAM, VELA_STREAM, Comparison, Verification, compare, functional_outputs, seeded_inputs
-from validation.litert import litert_installed, reference_outputs
+from validation.litert.judge import litert_installed, reference_outputs
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 

@@ -13,17 +13,17 @@ import pytest
 from command_line import call, refusal
 from hand_built import SCALE, Graph
 
-import validation.cpu_kernels
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
+import validation.litert.cpu_kernels
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import compile_network, import_network
 from cascader.frontends.zoo import NetworkBuilder, cpu_split_network
-from npu_model.compiled import CompiledNetwork, CpuOperator, read_compiled
+from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from sim.functional import run
 from testbed.verification import functional_outputs, seeded_inputs
-from validation.cpu_kernels import CpuKernels
-from validation.litert import litert_installed, reference_outputs
+from validation.litert.cpu_kernels import CpuKernels
+from validation.litert.judge import litert_installed, reference_outputs
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 
@@ -170,13 +170,13 @@ def test_the_comparison_sees_a_byte_that_a_cpu_operator_changes() -> None:
 @needs_litert
 def test_all_operators_and_inferences_share_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     started: Counter[str] = Counter()
-    original = validation.cpu_kernels.subprocess.Popen
+    original = validation.litert.cpu_kernels.subprocess.Popen
 
     def counted(command: list[str], **options: object) -> object:
         started[command[2]] += 1
         return original(command, **options)
 
-    monkeypatch.setattr(validation.cpu_kernels.subprocess, "Popen", counted)
+    monkeypatch.setattr(validation.litert.cpu_kernels.subprocess, "Popen", counted)
     kernels = CpuKernels(model("floats inside"))
     with closing(kernels):
         for network in networks("floats inside").values():
@@ -184,7 +184,7 @@ def test_all_operators_and_inferences_share_one_process(monkeypatch: pytest.Monk
         child = kernels._child
         assert child is not None
         assert child.poll() is None
-    assert started["validation.cpu_kernels_child"] == 1
+    assert started["validation.litert.cpu_kernels_child"] == 1
     assert child.poll() is not None
 
 
@@ -205,7 +205,7 @@ def test_without_litert_the_operators_that_cannot_be_executed_are_named(tmp_path
     source, compiled = tmp_path / "net.tflite", tmp_path / "net_vela.tflite"
     source.write_bytes(model("float borders"))
     compiled.write_bytes(compile_network(model("float borders")).compiled)
-    monkeypatch.setattr(validation.cpu_kernels, "litert_installed", lambda: False)
+    monkeypatch.setattr(validation.litert.cpu_kernels, "litert_installed", lambda: False)
     sentence = refusal("verify", compiled, "--model", source)
     assert "2 operators on the CPU" in sentence
     assert "QUANTIZE (q), DEQUANTIZE (f): pip install 'npu-testbed[numerics]'" in sentence
@@ -217,8 +217,8 @@ def test_without_litert_a_network_whose_cpu_operators_are_copies_is_verified(mon
     flat = graph.tensor("flat", (1, 512), scale=4 * SCALE)
     graph.operator("RESHAPE", (graph.conv(x, 8, "c"), graph.constant("shape", (1, 512))), (flat,), "ReshapeOptions", version=1)
     network = lower(schedule_layer_by_layer(import_network(graph.finish([x], [flat]), cpu_operators=("RESHAPE",)), "ethos-u55-128"))
-    monkeypatch.setattr(validation.cpu_kernels, "litert_installed", lambda: False)
-    validation.cpu_kernels.require_kernels(network)
+    monkeypatch.setattr(validation.litert.cpu_kernels, "litert_installed", lambda: False)
+    validation.litert.cpu_kernels.require_kernels(network)
     assert on_cpu(network) == ["RESHAPE"]
     (arrays,) = functional_outputs(network, seeded_inputs(network, 1, seed=0))
     assert arrays["flat"].shape == (1, 512)

@@ -18,9 +18,9 @@ from naive_mlw import Decoded as NaiveDecoded
 from reference_data import shared_data
 from test_weights import weight_streams
 
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
-from npu_model.mlw import bits_at, decode, slices
+from npu_model.weight_stream.mlw import bits_at, decode, slices
 
 END = b"\xff" * 16
 KINDS = np.concatenate([np.repeat([3, -7, 0], 60), np.arange(-255, 256, 3), np.zeros(90, int), np.tile([0, 0, 0, 0, 0, 1, -1], 30)])

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.forms import variants
-from cascader.ethosu.forms.ordered import ordered
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import Network
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.rewrites import variants
+from cascader.ethosu.rewrites.ordered import ordered
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
-from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
-from cascader.order import live_peak, thrifty_order
+from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
+from cascader.graph.memory_order import live_peak, thrifty_order
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 

@@ -13,26 +13,26 @@ from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 from unit_networks import Tensor, unit_network
 
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.constants import StreamEditor, repacked
-from cascader.ethosu.forms import variants
-from cascader.ethosu.forms.phases import in_phases
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rows import row_graph
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.source import Sources
+from cascader.ethosu.rewrites import variants
+from cascader.ethosu.rewrites.phases import in_phases
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
-from cascader.pull import Group
+from cascader.plan.depth_first import Group
 from npu_model.accelerator import accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import Kernel, OperationKind, Padding, Rounding, Scale, Upscale
 from npu_model.shapes import Shape3D
-from npu_model.shram import BlockQuery, shram_partition
-from npu_model.weight_order import WeightFormat
-from npu_model.weights import ChannelScale, encode_scales, encode_weights
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import ChannelScale, encode_scales, encode_weights
 from sim import quick_cycles
 from sim.functional import run
 from testbed.configs import load_timing_adapter

@@ -17,7 +17,7 @@ import pytest
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.errors import InputError
-from npu_model.tflite_model import read_tflite
+from npu_model.tflite.model import read_tflite
 from testbed.models import load_model
 from testbed.pipeline import schedule, verify, write_schedule
 from validation.portfolio import NETWORKS, PortfolioNetwork, build, portfolio_network

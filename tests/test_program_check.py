@@ -6,7 +6,7 @@ import pytest
 from reference_data import shared_data
 
 from npu_model.accelerator import accelerator
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import (
     Activation,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from operation_strategies import ADDRESSES, DATA_TYPES, OPERATIONS
 from reference_data import shared_data
 
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import Binding, Control, ControlKind, Operation, Program, Quantisation, Region, RegionRole
 from npu_model.program.text import parse_text, to_text

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cascader.boxes
-import cascader.propagator
-import cascader.stripe_config
-from cascader.boxes import Box, clip, elements, whole
-from cascader.propagator import Axis, Propagator, upscaled, window
-from cascader.stripe_config import StripeConfig
+import cascader.graph.intervals
+import cascader.graph.propagator
+import cascader.graph.stripe_config
+from cascader.graph.intervals import Box, clip, elements, whole
+from cascader.graph.propagator import Axis, Propagator, upscaled, window
+from cascader.graph.stripe_config import StripeConfig
 from npu_model.errors import InputError
 
 CONV_3X3 = Propagator(((1, 0, 0, 0, 0), (0, 1, 0, 0, 2), (0, 0, 1, 0, 2), (0, 0, 0, 0, 8), (0, 0, 0, 0, 1)), (0, -1, -1, 0))
@@ -25,7 +25,7 @@ TO_BRICKS = Propagator(
 )
 
 
-@pytest.mark.parametrize("module", [cascader.boxes, cascader.stripe_config, cascader.propagator])
+@pytest.mark.parametrize("module", [cascader.graph.intervals, cascader.graph.stripe_config, cascader.graph.propagator])
 def test_hand_checked_examples(module: object) -> None:
     failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
     assert tried

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.cascaded import make_schedule
-from cascader.ethosu.forms.nhwc_form import NhwcForm, in_forms
-from cascader.ethosu.forms.row_shapes import in_row_shapes
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import EthosuPart, Network, ethosu_part
-from cascader.ethosu.rows import row_graph
-from cascader.graph import CascaderGraph
-from cascader.overlap import allocate
-from cascader.pull import Group, PullScheduler, schedule_groups
-from cascader.storage import storages
+from cascader.allocate.moving import allocate
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
+from cascader.ethosu.rewrites.row_shapes import in_row_shapes
+from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.graph.cascader_graph import CascaderGraph
+from cascader.plan.buffers import storages
+from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap, OperationKind, Strides, Tiles
 from npu_model.shapes import Shape3D

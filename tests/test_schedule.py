@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network, schedule
 
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.in_place import overwritable_operands
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.network import EthosuPart
-from cascader.ethosu.schedule import Provenance, Schedule
-from cascader.ethosu.schedule_file import from_json, to_json
-from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
-from cascader.schedule import Buffer, Lifetime, lifetimes, storage_groups
+from cascader.ethosu.network.in_place import overwritable_operands
+from cascader.ethosu.network.network import EthosuPart
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.ethosu.verify.check import check_schedule
+from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
+from cascader.plan.jobs import Buffer, Lifetime, lifetimes, storage_groups
 from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind
 from testbed.configs import load_memory_system
@@ -182,7 +182,7 @@ def test_a_schedule_survives_its_file(name: str) -> None:
 def test_the_file_is_the_same_bytes_whatever_the_hash_seed() -> None:
     code = (
         "import hashlib, sys; sys.path[:0] = ['.', 'tests']; from scheduling import schedule;"
-        "from cascader.ethosu.schedule_file import to_json;"
+        "from cascader.ethosu.schedule.file import to_json;"
         "print(hashlib.sha256(to_json(schedule('tiny_residual')).encode()).hexdigest())"
     )
     root = Path(__file__).parents[1]
@@ -347,6 +347,6 @@ def test_a_file_cut_off_anywhere_is_refused(position: int) -> None:
 
 
 def test_compressed_constants_cannot_unpack_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cascader.ethosu.codec.MAX_BYTES", 64)
+    monkeypatch.setattr("cascader.ethosu.schedule.codec.MAX_BYTES", 64)
     with pytest.raises(InputError, match="of up to 64 compressed bytes"):
         from_json(to_json(schedule("tiny_residual")))

@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 from reference_data import shared_data
 
-from npu_model.compiled import read_compiled
-from npu_model.timing_adapter import profile
+from npu_model.compiled.network import read_compiled
+from npu_model.memory.timing_adapter import profile
 from sim import Replay, operation_beats, replay
 
 PROFILES = {"on": "u55_high_end", "off": "off"}

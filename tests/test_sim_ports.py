@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from small_programs import IDEAL_MEMORY, memory
 
 from npu_model.errors import InputError
-from npu_model.memory import Memory, MemorySystem, Pulse
+from npu_model.memory.system import Memory, MemorySystem, Pulse
 from npu_model.program import ByteRange, DmaOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from sim.clock import Clock
-from sim.commands import DMA_CHUNK_BEATS, copy_chunks
-from sim.ports import Channel, Ports, transactions
+from sim.engine.clock import Clock
+from sim.engine.commands import DMA_CHUNK_BEATS, copy_chunks
+from sim.engine.ports import Channel, Ports, transactions
 
 EXT_PULSE = Pulse(on=320, off=80, cap_words=50)
 BURST = 8

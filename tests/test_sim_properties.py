@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from small_programs import IDEAL_MEMORY, conv, copy, memories, program
 
-from npu_model.block_jobs import block_jobs
-from npu_model.memory import Memory, MemorySystem, Pulse
+from npu_model.cost.block_jobs import block_jobs
+from npu_model.memory.system import Memory, MemorySystem, Pulse
 from npu_model.program import DmaWait, Kernel, KernelOperation, KernelWait, Operation, Program
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING
 from sim import Beats, Unit, operation_beats, replay
-from sim.clock import Clock
-from sim.ports import Channel, Ports
+from sim.engine.clock import Clock
+from sim.engine.ports import Channel, Ports
 
 EXAMPLES = settings(max_examples=120, deadline=None, derandomize=True)
 PULSES = (None, Pulse(320, 80, 50), Pulse(320, 80, 25), Pulse(3999, 1, 2000), Pulse(100, 20, 0))
@@ -170,7 +170,7 @@ from npu_model.shapes import Shape3D
 from sim import replay
 from sim.views.trace import TraceRecorder
 from npu_model.program import DmaWait
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 from sim import replay_network
 from sim.views.trace import trace_json
 operations = [copy(4096), DmaWait(0), conv(Shape3D(30, 7, 40), Shape3D(4, 4, 16), 48, weights=4096)]

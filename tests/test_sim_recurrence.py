@@ -20,14 +20,15 @@ from scheduling import schedule
 from small_programs import ARENA, CONSTANTS, IDEAL, INT8, conv, copy, feature_map, max_pool, memories, memory, program
 from test_sim_properties import MEMORIES, programs
 
-import sim.recurrence.jobs
-import sim.recurrence.lane
-from cascader.ethosu.lowering import lower
+import sim.fast.jobs
+import sim.fast.lane
+from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela.compiler import compile_network
 from npu_model.accelerator import accelerator, accelerator_names
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
-from npu_model.memory import Memory, MemorySystem, Pulse
+from npu_model.memory.system import Memory, MemorySystem, Pulse
+from npu_model.memory.timing_adapter import profile
 from npu_model.program import (
     ByteRange,
     DataType,
@@ -43,13 +44,12 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from npu_model.timing_adapter import profile
 from sim import quick_cycles, quick_replay, replay, replay_network
-from sim.clock import Clock
-from sim.ports import Channel, Ports
-from sim.recurrence.clock import Agenda, Unit
-from sim.recurrence.jobs import ReplayCache
-from sim.recurrence.ports import make_ports
+from sim.engine.clock import Clock
+from sim.engine.ports import Channel, Ports
+from sim.fast.clock import Agenda, Unit
+from sim.fast.jobs import ReplayCache
+from sim.fast.ports import make_ports
 from testbed.memory_options import MemoryOptions
 
 EVERYTHING = "NPU_TESTBED_ALL" in os.environ
@@ -174,8 +174,8 @@ def test_the_recurrence_equals_the_engine_under_every_timing_parameter(
 @given(runs=st.lists(wild_runs(), min_size=2, max_size=3))
 def test_a_cache_that_has_forgotten_gives_the_same_cycles(kept: int, runs: list[tuple[Program, MemorySystem, TimingParameters]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sim.recurrence.lane, "_MAX_REMEMBERED", kept)
-        patch.setattr(sim.recurrence.jobs, "_MAX_BLOCKS", kept)
+        patch.setattr(sim.fast.lane, "_MAX_REMEMBERED", kept)
+        patch.setattr(sim.fast.jobs, "_MAX_BLOCKS", kept)
         for run in runs:
             assert_equal(*run)
 

@@ -13,12 +13,12 @@ import pytest
 from scheduling import schedule
 from small_programs import IDEAL, conv, copy, memories, memory, program
 
-from cascader.ethosu.lowering import lower
-from npu_model.compiled import CompiledNetwork
-from npu_model.memory import MemorySystem
+from cascader.ethosu.codegen.lowering import lower
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.cost.traffic import BEAT_BYTES
+from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, DmaWait, Kernel, KernelOperation, Operation, Program, Shram
 from npu_model.shapes import Shape3D
-from npu_model.traffic import BEAT_BYTES
 from sim import NetworkReplay, Unit, replay_network
 from sim.views.layers import FILL, LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report

@@ -12,22 +12,22 @@ import pytest
 from command_line import call
 from hand_built import Graph
 
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import compile_network, import_network
-from cascader.graph import TensorKind
-from npu_model.compiled import CompiledNetwork, CpuOperator, initial_byte, read_compiled
+from cascader.graph.cascader_graph import TensorKind
+from npu_model.compiled.network import CompiledNetwork, CpuOperator, initial_byte, read_compiled
 from npu_model.errors import InputError
 from npu_model.export import export_tflite
 from npu_model.program import DataType, KernelOperation
-from npu_model.tflite_model import read_tflite
+from npu_model.tflite.model import read_tflite
 from sim.functional import State, run
 from testbed.pipeline import schedule
 from testbed.verification import functional_outputs, seeded_inputs
-from validation.cpu_kernels import CpuKernels
-from validation.litert import litert_installed, reference_outputs
+from validation.litert.cpu_kernels import CpuKernels
+from validation.litert.judge import litert_installed, reference_outputs
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 

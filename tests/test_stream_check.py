@@ -15,8 +15,8 @@ from scheduling import DEFAULT, model_bytes
 from sliced_networks import sliced
 from unit_networks import Reference, differing_bytes
 
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import (
     CORES,
     VelaResult,
@@ -33,16 +33,16 @@ from cascader.frontends.vela import (
 )
 from cascader.frontends.vela.allocations import allocations, stray_accesses
 from cascader.frontends.vela.debug_database import read_tables
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation, Program, Tiles
-from npu_model.unwritten import unwritten_reads
+from testbed.compare.vela_points import VelaFailure, VelaRun, VelaTask, both_cores, vela_points
 from testbed.export import export
 from testbed.memory_options import MemoryOptions
 from testbed.pipeline import read_schedule
-from testbed.vela_points import VelaFailure, VelaRun, VelaTask, both_cores, vela_points
 from testbed.workers import workers
-from validation.vela import score_vela
+from validation.vela.replays import score_vela
 
 SYSTEM = MemoryOptions().memory_system()
 MODES: dict[str, dict[str, Any]] = {

@@ -14,14 +14,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from naive_stripes import run_group
 
-import cascader.stripe_plans
-import cascader.stripe_trace
-from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.boxes import elements, whole
-from cascader.graph import TensorKind
-from cascader.propagator import Axis, Propagator
-from cascader.stripe_config import StripeConfig
-from cascader.stripe_plans import (
+import cascader.plan.stripe_plans
+import cascader.plan.stripe_trace
+from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.intervals import elements, whole
+from cascader.graph.propagator import Axis, Propagator
+from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.stripe_plans import (
     StripeOptions,
     StripePlan,
     StripeRates,
@@ -32,15 +32,15 @@ from cascader.stripe_plans import (
     stripe_configs,
     tensor_stripes,
 )
-from cascader.stripe_proposals import frontier, propose
-from cascader.stripe_trace import BufferMode, StripedGroup, trace
+from cascader.plan.stripe_proposals import frontier, propose
+from cascader.plan.stripe_trace import BufferMode, StripedGroup, trace
 from examples.stripe_plans import rfc_table
 from npu_model.errors import InputError
 
 RECOMPUTE, ROLLING, DOUBLE = BufferMode.RECOMPUTE, BufferMode.ROLLING, BufferMode.DOUBLE
 
 
-@pytest.mark.parametrize("module", [cascader.stripe_plans, cascader.stripe_trace])
+@pytest.mark.parametrize("module", [cascader.plan.stripe_plans, cascader.plan.stripe_trace])
 def test_hand_checked_examples(module: object) -> None:
     failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
     assert tried

@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.network import ARENA, CONSTANTS, EthosuPart
-from cascader.ethosu.staging import DMA_ALIGNMENT, staged_bytes, weight_ranges, with_staged_weights
-from cascader.ethosu.stripes import Place, stripe, whole
-from cascader.ethosu.windows import rows_read
-from cascader.row_graph import RowPart
+from cascader.ethosu.codegen.stripes import Place, stripe, whole
+from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart
+from cascader.ethosu.schedule.staging import DMA_ALIGNMENT, staged_bytes, weight_ranges, with_staged_weights
+from cascader.ethosu.verify.windows import rows_read
+from cascader.graph.row_graph import RowPart
 from npu_model.errors import InputError
 from npu_model.program import BRICK, ByteRange, FeatureMap, KernelOperation, Layout, Program, Region, RegionRole, Tiles, Upscale, ifm_extent
 from npu_model.shapes import Shape3D, ceil_div

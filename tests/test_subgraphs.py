@@ -15,21 +15,21 @@ import tflite
 from command_line import call, refusal
 from hand_built import SCALE, Graph
 
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.schedule_file import from_json, to_json
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import compile_network, import_network
-from npu_model.compiled import OFFLINE_ALLOCATION, CpuOperator, read_compiled
+from npu_model.compiled.network import OFFLINE_ALLOCATION, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.export import export_c, export_tflite
-from npu_model.tflite_model import read_tflite
-from npu_model.tflite_record_reader import read_records
-from npu_model.tflite_records import SignatureRecord, SubgraphRecord
-from npu_model.tflite_writer import write_tflite
+from npu_model.tflite.model import read_tflite
+from npu_model.tflite.record_reader import read_records
+from npu_model.tflite.records import SignatureRecord, SubgraphRecord
+from npu_model.tflite.writer import write_tflite
 from testbed.verification import functional_outputs, seeded_inputs
-from validation.cpu_kernels import CpuKernels
-from validation.litert import litert_installed, reference_outputs
+from validation.litert.cpu_kernels import CpuKernels
+from validation.litert.judge import litert_installed, reference_outputs
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 

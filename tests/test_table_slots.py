@@ -9,11 +9,11 @@ import pytest
 from cascades import outputs
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.forms.table_slots import with_table_slots
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import CONSTANTS, LUT_SLOT, LutLoad, Network, ethosu_part
-from cascader.graph import CascaderGraph
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import CONSTANTS, LUT_SLOT, LutLoad, Network, ethosu_part
+from cascader.ethosu.rewrites.table_slots import with_table_slots
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.graph.cascader_graph import CascaderGraph
 from npu_model.accelerator import accelerator
 from npu_model.program import ActivationKind, ByteRange, DmaOperation, KernelWait
 

@@ -10,8 +10,8 @@ import tensorir_only  # noqa: F401  # skips where TVM is missing
 from c_runner import run_c
 from te_graphs import Quantised
 
-from cascader.stripe_config import StripeConfig
-from cascader.stripe_trace import BufferMode, StripedGroup, interior
+from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.stripe_trace import BufferMode, StripedGroup, interior
 from cascader.tensorir.apply import Applied, apply, uncascaded
 from cascader.tensorir.c_source import c_source
 from cascader.tensorir.prove import compile_schedule

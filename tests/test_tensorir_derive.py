@@ -14,10 +14,10 @@ import tensorir_only  # noqa: F401  # skips where TVM is missing
 from small_programs import conv as conv_operation
 from small_programs import feature_map
 
-from cascader.boxes import Box, whole
-from cascader.ethosu.propagators import elementwise_propagator, kernel_propagator, weight_propagator
-from cascader.ethosu.tensor_forms import TO_BRICKS
-from cascader.propagator import Propagator
+from cascader.ethosu.network.propagators import elementwise_propagator, kernel_propagator, weight_propagator
+from cascader.ethosu.network.tensor_forms import TO_BRICKS
+from cascader.graph.intervals import Box, whole
+from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import load, shape_of, walk
 from cascader.tensorir.derive import derive
 from cascader.tensorir.stages import StageGraph, read_stages

@@ -9,9 +9,9 @@ import pytest
 import tensorir_only  # noqa: F401  # skips where TVM is missing
 from te_graphs import Quantised
 
-from cascader.affine_graph import AffineInput
-from cascader.graph import TensorKind
-from cascader.propagator import Propagator
+from cascader.graph.affine_graph import AffineInput
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import load
 from cascader.tensorir.matchers import Match, Sequence, Wanted, accumulation, default_registry
 from cascader.tensorir.te_frontend import TeGraph, read_graph

@@ -12,8 +12,8 @@ from command_line import call
 from reference_data import shared_data
 from tensorir_proofs import compiled, smallest
 
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.zoo import build, cpu_split_network, float_network, zoo_names
 from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.schedule_tir import schedule_module

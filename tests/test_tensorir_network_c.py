@@ -12,7 +12,7 @@ import pytest
 from command_line import call
 from tensorir_proofs import smallest
 
-from cascader.ethosu.lowering import lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.tensorir.schedule_c import schedule_c
 from testbed.scheduling import write_schedule
 from testbed.verification import functional_outputs, seeded_inputs

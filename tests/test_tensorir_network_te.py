@@ -10,15 +10,15 @@ import pytest
 import tensorir_proofs  # noqa: F401  # skips this file where TVM is not installed
 from reference_data import shared_data
 
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import ARENA, EthosuPart, Network
-from cascader.ethosu.propagators import elementwise_propagator, ifm_propagator
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.network.propagators import elementwise_propagator, ifm_propagator
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import build, cpu_split_network, zoo_names
-from cascader.propagator import Propagator
-from cascader.stripe_plans import StripeOptions, all_plans
-from cascader.stripe_proposals import frontier
+from cascader.graph.propagator import Propagator
+from cascader.plan.stripe_plans import StripeOptions, all_plans
+from cascader.plan.stripe_proposals import frontier
 from cascader.tensorir.apply import apply, uncascaded
 from cascader.tensorir.matchers import default_registry
 from cascader.tensorir.network_te import NetworkTe, network_te

@@ -32,9 +32,9 @@ from examples.tiled_timeline import Spans, picture
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.program import DmaWait, KernelOperation, KernelWait, Program
 from sim import Replay, footprint, replay
+from sim.fast import quick_replay
 from sim.functional.execute import execute
 from sim.functional.memory import Memory
-from sim.recurrence import quick_replay
 
 SIDE, COUNT, ROWS = 48, 2, 4
 SERIAL, TILES, BANDS, RING = range(len(WAYS))

@@ -8,13 +8,13 @@ from fractions import Fraction
 import pytest
 
 from npu_model.accelerator import accelerator
-from npu_model.block_jobs import block_jobs
+from npu_model.cost.block_jobs import block_jobs
 from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from npu_model.timing_adapter import profile
 from sim import Cause, Unit, operation_beats, replay
 from validation.calibrate.parameters import PARAMETERS, timing_at
-from validation.references.records import measured_program
+from validation.fvp.references.records import measured_program
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from hypothesis.strategies import DrawFn
 from small_programs import conv, feature_map, max_pool
 
 from npu_model.accelerator import accelerator, accelerator_names
-from npu_model.block_jobs import block_jobs
+from npu_model.cost.block_jobs import block_jobs
+from npu_model.cost.traffic import BEAT_BYTES, placement, read_runs, write_runs
+from npu_model.cost.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, ofm_blocks, sub_kernels
 from npu_model.program import DataType, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Tiles, Upscale, ifm_extent
 from npu_model.shapes import Shape3D
 from npu_model.timing import TimingParameters
-from npu_model.traffic import BEAT_BYTES, placement, read_runs, write_runs
-from npu_model.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, ofm_blocks, sub_kernels
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 

@@ -13,25 +13,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.axis import Axis
 from cascader.ethosu.cascade import cascaders
-from cascader.ethosu.check import check_schedule
-from cascader.ethosu.constants import StreamEditor
-from cascader.ethosu.forms import variants
-from cascader.ethosu.forms.columns import column_counts
-from cascader.ethosu.forms.turned import turned, turned_in_place, with_turned
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rows import row_graph
-from cascader.ethosu.source import Sources
+from cascader.ethosu.rewrites import variants
+from cascader.ethosu.rewrites.columns import column_counts
+from cascader.ethosu.rewrites.turned import turned, turned_in_place, with_turned
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
-from cascader.pull import Group
+from cascader.plan.depth_first import Group
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap
-from npu_model.weights import weights_from_stream
+from npu_model.weight_stream.weights import weights_from_stream
 from sim import quick_cycles
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER

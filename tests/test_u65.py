@@ -16,13 +16,13 @@ from small_programs import conv
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import build
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names, replay_only_names
-from npu_model.block_jobs import program_jobs
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
+from npu_model.cost.block_jobs import program_jobs
+from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.program import ByteRange, KernelOperation
 from npu_model.shapes import Shape3D
-from npu_model.traffic import BEAT_BYTES
-from npu_model.weight_work import operation_work, stream_work
-from npu_model.weights import core_format, encode_weights
+from npu_model.weight_stream.weights import core_format, encode_weights
+from npu_model.weight_stream.work import operation_work, stream_work
 from sim import replay_network
 from sim.functional import run
 from testbed.configs import load_memory_system

@@ -16,9 +16,9 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT (extra numerics) is not ins
 from unit_networks import Tensor, unit_network
 
 from cascader.frontends.vela import compile_network
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
+from npu_model.memory.timing_adapter import profile
 from npu_model.program import KernelOperation, PoolKind, Upscale
-from npu_model.timing_adapter import profile
 from sim import NetworkReplay, replay_network
 from sim.events import Unit
 

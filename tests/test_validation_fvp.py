@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
 from npu_model.program import Layout, Strides
 from npu_model.timing import TimingParameters
-from npu_model.timing_adapter import profile
-from validation import fvp
-from validation.ablation import ABLATIONS, CANDIDATES, ablate
-from validation.ablation import render as ablation_table
-from validation.accuracy import accuracy_page
-from validation.bars import MEAN_LIMIT, OPERATOR_LIMIT, WORST_LIMIT, verdicts
-from validation.fvp import Scorecard, quick_score_point, render, score_operator, score_readings, scorecard, sweep_system, to_json
-from validation.references.records import points, single_operators, sweeps
-from validation.scores import TOTAL_GRID, TOTAL_OVERHEAD, BeatScore, PointScore, SweepScore, mean_error, summarise, worst_error
-from validation.single import single_program
+from validation.fvp import scorecard as fvp
+from validation.fvp.ablation import ABLATIONS, CANDIDATES, ablate
+from validation.fvp.ablation import render as ablation_table
+from validation.fvp.accuracy import accuracy_page
+from validation.fvp.bars import MEAN_LIMIT, OPERATOR_LIMIT, WORST_LIMIT, verdicts
+from validation.fvp.references.records import points, single_operators, sweeps
+from validation.fvp.scorecard import Scorecard, quick_score_point, render, score_operator, score_readings, scorecard, sweep_system, to_json
+from validation.fvp.scores import TOTAL_GRID, TOTAL_OVERHEAD, BeatScore, PointScore, SweepScore, mean_error, summarise, worst_error
+from validation.fvp.single import single_program
 from validation.tables import Table, percent, share
 
 
@@ -123,7 +123,7 @@ def test_bricks_of_an_operator_whose_channels_are_none_are_padded_to_whole_ones(
 
 def test_the_checked_in_page_is_what_the_model_gives_today() -> None:
     page = Path(__file__).parents[1] / "docs" / "accuracy.md"
-    assert page.read_text(encoding="utf-8") == accuracy_page(card()), "run: python -m validation.accuracy > docs/accuracy.md"
+    assert page.read_text(encoding="utf-8") == accuracy_page(card()), "run: python -m validation.fvp.accuracy > docs/accuracy.md"
 
 
 def test_the_scorecard_page_shows_the_bars_of_today() -> None:

@@ -8,15 +8,15 @@ import pytest
 from reference_data import shared_data
 
 from npu_model.accelerator import accelerator, accelerator_names
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation
 from npu_model.program.check import check_program
-from validation.references import build
-from validation.references.build import descriptor, reference_files
-from validation.references.records import measured_program, points, single_operators, stream_name, sweeps
-from validation.scores import TOTAL_GRID, TOTAL_OVERHEAD
-from validation.single import single_program
+from validation.fvp.references import build
+from validation.fvp.references.build import descriptor, reference_files
+from validation.fvp.references.records import measured_program, points, single_operators, stream_name, sweeps
+from validation.fvp.scores import TOTAL_GRID, TOTAL_OVERHEAD
+from validation.fvp.single import single_program
 
 PACKAGE = Path(build.__file__).parent
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import Network
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from sim import quick_cycles
+from testbed.compare.vela_points import VelaTask, both_cores, vela_points
 from testbed.legalise import QUICKER, load_task
 from testbed.memory_options import MemoryOptions
-from testbed.vela_points import VelaTask, both_cores, vela_points
 from testbed.versions import legaliser_remark
 from testbed.workers import workers
 from validation.portfolio import build

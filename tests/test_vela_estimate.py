@@ -21,14 +21,14 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import Kernel, Layout
 from npu_model.shapes import Shape3D
-from validation.vela_estimate import Comparison, compare, deviations, passed, render, tally, to_json
-from validation.vela_estimate.compare import compare_recorded
-from validation.vela_estimate.cycles import estimate_cycles
-from validation.vela_estimate.database import Recorded, read_database
-from validation.vela_estimate.estimate import with_transfers
-from validation.vela_estimate.memories import VelaMemory, copy_cycles, read_memories, shipped_memories
-from validation.vela_estimate.operation import Engine, EstimatedOperation, Operand, Weights
-from validation.vela_estimate.traffic import estimate_traffic
+from validation.vela.estimate import Comparison, compare, deviations, passed, render, tally, to_json
+from validation.vela.estimate.compare import compare_recorded
+from validation.vela.estimate.cycles import estimate_cycles
+from validation.vela.estimate.database import Recorded, read_database
+from validation.vela.estimate.estimate import with_transfers
+from validation.vela.estimate.memories import VelaMemory, copy_cycles, read_memories, shipped_memories
+from validation.vela.estimate.operation import Engine, EstimatedOperation, Operand, Weights
+from validation.vela.estimate.traffic import estimate_traffic
 
 U55 = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256")
 OPTIMISE = ("Size", "Performance")
@@ -282,7 +282,7 @@ cache_mem_area=Axi0
 
 @pytest.mark.parametrize("name", ["cycles", "memories", "operation", "transfers"])
 def test_the_examples_of_the_docstrings_hold(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"validation.vela_estimate.{name}"))
+    result = doctest.testmod(importlib.import_module(f"validation.vela.estimate.{name}"))
     assert result.attempted
     assert not result.failed
 

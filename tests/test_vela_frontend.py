@@ -10,15 +10,15 @@ from functools import cache
 import pytest
 from reference_data import shared_data
 
-from cascader.ethosu.barriers import Barrier, barriers
-from cascader.ethosu.network import CpuPart, EthosuPart, Network
+from cascader.ethosu.network.barriers import Barrier, barriers
+from cascader.ethosu.network.network import CpuPart, EthosuPart, Network
 from cascader.frontends.vela import VelaResult, compile_network, import_network, lift, named_network
 from cascader.frontends.vela import compiler as compiler_module
 from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.tensors import unique
 from cascader.frontends.zoo import build, cpu_split_network, float_network
-from cascader.graph import TensorKind
-from npu_model.compiled import CpuOperator, read_compiled
+from cascader.graph.cascader_graph import TensorKind
+from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, Program
 

@@ -9,15 +9,15 @@ from cascades import cascade_of, outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascader.ethosu.forms.trimmed import trimmed
-from cascader.ethosu.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.lowering import lower
-from cascader.ethosu.network import ARENA, Network, ethosu_part
-from cascader.ethosu.rows import row_graph
-from cascader.ethosu.windows import spans
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import ARENA, Network, ethosu_part
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.rewrites.trimmed import trimmed
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.verify.windows import spans
 from cascader.frontends.vela import import_network
-from cascader.pull import Group
-from cascader.row_graph import RowGraph
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import Group
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.program import FeatureMap
 from validation.portfolio import build

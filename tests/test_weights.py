@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from reference_data import shared_data
 
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation, Program
-from npu_model.weight_order import WeightFormat, from_hardware_order, hardware_order, symbol_count
-from npu_model.weights import (
+from npu_model.weight_stream.order import WeightFormat, from_hardware_order, hardware_order, symbol_count
+from npu_model.weight_stream.weights import (
     ChannelScale,
     compressed_size,
     decode_scales,

@@ -22,7 +22,7 @@ from cascader.frontends.zoo import NetworkBuilder, build, cpu_split_network, flo
 from cascader.frontends.zoo.calibration import round_scale
 from cascader.frontends.zoo.weights import laplace, uniform
 from npu_model.errors import InputError
-from npu_model.tflite_model import TfliteModel, read_tflite
+from npu_model.tflite.model import TfliteModel, read_tflite
 
 SHA256 = {
     "mobilenet_v1": "96658f0bdb519dbc45999fba7a96eb23ef88a6bfd0cdb6214d069c860271a67c",

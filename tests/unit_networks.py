@@ -13,7 +13,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from sim.functional import FilterCache, run
 
 TYPES = {"int8": 9, "uint8": 3, "int16": 7, "int32": 2, "int64": 4}

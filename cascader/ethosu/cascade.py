@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cascader.drafts import Draft, Drafter
-from cascader.ethosu.block_chain import choose_together
-from cascader.ethosu.cascaded import make_schedule
-from cascader.ethosu.forms import is_small, variants
-from cascader.ethosu.forms.columns import column_counts
-from cascader.ethosu.lowering import operations
-from cascader.ethosu.neighbours import Neighbours
-from cascader.ethosu.network import Network, ethosu_part
+from cascader.ethosu.codegen.lowering import operations
+from cascader.ethosu.cost.block_chain import choose_together
+from cascader.ethosu.cost.neighbours import Neighbours
+from cascader.ethosu.cost.stripe_cost import StripeCost
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
-from cascader.ethosu.rows import row_graph
-from cascader.ethosu.schedule import Provenance, Schedule
-from cascader.ethosu.stripe_cost import StripeCost
-from cascader.plans import Plan, Planner
-from cascader.proposals import ladder, smallest_limit
-from cascader.pull import PullScheduler
-from cascader.row_graph import RowGraph
-from cascader.schedule import Copy
+from cascader.ethosu.rewrites import is_small, variants
+from cascader.ethosu.rewrites.columns import column_counts
+from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import PullScheduler
+from cascader.plan.jobs import Copy
+from cascader.plan.plans import Plan, Planner
+from cascader.plan.proposals import ladder, smallest_limit
+from cascader.search.candidates import Draft, Drafter
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.memory import MemorySystem
+from npu_model.memory.system import MemorySystem
 
 _UNKNOWN = Provenance()
 

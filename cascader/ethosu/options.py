@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cascader.drafts import DraftOptions
-from cascader.plans import PlanOptions
+from cascader.plan.plans import PlanOptions
+from cascader.search.candidates import DraftOptions
 
 
 @dataclass(frozen=True, slots=True)

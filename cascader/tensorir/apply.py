@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cascader.affine_graph import AffineGraph, AffinePart
-from cascader.boxes import Box, clip, elements, whole
-from cascader.graph import TensorKind
-from cascader.stripe_config import StripeConfig
-from cascader.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, trace
+from cascader.graph.affine_graph import AffineGraph, AffinePart
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.intervals import Box, clip, elements, whole
+from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, trace
 from cascader.tensorir.blocks import Counter, PartBlock, Place
 from cascader.tensorir.compat import load
 from cascader.tensorir.copies import COPY, Copied, with_copies

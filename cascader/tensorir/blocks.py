@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from cascader.boxes import Box
+from cascader.graph.intervals import Box
 from cascader.tensorir.compat import buffer_of, load, rewrite, walk
 from cascader.tensorir.matchers import Match
 from cascader.tensorir.stages import Stage, StageGraph, substitute

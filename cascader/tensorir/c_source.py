@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cascader.allocation import Buffer, Problem, solve
+from cascader.allocate import Buffer, Problem, solve
 from cascader.tensorir.apply import SRAM, Applied
 from cascader.tensorir.compat import compile_captured, load, rewrite, scope_of, shape_of, walk
 from cascader.tensorir.live_ranges import live_ranges, peak

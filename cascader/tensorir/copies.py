@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.graph import TensorKind
-from cascader.propagator import Propagator
-from cascader.stripe_trace import StripedGroup
+from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.propagator import Propagator
+from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.compat import load
 from cascader.tensorir.matchers import Match
 from cascader.tensorir.stages import Stage, StageGraph

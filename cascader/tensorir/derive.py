@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from cascader.propagator import Propagator
+from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import buffer_of, load, shape_of
 from cascader.tensorir.spans import Span, span
 from cascader.tensorir.stages import Stage, StageGraph

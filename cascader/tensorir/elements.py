@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cascader.ethosu.axis import Axis
+from cascader.ethosu.network.axis import Axis
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, Layout

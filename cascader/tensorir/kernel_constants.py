@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network import CONSTANTS, LUT_SLOT, EthosuPart
+from cascader.ethosu.network.network import CONSTANTS, LUT_SLOT, EthosuPart
 from cascader.tensorir.numerics import channel_table, clip_type, lut_entries, table_bound
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, ActivationKind, ByteRange, KernelOperation, OperationKind
-from npu_model.weights import decode_scales, weights_from_stream
+from npu_model.weight_stream.weights import decode_scales, weights_from_stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cascader.ethosu.axis import Axis as Cut
+from cascader.ethosu.network.axis import Axis as Cut
 from cascader.tensorir.writer import Writer
 from npu_model.program import KernelOperation, Upscale
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network import CONSTANTS, EthosuPart
+from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from cascader.tensorir.constant_pool import ConstantPool
 from cascader.tensorir.elements import Elements, Start, Storage, elements, start_of
 from cascader.tensorir.kernel_constants import filter_values, lut_values, take

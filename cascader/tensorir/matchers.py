@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from cascader.propagator import Propagator
+from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import buffer_of, load
 from cascader.tensorir.stages import Stage, StageGraph
 

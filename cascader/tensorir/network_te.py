@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network import ARENA, CpuPart, EthosuPart, Network, Port
-from cascader.graph import TensorKind
+from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, Port
+from cascader.graph.cascader_graph import TensorKind
 from cascader.tensorir.kernel_constants import filter_values, lut_values, take
 from cascader.tensorir.kernel_elementwise import check as check_elementwise
 from cascader.tensorir.kernel_elementwise import combined

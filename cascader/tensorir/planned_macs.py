@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cascader.ethosu.axis import Axis
+from cascader.ethosu.network.axis import Axis
 from npu_model.program import KernelOperation, OperationKind, PoolKind, Upscale
 
 

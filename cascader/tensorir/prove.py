@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cascader.stripe_plans import StripePlan
+from cascader.plan.stripe_plans import StripePlan
 from cascader.tensorir.apply import SRAM, Applied, apply, uncascaded
 from cascader.tensorir.compat import compile_captured, load, scope_of, shape_of, walk
 from cascader.tensorir.live_ranges import live_ranges, peak

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network import Port
-from cascader.ethosu.schedule import Schedule, arena_extent
+from cascader.ethosu.network.network import Port
+from cascader.ethosu.schedule.schedule import Schedule, arena_extent
 from cascader.tensorir.compat import load
 from cascader.tensorir.kernels import SCRATCH
 from cascader.tensorir.schedule_tir import C_FUNCTION, schedule_module

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cascader.ethosu.network import EthosuPart
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.staging import staged_bytes
-from cascader.schedule import Copy
+from cascader.ethosu.network.network import EthosuPart
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.plan.jobs import Copy
 from cascader.tensorir.compat import load
 from cascader.tensorir.constant_pool import ConstantPool
 from cascader.tensorir.elements import Storage

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network import Port
-from cascader.ethosu.schedule import Schedule
+from cascader.ethosu.network.network import Port
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.tensorir.compat import compile_captured, load, scope_of, shape_of, walk
 from cascader.tensorir.live_ranges import live_ranges, peak
 from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, SRAM, ScheduleModule, schedule_module

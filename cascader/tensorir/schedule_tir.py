@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network import CpuPart, Port
-from cascader.ethosu.schedule import Schedule
-from cascader.ethosu.staging import weight_ranges
-from cascader.schedule import Job
+from cascader.ethosu.network.network import CpuPart, Port
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import weight_ranges
+from cascader.plan.jobs import Job
 from cascader.tensorir.compat import load
 from cascader.tensorir.kernels import SCRATCH, Operand
 from cascader.tensorir.planned_macs import planned_macs

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cascader.boxes import Box, Interval, elements
+from cascader.graph.intervals import Box, Interval, elements
 from cascader.tensorir.blocks import not_negative, plus
 from cascader.tensorir.compat import buffer_of, load, modulo, rewrite, scope_of, shape_of, walk, whole_region
 from cascader.tensorir.stepwise import Stepwise, stepwise

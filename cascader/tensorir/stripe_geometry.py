@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cascader.affine_graph import AffineGraph, AffinePart
-from cascader.boxes import Box, Interval
-from cascader.propagator import Propagator
-from cascader.stripe_config import StripeConfig
+from cascader.graph.affine_graph import AffineGraph, AffinePart
+from cascader.graph.intervals import Box, Interval
+from cascader.graph.propagator import Propagator
+from cascader.graph.stripe_config import StripeConfig
 from npu_model.errors import InputError
 
 

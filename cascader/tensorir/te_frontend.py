@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cascader.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.graph import TensorKind
+from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
+from cascader.graph.cascader_graph import TensorKind
 from cascader.tensorir.compat import shape_of
 from cascader.tensorir.derive import derive
 from cascader.tensorir.matchers import Match, Registry, Wanted, default_registry

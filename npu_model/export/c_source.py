@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from npu_model.compiled import CompiledNetwork, initial_byte
+from npu_model.compiled.network import CompiledNetwork, initial_byte
 from npu_model.errors import InputError
 from npu_model.export.regions import check_network, constants_of, cpu_codes, has_own_fast_scratch
 from npu_model.export.tflite_file import payload_of

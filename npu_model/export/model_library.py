@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.export.c_source import export_c
 from npu_model.export.regions import constants_of

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import tflite
 
-from npu_model.compiled import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator, require_programs_in_first
-from npu_model.cpu_operators import OperatorFinder
+from npu_model.compiled.cpu_operators import OperatorFinder
+from npu_model.compiled.network import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator, require_programs_in_first
 from npu_model.errors import InputError
 from npu_model.program import Binding, Quantisation
-from npu_model.tflite_model import TfliteTensor
-from npu_model.tflite_record_reader import RecordReader
-from npu_model.tflite_records import OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.model import TfliteTensor
+from npu_model.tflite.record_reader import RecordReader
+from npu_model.tflite.records import OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
 
 _COMPILERS_OWN = (OFFLINE_ALLOCATION, "vela_version")
 """Metadata that speaks of one compilation (Vela 5.2.0), not of the network."""

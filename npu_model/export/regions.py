@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from npu_model.accelerator import accelerator
-from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import Binding, Program, RegionRole
 from npu_model.program.check import check_program

@@ -12,14 +12,14 @@ from dataclasses import replace
 import tflite
 
 from npu_model.command_stream import build_payload, encode_operations
-from npu_model.compiled import CUSTOM_CODE, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
-from npu_model.cpu_operators import are_placed
+from npu_model.compiled.cpu_operators import are_placed
+from npu_model.compiled.network import CUSTOM_CODE, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.export.original import NoOriginal, Original
 from npu_model.export.regions import FAST_SCRATCH, check_network, constants_of, has_own_fast_scratch, size_of
 from npu_model.program import Binding, Program
-from npu_model.tflite_records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
-from npu_model.tflite_writer import write_tflite
+from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.writer import write_tflite
 
 DESCRIPTION = "npu-testbed"
 CUSTOM_OPTIONS = bytes((1, 4, 1))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, KernelOperation, Program
-from npu_model.weight_order import check_format
-from npu_model.weights import core_channels, core_format, decode_scales
+from npu_model.weight_stream.order import check_format
+from npu_model.weight_stream.weights import core_channels, core_format, decode_scales
 from sim.functional.activation import table_range
 from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import Memory

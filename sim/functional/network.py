@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npu_model.compiled import CompiledNetwork, CpuOperator, initial_byte
+from npu_model.compiled.network import CompiledNetwork, CpuOperator, initial_byte
 from npu_model.errors import InputError
 from npu_model.program import Binding, RegionRole
 from sim.functional.execute import OnOperation, execute

@@ -20,7 +20,7 @@ from testbed.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from testbed.compare import Comparison
+    from testbed.compare.comparison import Comparison
 
 
 def add(commands: Any) -> None:
@@ -65,7 +65,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare, draw and print."""
     from testbed.commands.choices import memory_options
-    from testbed.compare import compare
+    from testbed.compare.comparison import compare
     from testbed.files import require_picture, write_file
     from testbed.progress import progress
     from testbed.views.frontier_plot import comparison_svg
@@ -97,8 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report(comparisons: Sequence[Comparison], arguments: argparse.Namespace) -> None:
-    from testbed.compare_report import comparison_json, comparison_text
-    from testbed.compare_summary import summary_table
+    from testbed.compare.report import comparison_json, comparison_text
+    from testbed.compare.summary import summary_table
 
     summary = summary_table(comparisons)
     if arguments.json:

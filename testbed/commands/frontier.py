@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Find, write and print the frontier."""
     from testbed.commands.options import json_text
     from testbed.files import require_folder, require_picture, require_writable, write_file
-    from testbed.frontier_report import frontier_json, frontier_text
+    from testbed.reports.frontier import frontier_json, frontier_text
 
     if arguments.with_vela and arguments.plot is None:
         raise InputError("--with-vela was given without --plot: it adds Vela's points to the picture, name its file.")
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _find(arguments: argparse.Namespace) -> tuple[Frontier, str]:
     """The frontier, and the picture of it."""
     from testbed.commands.choices import memory_options
-    from testbed.compare import compare
+    from testbed.compare.comparison import compare
     from testbed.frontier import frontier
     from testbed.progress import progress
     from testbed.views.frontier_plot import comparison_svg, frontier_svg

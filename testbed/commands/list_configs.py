@@ -8,8 +8,8 @@ from typing import Any
 
 def _text() -> str:
     from npu_model.accelerator import accelerator_names, replay_only_names
-    from npu_model.timing_adapter import profile_names
-    from npu_model.vela_ini import config_names
+    from npu_model.memory.timing_adapter import profile_names
+    from npu_model.memory.vela_ini import config_names
     from testbed.configs import vela_ini_text
 
     systems, modes = config_names(vela_ini_text())

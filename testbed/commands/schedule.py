@@ -20,7 +20,7 @@ from testbed.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from cascader.ethosu.schedule import Schedule
+    from cascader.ethosu.schedule.schedule import Schedule
 
 
 def add(commands: Any) -> None:
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _cycles(plan: Schedule) -> int:
     """NPU cycles on the memory system that the schedule was made for."""
-    from cascader.ethosu.lowering import lower
+    from cascader.ethosu.codegen.lowering import lower
     from sim import quick_cycles
 
     system = plan.provenance.memory_system

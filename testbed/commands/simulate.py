@@ -91,9 +91,9 @@ def _add_report_options(parser: Parser) -> None:
 
 def run_schedule(arguments: argparse.Namespace) -> int:
     """Replay a schedule file and report."""
-    from testbed.arena_map import arena_map
     from testbed.files import require_picture, write_file
     from testbed.pipeline import read_schedule, simulate_schedule
+    from testbed.views.arena_map import arena_map
     from testbed.views.sram_map import sram_map_svg
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> Simulation:
@@ -143,8 +143,8 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Callable[[MemoryO
 
 
 def _report(simulation: Simulation, arguments: argparse.Namespace) -> None:
-    from testbed.reports import layers_json, layers_text, stalls_json, stalls_text
-    from testbed.summary import summary_json, summary_text
+    from testbed.reports.summary import summary_json, summary_text
+    from testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
 
     if arguments.json:
         document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}

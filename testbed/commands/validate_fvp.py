@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
 
 if TYPE_CHECKING:
-    from npu_model.memory import MemorySystem
-    from validation.fvp_live import FvpOptions
+    from npu_model.memory.system import MemorySystem
+    from validation.fvp.live import FvpOptions
 
 DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_live(arguments)
     _require_none(arguments)
     from testbed.progress import progress
-    from validation.fvp import render, scorecard, to_json
+    from validation.fvp.scorecard import render, scorecard, to_json
 
     with progress() as show:
         card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"))
@@ -132,7 +132,7 @@ def _require_none(arguments: argparse.Namespace) -> None:
 
 
 def _options(arguments: argparse.Namespace) -> FvpOptions:
-    from validation.fvp_live.runner import MODEL_ADDRESS, TIMEOUT_SECONDS, FvpOptions
+    from validation.fvp.live.runner import MODEL_ADDRESS, TIMEOUT_SECONDS, FvpOptions
 
     address = MODEL_ADDRESS if arguments.model_address is None else arguments.model_address
     return FvpOptions(
@@ -148,9 +148,9 @@ def _options(arguments: argparse.Namespace) -> FvpOptions:
 
 def _require_no_compilation(arguments: argparse.Namespace, model: bytes) -> None:
     """A compiled network runs as it is: options of the compilation would be ignored."""
-    from npu_model.compiled import is_compiled
+    from npu_model.compiled.network import is_compiled
     from npu_model.errors import InputError
-    from npu_model.tflite_model import read_tflite
+    from npu_model.tflite.model import read_tflite
 
     given = [_spelling(name) for name in _COMPILATION if getattr(arguments, name) is not None]
     if given and is_compiled(read_tflite(model)):
@@ -166,10 +166,10 @@ def _system(arguments: argparse.Namespace) -> MemorySystem | None:
 def _run_live(arguments: argparse.Namespace) -> int:
     from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
     from npu_model.errors import InputError
-    from npu_model.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+    from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
     from testbed.models import load_model
     from testbed.progress import progress
-    from validation.fvp_live import render, to_json, validate_live
+    from validation.fvp.live import render, to_json, validate_live
 
     if arguments.model is None:
         raise InputError("--live runs 1 network on the FVP and 0 were named: give a .tflite or zoo:NAME.")

@@ -113,7 +113,7 @@ def devices(names: Sequence[str] | None) -> tuple[str, ...]:
 
 def _choices(arguments: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Models, accelerators and strategies."""
-    from validation.vela import OPTIMISE
+    from validation.vela.replays import OPTIMISE
 
     strategy = arguments.optimise
     return model_sources(arguments), devices(arguments.accelerator_config), OPTIMISE if strategy == BOTH else (strategy,)
@@ -126,7 +126,7 @@ def run_vela(arguments: argparse.Namespace) -> int:
     _require_none(arguments)
     from testbed.peers import validate_vela
     from testbed.progress import progress
-    from validation.vela import passed, render, to_json
+    from validation.vela.replays import passed, render, to_json
 
     with progress() as show:
         scores = validate_vela(*_choices(arguments), show)
@@ -148,10 +148,10 @@ def _require_none(arguments: argparse.Namespace) -> None:
 
 def _run_comparison(arguments: argparse.Namespace) -> int:
     """Print the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
-    from testbed.beside_vela import beside_vela
     from testbed.commands.choices import memory_options
+    from testbed.compare.beside_vela import beside_vela
     from testbed.progress import progress
-    from validation.vela import render, to_json
+    from validation.vela.replays import render, to_json
 
     memory = memory_options(arguments)
     with progress() as show:
@@ -172,7 +172,7 @@ def run_estimate(arguments: argparse.Namespace) -> int:
     """Print the counts and what deviates; status 1 if a value does."""
     from testbed.peers import validate_vela_estimate
     from testbed.progress import progress
-    from validation.vela_estimate import passed, render, to_json
+    from validation.vela.estimate import passed, render, to_json
 
     with progress() as show:
         comparisons = validate_vela_estimate(*_choices(arguments), show)

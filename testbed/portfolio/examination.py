@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from testbed.compare import Comparison, compare
+from testbed.compare.comparison import Comparison, compare
+from testbed.compare.vela_points import VelaPoint
 from testbed.failures import Failure, attempt
 from testbed.frontier import FrontierPoint
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -16,7 +17,6 @@ from testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer
 from testbed.program_files import verify
 from testbed.progress import Progress, silent
 from testbed.scheduling import write_schedule
-from testbed.vela_points import VelaPoint
 from testbed.verification import LITERT, Verification
 from validation.portfolio import PortfolioNetwork, portfolio_network
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from testbed.compare_summary import geometric_mean
+from testbed.compare.summary import geometric_mean
 from testbed.portfolio.verdict import Check, Figures, Finding, Report
 from validation.portfolio import portfolio_network
 from validation.portfolio.causes import CAUSES

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from testbed.compare_verdicts import SLOWEST
+from testbed.compare.verdicts import SLOWEST
 
 
 class Check(str, Enum):

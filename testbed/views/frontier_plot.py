@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from testbed.compare import Comparison
+from testbed.compare.comparison import Comparison
+from testbed.compare.vela_points import VelaPoint
 from testbed.frontier import Frontier
-from testbed.vela_points import VelaPoint
 from testbed.views.svg import Axis, axes, document, element, path_of, text, title
 
 WIDTH, HEIGHT = 960, 600

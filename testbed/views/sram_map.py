@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.arena_map import Area, AreaKind, ArenaMap
-from testbed.reports import shortened
+from testbed.reports.tables import shortened
+from testbed.views.arena_map import Area, AreaKind, ArenaMap
 from testbed.views.svg import INK, Axis, axes, document, element, path_of, text, title
 
 WIDTH, HEIGHT = 1180, 680

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from validation.calibrate.fit import Notches, Problem
 from validation.calibrate.solver import bounded_step
-from validation.scores import mean_error
+from validation.fvp.scores import mean_error
 
 RESAMPLES = 1000
 COVERAGE = 0.95

@@ -14,7 +14,7 @@ from validation.calibrate.fit import Problem, fit
 from validation.calibrate.measurements import Measurement
 from validation.calibrate.parameters import DEFAULT_FITTED, fitted_parameters
 from validation.calibrate.profile import CalibrationProfile, ErrorFigures, FittedPoint, FittedValue, FoldErrors
-from validation.scores import BeatScore, relative
+from validation.fvp.scores import BeatScore, relative
 
 DEFAULT_SEED = 1
 GROUPS = (("network", by_network), ("accelerator", by_accelerator))

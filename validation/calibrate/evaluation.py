@@ -9,7 +9,7 @@ from itertools import zip_longest
 from npu_model.timing import TimingParameters
 from sim import Beats, quick_replay
 from validation.calibrate.measurements import BEATS, Measurement
-from validation.scores import mean_error, relative, worst_error
+from validation.fvp.scores import mean_error, relative, worst_error
 
 Progress = Callable[[int], None]
 """Told how many replays have been done."""

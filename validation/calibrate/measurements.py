@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from npu_model.compiled import read_compiled
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
-from npu_model.memory import MemorySystem
+from npu_model.memory.system import MemorySystem
+from npu_model.memory.timing_adapter import parse_profile, profile, profile_names
+from npu_model.memory.vela_ini import memory_system
 from npu_model.program import Program
-from npu_model.timing_adapter import parse_profile, profile, profile_names
-from npu_model.vela_ini import memory_system
-from npu_model.weight_work import StreamWork
+from npu_model.weight_stream.work import StreamWork
+from validation.fvp.references.records import Point, measured_program, measured_work, points
 from validation.reading import MAX_TABLE_BYTES, read_configuration, read_file, read_text
-from validation.references.records import Point, measured_program, measured_work, points
 
 NPU_ACTIVE = "NPU_ACTIVE"
 BEATS = ("AXI0_RD_DATA_BEAT_RECEIVED", "AXI0_WR_DATA_BEAT_WRITTEN", "AXI1_RD_DATA_BEAT_RECEIVED")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from validation.calibrate.bootstrap import COVERAGE, RESAMPLES
 from validation.calibrate.calibration import GENERALISES, Check
 from validation.calibrate.profile import CalibrationProfile
-from validation.scores import relative
+from validation.fvp.scores import relative
 from validation.tables import Table, percent, share
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from cascader.frontends.vela.debug_database import Tables
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import ByteRange, KernelOperation
 from npu_model.shapes import round_up
 

@@ -19,9 +19,9 @@ from cascader.frontends.vela.debug_database import layer_names
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.compiled import is_compiled
+from npu_model.compiled.network import is_compiled
 from npu_model.errors import InputError
-from npu_model.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
+from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 
 DEFAULT_CONFIG = "Arm/vela.ini"
 DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 
-from npu_model.tflite_model import TfliteModel
+from npu_model.tflite.model import TfliteModel
 
 Tables = Mapping[str, tuple[dict[str, str], ...]]
 """The tables by name, each row as column to text."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cascader.ethosu.network import Network
+from cascader.ethosu.network.network import Network
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
 from cascader.frontends.vela.lift import lift
 from cascader.frontends.vela.mend import Mended, mended_network
 from cascader.frontends.vela.naming import named_network
 from cascader.frontends.vela.stream_check import stream_fault
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 
 

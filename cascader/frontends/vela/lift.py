@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from cascader.ethosu.constants import Packing, constant_ranges
-from cascader.ethosu.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
+from cascader.ethosu.codegen.constants import Packing, constant_ranges
+from cascader.ethosu.network.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
 from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.tensors import TensorTable, unique
-from cascader.graph import CascaderGraph, Part, Tensor, TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.compiled import CompiledNetwork, CpuOperator
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Binding, DmaOperation, FeatureMap, KernelOperation, Program
 

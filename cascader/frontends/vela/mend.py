@@ -16,9 +16,9 @@ from itertools import accumulate
 from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import Tables, read_tables
 from cascader.frontends.vela.naming import named_network
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
-from npu_model.tflite_model import TfliteModel, read_tflite
+from npu_model.tflite.model import TfliteModel, read_tflite
 
 FULLY_CONNECTED = "FULLY_CONNECTED"
 _SCHEDULED_AS = "FullyConnected"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from cascader.frontends.vela.compiler import VelaResult
-from npu_model.compiled import CompiledNetwork, read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.program import Control, KernelOperation, Program
 
 _WORD = 4

@@ -10,9 +10,9 @@ from cascader.frontends.vela.allocations import StrayAccess, stray_accesses
 from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.naming import named_network
-from npu_model.compiled import CompiledNetwork
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
-from npu_model.unwritten import unwritten_reads
 
 
 def _stray_text(access: StrayAccess) -> str:

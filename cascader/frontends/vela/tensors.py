@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cascader.ethosu.feature_maps import rebase
-from cascader.ethosu.network import CONSTANTS, Port
+from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.network.network import CONSTANTS, Port
 from cascader.frontends.vela.address_map import AddressMap
 from npu_model.program import Binding, FeatureMap
 

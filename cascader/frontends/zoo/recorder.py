@@ -12,8 +12,8 @@ from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES, calibration_i
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.precision import Precision
 from npu_model.errors import InputError
-from npu_model.tflite_records import FieldValue, ModelRecord, OperatorRecord, TensorRecord
-from npu_model.tflite_writer import write_tflite
+from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, TensorRecord
+from npu_model.tflite.writer import write_tflite
 
 # Versions of an operator for (8-bit, 16-bit) activations: op_version.cc of LiteRT; float32 and uint8 have version 1.
 _VERSIONS = {

@@ -1,0 +1,1 @@
+"""Code generation: from a Schedule to the Programs that the NPU runs."""

@@ -1,0 +1,109 @@
+"""Packing the constants of a network: only the bytes that its kernels use."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.network.network import CONSTANTS, EthosuPart, LutLoad, Network, ethosu_part
+from cascader.graph.cascader_graph import Part
+from npu_model.program import ByteRange, FeatureMap, KernelOperation
+from npu_model.shapes import round_up
+
+ALIGNMENT = 16
+"""Alignment of weights, scales and DMA sources (core driver, ``ethos-u55``: 16 bytes)."""
+
+
+def constant_ranges(part: EthosuPart) -> tuple[ByteRange, ...]:
+    """Every range of the constants that the part reads: weights, scales, constant feature maps, its table."""
+    ranges = [span for span in part.operation.reads() if span.region == CONSTANTS]
+    return (*ranges, part.lut.source) if part.lut else tuple(ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Kept ranges of the constants in ascending order, and where each begins after packing."""
+
+    kept: tuple[tuple[int, int], ...]
+    starts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, ranges: Iterable[ByteRange]) -> Packing:
+        """Keep what the ranges cover, in whole units of 16 bytes."""
+        kept: list[tuple[int, int]] = []
+        for start, end in sorted((span.start // ALIGNMENT * ALIGNMENT, round_up(span.end, ALIGNMENT)) for span in ranges):
+            if kept and start <= kept[-1][1]:
+                kept[-1] = (kept[-1][0], max(kept[-1][1], end))
+            else:
+                kept.append((start, end))
+        starts = []
+        total = 0
+        for start, end in kept:
+            starts.append(total)
+            total += end - start
+        return cls(tuple(kept), tuple(starts))
+
+    def content(self, constants: bytes) -> bytes:
+        """The kept bytes, one range after the other; zeros for those beyond the end of ``constants``."""
+        return b"".join(constants[start:end].ljust(end - start, b"\0") for start, end in self.kept)
+
+    def shift(self, address: int) -> int:
+        """How far the byte at ``address`` moves (negative: downwards)."""
+        index = bisect_right(self.kept, (address, 1 << 64)) - 1
+        return self.starts[index] - self.kept[index][0]
+
+    def _range(self, span: ByteRange) -> ByteRange:
+        delta = self.shift(span.start)
+        return ByteRange(span.region, span.start + delta, span.end + delta)
+
+    def _map(self, feature_map: FeatureMap) -> FeatureMap:
+        if feature_map.region != CONSTANTS:
+            return feature_map
+        return rebase(feature_map, self.shift(feature_map.byte_ranges()[0].start))
+
+    def operation(self, operation: KernelOperation) -> KernelOperation:
+        """The operation reading its constants from their new places."""
+        return replace(
+            operation,
+            ifm=self._map(operation.ifm),
+            ifm2=self._map(operation.ifm2) if operation.ifm2 else None,
+            weights=tuple(self._range(span) for span in operation.weights),
+            scales=tuple(self._range(span) for span in operation.scales),
+        )
+
+    def part(self, part: EthosuPart) -> EthosuPart:
+        """The part reading its constants and its table from their new places."""
+        lut = LutLoad(self._range(part.lut.source), part.lut.destination) if part.lut else None
+        return replace(part, operation=self.operation(part.operation), lut=lut)
+
+
+class StreamEditor:
+    """The constants of a network while streams are added at their end."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = bytearray(content)
+
+    def read(self, span: ByteRange) -> bytes:
+        """The bytes of a range."""
+        return bytes(self._content[span.start : span.end])
+
+    def append(self, data: bytes) -> ByteRange:
+        """Add ``data`` at a multiple of 16 bytes, filled up to one; its range."""
+        self._content += bytes(-len(self._content) % ALIGNMENT)
+        start = len(self._content)
+        self._content += data + bytes(-len(data) % ALIGNMENT)
+        return ByteRange(CONSTANTS, start, len(self._content))
+
+    def content(self) -> bytes:
+        """All bytes so far."""
+        return bytes(self._content)
+
+
+def repacked(network: Network, parts: tuple[Part, ...], constants: StreamEditor) -> Network:
+    """``network`` with other ``parts``, of whose constants only those that they use are kept."""
+    kernels = [payload for part in parts if (payload := ethosu_part(part)) is not None]
+    packing = Packing.of(span for kernel in kernels for span in constant_ranges(kernel))
+    packed = tuple(replace(part, payload=packing.part(payload)) if (payload := ethosu_part(part)) else part for part in parts)
+    return replace(network, graph=replace(network.graph, parts=packed), constants=packing.content(constants.content()))

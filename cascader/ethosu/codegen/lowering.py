@@ -1,0 +1,174 @@
+"""From a Schedule to the Programs that the NPU runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.codegen.emitted import require_own_constants
+from cascader.ethosu.codegen.stream import Stream
+from cascader.ethosu.codegen.stripes import Place, stripe
+from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
+from cascader.plan.jobs import Copy, Job
+from npu_model.accelerator import Accelerator
+from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.command_stream.encode import encode_operations
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.errors import InputError
+from npu_model.program import Binding, Control, ControlKind, KernelOperation, Program, Region, RegionRole
+from npu_model.program.check import check_program
+
+STOP_MASK = 0xFFFF
+"""Parameter of NPU_OP_STOP: raise all of the interrupt's bits, as Vela does."""
+
+
+@dataclass(slots=True)
+class _Lowering:
+    """A schedule on its way to Programs: where everything lies, and which weights are staged so far."""
+
+    schedule: Schedule
+    accelerator: Accelerator
+    parts: dict[str, EthosuPart]
+    places: dict[str, Place]
+    copies: dict[int, list[Copy]]
+    """Copies by the step before which they are issued."""
+    staged: dict[str, int]
+    """Address of the newest copy of a part's weights."""
+    early_tables: bool
+
+    def program(self, segment: Segment, first: int, last: int) -> Program:
+        """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment."""
+        stream = Stream(self.accelerator)
+        early = self._early_tables(first, last)
+        for step in range(first, last):
+            if step == first + 1:
+                for table, layer in early:
+                    stream.load(table, layer)
+            self._run(stream, step)
+        stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
+        operations = tuple(stream.operations)
+        constants = self.schedule.network.constants
+        program = Program(
+            accelerator=self.schedule.accelerator,
+            operations=operations,
+            words=encode_operations(operations)[1],
+            regions=(
+                Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
+                Region(ARENA, RegionRole.ARENA, self.schedule.arena_size),
+            ),
+            inputs=_bindings(segment.inputs, self.places),
+            outputs=_bindings(segment.outputs, self.places),
+            names=tuple(stream.names),
+        )
+        check_program(program, self.accelerator)
+        return program
+
+    def _early_tables(self, first: int, last: int) -> list[tuple[LutLoad, str]]:
+        """The first table that is used, with its layer: it can be loaded while the first job runs.
+
+        More of them would hold up the kernel that waits for the first, as it waits for all transfers. None where kernels without a table
+        use the same banks of SHRAM.
+        """
+        if not self.early_tables or self.accelerator.reserved_lut_banks == 0:
+            return []
+        parts = (self.parts.get(job.part) for job in self.schedule.jobs[first:last])
+        return [(part.lut, part.layer) for part in parts if part is not None and part.lut is not None][:1]
+
+    def _run(self, stream: Stream, step: int) -> None:
+        """Issue one job with its table and the copies before it.
+
+        The table comes first: it is short, and a transfer behind a long one would hold up the job until both are done.
+        """
+        job = self.schedule.jobs[step]
+        if job.part not in self.parts:
+            raise InputError(f"Part {job.part!r} runs on the CPU but is inside an NPU segment: give it a segment of its own.")
+        part = self.parts[job.part]
+        if part.lut is not None:
+            stream.load(part.lut, part.layer)
+        for copy in self.copies.get(step, ()):
+            copied = self.parts[copy.part]
+            stream.stage(weight_ranges(copied.operation), copy.address, copied.layer)
+            self.staged[copy.part] = copy.address
+        start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
+        operation = _with_block(stripe(part, start, end, self.places), job, self.accelerator)
+        require_own_constants(job.part, part, job.rows, operation)
+        if job.part in self.staged:
+            operation = with_staged_weights(operation, self.staged[job.part])
+        stream.run(operation, part.layer)
+
+
+def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) -> KernelOperation:
+    """The operation with the job's block config and the SHRAM partition that this implies."""
+    if job.block is None or job.block == operation.block:
+        return operation
+    if operation.weights and job.block.depth != operation.block.depth:
+        raise InputError(
+            f"Part {job.part!r} has block depth {job.block.depth} but weights encoded for {operation.block.depth}: keep the depth."
+        )
+    shram = shram_partition(BlockQuery.of(operation), job.block, accelerator)
+    if shram is None:
+        raise InputError(f"Block {job.block} of part {job.part!r} does not fit into the SHRAM of {accelerator.name}: choose a smaller one.")
+    return replace(operation, block=job.block, shram=shram)
+
+
+def _places(schedule: Schedule) -> dict[str, Place]:
+    """Where every tensor lies; those of a buffer that does not roll are one row."""
+    return {
+        tensor: Place(buffer.address, buffer.rows or 1, buffer.row_bytes if buffer.rows else schedule.network.graph.tensor(tensor).size)
+        for buffer in schedule.buffers
+        for tensor in buffer.tensors
+    }
+
+
+def _bindings(ports: tuple[Port, ...], places: dict[str, Place]) -> tuple[Binding, ...]:
+    return tuple(Binding(p.name, ARENA, places[p.tensor].address + p.offset, p.shape, p.dtype, p.quantisation) for p in ports)
+
+
+def operations(schedule: Schedule) -> list[KernelOperation | None]:
+    """What each job runs, where its tensors lie and with its part's own block; None for a job on the CPU."""
+    places = _places(schedule)
+    parts = {part.name: part.payload for part in schedule.network.graph.parts if isinstance(part.payload, EthosuPart)}
+    found: list[KernelOperation | None] = []
+    for job in schedule.jobs:
+        part = parts.get(job.part)
+        found.append(None if part is None else stripe(part, *(job.rows or (0, part.axis.extent(part.operation.ofm.shape))), places))
+    return found
+
+
+def lower(schedule: Schedule, *, early_tables: bool = True) -> CompiledNetwork:
+    """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
+
+    A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
+    kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
+    copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. InputError
+    if a block config does not fit or an operation breaks a rule of the accelerator.
+    """
+    network = schedule.network
+    lowering = _Lowering(
+        schedule=schedule,
+        accelerator=find_accelerator(schedule.accelerator),
+        parts={part.name: part.payload for part in network.graph.parts if isinstance(part.payload, EthosuPart)},
+        places=_places(schedule),
+        copies={},
+        staged={},
+        early_tables=early_tables,
+    )
+    for copy in schedule.copies:
+        lowering.copies.setdefault(copy.step, []).append(copy)
+    steps: list[Program | CpuOperator] = []
+    first = 0
+    for segment in network.segments:
+        last = first
+        while last < len(schedule.jobs) and schedule.jobs[last].part in segment.parts:
+            last += 1
+        payload = network.graph.parts[network.graph.index(segment.parts[0])].payload
+        if isinstance(payload, CpuPart):
+            places = lowering.places
+            steps.append(CpuOperator(payload.code, _bindings(payload.inputs, places), _bindings(payload.outputs, places)))
+        else:
+            steps.append(lowering.program(segment, first, last))
+        first = last
+    inputs, outputs, variables = (_bindings(ports, lowering.places) for ports in (network.inputs, network.outputs, network.variables))
+    return CompiledNetwork(tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others)

@@ -1,0 +1,104 @@
+"""The operations of one Program as they are issued: tables, staged weights and kernels, each behind the waits that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cascader.ethosu.cost.blockdep import blockdep
+from cascader.ethosu.network.network import ARENA, LUT_SLOT, LutLoad
+from npu_model.accelerator import Accelerator
+from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
+
+
+@dataclass(slots=True)
+class Stream:
+    """What was issued so far, with what the NPU is known to hold at the end of it."""
+
+    accelerator: Accelerator
+    operations: list[Operation] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    kernels: list[KernelOperation] = field(default_factory=list)
+    """All kernels so far, the newest last."""
+    running: int = 0
+    """How many of the newest kernels may not have finished."""
+    transfers: list[DmaOperation] = field(default_factory=list)
+    """The newest transfers, those that may not have finished: a further one is only started when it can be outstanding too."""
+    tables: list[LutLoad] = field(default_factory=list)
+    """Look-up tables that are in SHRAM, or on their way."""
+
+    def issue(self, operation: Operation, name: str) -> None:
+        """Append an operation of the layer ``name``."""
+        self.operations.append(operation)
+        self.names.append(name)
+
+    def load(self, table: LutLoad, name: str) -> None:
+        """Begin to transfer a table unless it is in its place already, after the kernels that use that place."""
+        if table in self.tables:
+            return
+        self._finish_kernels([age for age in range(self.running) if self._uses(self.kernels[-1 - age], table)], name)
+        self._transfer(DmaOperation(table.source, table.destination, to_shram=True), name)
+        self.tables = [other for other in self.tables if not overlapping(other, table)] + [table]
+
+    def stage(self, ranges: Sequence[ByteRange], address: int, name: str) -> None:
+        """Begin to copy ranges of the constants, one after the other, to ``address`` of the arena, behind the kernels that use them."""
+        for span in ranges:
+            transfer = DmaOperation(span, address, ARENA)
+            address += span.length
+            newest = [self.kernels[-1 - age] for age in range(self.running)]
+            self._finish_kernels([age for age, kernel in enumerate(newest) if _touches(kernel, transfer)], name)
+            self._transfer(transfer, name)
+
+    def run(self, operation: KernelOperation, name: str) -> None:
+        """Issue a kernel behind the others and behind the transfers of what it works on, but no later ones."""
+        newest_first = self.transfers[::-1]
+        self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(operation, transfer)], name)
+        operation = replace(operation, blockdep=blockdep(self.kernels, operation, self.accelerator))
+        self.issue(operation, name)
+        self.kernels.append(operation)
+        self.running = min(self.running + 1, self.accelerator.max_outstanding_kernels)
+        if self.accelerator.reserved_lut_banks == 0 and operation.activation.kind is not ActivationKind.LUT:
+            # The banks of the tables are not reserved here: such a kernel has its accumulators or operands there.
+            self.tables = []
+
+    def _transfer(self, transfer: DmaOperation, name: str) -> None:
+        self.issue(transfer, name)
+        self.transfers = [*self.transfers, transfer][-self.accelerator.max_outstanding_dma :]
+
+    def _finish_kernels(self, ages: Sequence[int], name: str) -> None:
+        """Wait for the kernels of these ages (0: the newest), in ascending order; the younger ones may run on."""
+        if ages:
+            self.issue(KernelWait(ages[0]), name)
+            self.running = ages[0]
+
+    def _finish_transfers(self, ages: Sequence[int], name: str) -> None:
+        """Wait for the transfers of these ages (0: the newest), in ascending order; the younger ones may run on."""
+        if ages:
+            self.issue(DmaWait(ages[0]), name)
+            self.transfers = self.transfers[len(self.transfers) - ages[0] :]
+
+    def _needs(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
+        """Whether the kernel works on a byte that the transfer writes, in memory or in SHRAM."""
+        if transfer.to_shram:
+            return self._uses(kernel, LutLoad(transfer.source, transfer.destination))
+        return _touches(kernel, transfer)
+
+    def _uses(self, kernel: KernelOperation, table: LutLoad) -> bool:
+        """Whether the kernel holds SHRAM bytes of the table's place."""
+        if self.accelerator.reserved_lut_banks == 0:
+            return True
+        if kernel.activation.kind is not ActivationKind.LUT:
+            return False
+        start = self.accelerator.lut_address + kernel.activation.lut * LUT_SLOT
+        size = next((t.source.length for t in self.tables if t.destination == start), LUT_SLOT)
+        return start < table.destination + table.source.length and table.destination < start + size
+
+
+def _touches(kernel: KernelOperation, transfer: DmaOperation) -> bool:
+    """Whether the kernel reads or writes a byte that the transfer writes."""
+    return any(span.overlaps(target) for target in transfer.writes() for span in kernel.reads() + kernel.writes())
+
+
+def overlapping(a: LutLoad, b: LutLoad) -> bool:
+    """Whether two tables cannot be in SHRAM at once."""
+    return a.destination < b.destination + b.source.length and b.destination < a.destination + a.source.length

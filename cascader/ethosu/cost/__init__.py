@@ -1,0 +1,1 @@
+"""The cost model of the search: cycles of stripes, block configs, and what neighbouring jobs share."""

@@ -1,0 +1,142 @@
+"""Blocks of all jobs together: kernels of one partition of the shared buffer overlap, so that neighbours had better agree on one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
+
+from cascader.ethosu.cost.blockdep import blockdep
+from cascader.ethosu.cost.kernel_flow import BlockLoad, KernelLoad, Pipeline, kernel_flow
+from cascader.ethosu.cost.memory_path import Sources
+from npu_model.accelerator import Accelerator
+from npu_model.program import KernelOperation
+from npu_model.program.operations import Shram
+from npu_model.shapes import Shape3D
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockOption:
+    """A block that a job may be made in, and the partition of the shared buffer that it needs.
+
+    ``load`` is what it asks of the units, with its data from ``sources``; ``cycles`` are the job's with nothing before and after it but
+    with its first weights there, ``latency`` those until what it has stored may be read, ``burden`` what is set against it besides.
+    It takes ``lead`` more if they are not there; in its last ``tail`` cycles the decoder reads for the next job already.
+    """
+
+    block: Shape3D
+    shram: Shram
+    cycles: int
+    load: KernelLoad
+    sources: Sources
+    latency: int
+    burden: int = 0
+    lead: int = 0
+    tail: int = 0
+
+    @property
+    def cost(self) -> int:
+        """What is to be least."""
+        return self.cycles + self.burden
+
+
+NEAR = 8
+"""Blocks at the end of a kernel and at the beginning of the next one that decide what both share."""
+
+
+def _part(blocks: tuple[BlockLoad, ...]) -> KernelLoad:
+    maps = sum(block.stored + sum(step.fetched for step in block.steps) for block in blocks)
+    return KernelLoad(blocks, maps, sum(step.words for block in blocks for step in block.steps))
+
+
+@lru_cache(maxsize=1 << 12)
+def _ended(option: BlockOption) -> tuple[Pipeline, float]:
+    """The units behind the last blocks of a kernel whose first weights are there, and when it is done."""
+    pipeline = Pipeline(option.latency)
+    done = pipeline.run(_part(option.load.blocks[-NEAR:]), option.sources, led=True)
+    return pipeline, done.cycles
+
+
+@lru_cache(maxsize=1 << 12)
+def _begun(option: BlockOption) -> tuple[KernelLoad, float]:
+    """The first blocks of a kernel, and when they are done on their own if their first weights are there."""
+    load = _part(option.load.blocks[:NEAR])
+    flow = kernel_flow(load, option.sources, led=True)
+    return load, max(flow.cycles, load.constants * option.sources.constants.rate)
+
+
+@lru_cache(maxsize=1 << 16)
+def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
+    """Cycles that a kernel is done earlier than on its own if it begins before the last ``distance`` blocks of another are stored.
+
+    On its own its first weights are there. Less than nothing if they are not, and that costs more than is shared.
+    """
+    (pipeline, begin), (beginning, alone) = _ended(one), _begun(two)
+    words = beginning.maps + (beginning.constants if two.sources.shared else 0)
+    done = pipeline.copied().run(beginning, two.sources, distance=distance)
+    behind = max(done.cycles - begin, words * two.sources.pace)
+    return ceil(alone - behind) + two.latency
+
+
+def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:
+    """Cycles that two neighbours share: the second's fetches and MAC steps may begin while the first drains.
+
+    A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. Negative are those that the
+    second one waits for its first weights, of which it reads some while the first one's decoder has nothing left to do.
+    """
+    (first, one), (second, two) = before, after
+    waits = max(0, two.lead - one.tail)
+    if one.shram != two.shram:
+        return -waits
+    distance = blockdep([replace(first, block=one.block, shram=one.shram)], replace(second, block=two.block, shram=two.shram), accelerator)
+    return max(_shared(one, two, distance), -waits) if distance else -waits
+
+
+@dataclass(slots=True)
+class _Chain:
+    """Dynamic program over the jobs in their order."""
+
+    accelerator: Accelerator
+
+    def choose(self, operations: Sequence[KernelOperation | None], options: Sequence[Sequence[BlockOption]]) -> list[BlockOption | None]:
+        """For each job one of its options, so that cycles less what neighbours share are least; the first waits for its weights."""
+        costs: list[list[int]] = []
+        origins: list[list[int]] = []
+        for step, (operation, choices) in enumerate(zip(operations, options, strict=True)):
+            row, origin = [], []
+            for choice in choices:
+                best, at = (0 if step else choice.lead), 0
+                if step and options[step - 1]:
+                    previous = operations[step - 1]
+                    ends = [
+                        cost - (shared_cycles((previous, one), (operation, choice), self.accelerator) if previous and operation else 0)
+                        for cost, one in zip(costs[-1], options[step - 1], strict=True)
+                    ]
+                    best = min(ends)
+                    at = ends.index(best)
+                elif step:
+                    best = min(costs[-1], default=0)
+                row.append(best + choice.cost)
+                origin.append(at)
+            costs.append(row or [min(costs[-1], default=0) if costs else 0])
+            origins.append(origin or [0])
+        return self._back(costs, origins, options)
+
+    @staticmethod
+    def _back(costs: list[list[int]], origins: list[list[int]], options: Sequence[Sequence[BlockOption]]) -> list[BlockOption | None]:
+        """The choices that lead to the least cost, from the last job to the first."""
+        chosen: list[BlockOption | None] = []
+        at = -1
+        for row, origin, choices in zip(reversed(costs), reversed(origins), reversed(options), strict=True):
+            at = row.index(min(row)) if at < 0 or not choices else at
+            chosen.append(choices[at] if choices else None)
+            at = origin[at] if choices else -1
+        return chosen[::-1]
+
+
+def choose_together(
+    operations: Sequence[KernelOperation | None], options: Sequence[Sequence[BlockOption]], accelerator: Accelerator
+) -> list[BlockOption | None]:
+    """For each job the option that is best for all jobs together; None for a job on the CPU, which has no operation and no options."""
+    return _Chain(accelerator).choose(operations, options)

@@ -1,0 +1,157 @@
+"""BLOCKDEP: how many blocks of the previous kernel may be unfinished when a kernel starts.
+
+The rule is Vela's (``vela.md`` section 6; Vela 5.2.0 ``register_command_stream_util.py``), on exact element areas: walk the first
+three jobs of the kernel (one per OFM block and IFM depth block) and the last three OFM blocks of the previous one, and
+count how far apart the first pair is in which one reads what the other writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, ifm_depth_step
+from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Upscale
+from npu_model.shapes import Shape3D, ceil_div
+
+MAX_BLOCKDEP = 3
+"""Largest value of the register (Vela 5.2.0 ``MAX_BLOCKDEP``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Area:
+    """Elements [y0, y1) x [x0, x1) x [c0, c1) of a feature map."""
+
+    y0: int
+    y1: int
+    x0: int
+    x1: int
+    c0: int
+    c1: int
+
+
+def _blocks(shape: Shape3D, block: Shape3D, *, backwards: bool) -> Iterator[_Area]:
+    """OFM blocks in the order in which the NPU makes them (depth fastest, then width, then height), or from the last one."""
+    rows, columns, depths = (
+        ceil_div(a, b) for a, b in ((shape.height, block.height), (shape.width, block.width), (shape.depth, block.depth))
+    )
+    total = rows * columns * depths
+    for index in range(total - 1, -1, -1) if backwards else range(total):
+        y = index // (columns * depths) * block.height
+        x = index // depths % columns * block.width
+        c = index % depths * block.depth
+        yield _Area(y, min(y + block.height, shape.height), x, min(x + block.width, shape.width), c, min(c + block.depth, shape.depth))
+
+
+def _span(first: int, last: int, stride: int, dilated: int, pad: int, limit: int, upscale: Upscale) -> tuple[int, int]:
+    """IFM rows (or columns) under OFM rows ``first`` to ``last`` (exclusive), clipped to the map."""
+    start, end = first * stride - pad, (last - 1) * stride + dilated - pad
+    if upscale is not Upscale.NONE:
+        start, end = start // 2, ceil_div(end, 2)
+    return max(start, 0), max(min(end, limit), 0)
+
+
+def _jobs(operation: KernelOperation, operand: FeatureMap) -> Iterator[_Area]:
+    """What each job reads of ``operand``: one job per OFM block, and per IFM depth block where the kernel sums over channels."""
+    query = BlockQuery.of(operation)
+    shape, kernel, padding = operand.shape, operation.kernel, operation.padding
+    step = ifm_depth_step(query.ifm_bits, part_kernel=query.part_kernel)
+    for block in _blocks(operation.ofm.shape, operation.block, backwards=False):
+        y0, y1 = _span(block.y0, block.y1, kernel.stride_y, kernel.dilated_height, padding.top, shape.height, operation.upscale)
+        x0, x1 = _span(block.x0, block.x1, kernel.stride_x, kernel.dilated_width, padding.left, shape.width, operation.upscale)
+        if query.is_equal_depth:
+            yield _Area(y0, y1, x0, x1, block.c0, min(block.c1, shape.depth))
+        else:
+            for c in range(0, shape.depth, step):
+                yield _Area(y0, y1, x0, x1, c, min(c + step, shape.depth))
+
+
+def _rows(feature_map: FeatureMap, area: _Area) -> list[tuple[int, int]]:
+    """Byte ranges that enclose the area, row by row and tile by tile, in ascending order."""
+    size = feature_map.dtype.bytes
+    ranges = []
+    columns = [(area.x0, min(area.x1, feature_map.tiles.width0)), (max(area.x0, feature_map.tiles.width0), area.x1)]
+    for y in range(area.y0, area.y1):
+        for x0, x1 in columns:
+            if x0 < x1 and area.c0 < area.c1:
+                ends = [feature_map.address(y, x, c) for x in (x0, x1 - 1) for c in (area.c0, area.c1 - 1)]
+                ranges.append((min(ends), max(ends) + size))
+    return sorted(ranges)
+
+
+def _intersect(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:
+    """Whether a range of ``a`` overlaps one of ``b``."""
+    return any(start < other_end and other_start < end for start, end in a for other_start, other_end in b)
+
+
+def _overlap(operand: FeatureMap | None, ofm: FeatureMap) -> bool:
+    return operand is not None and any(a.overlaps(b) for a in operand.byte_ranges() for b in ofm.byte_ranges())
+
+
+def _same_grid(operand: FeatureMap, ofm: FeatureMap) -> bool:
+    """Whether rows, columns and channels of both are the same distances apart: the operand is the OFM, or a part of what it is part of."""
+    return operand.layout is ofm.layout and operand.strides == ofm.strides and operand.dtype.bytes == ofm.dtype.bytes
+
+
+def _distance(previous: KernelOperation, operation: KernelOperation, operand: FeatureMap) -> int:
+    """Smallest sum of jobs after the start and blocks before the end that separates a reader from its writer."""
+    written = [_rows(previous.ofm, area) for area in islice(_blocks(previous.ofm.shape, previous.block, backwards=True), MAX_BLOCKDEP)]
+    blockdep = MAX_BLOCKDEP
+    for elapsed, area in enumerate(islice(_jobs(operation, operand), MAX_BLOCKDEP)):
+        read = _rows(operand, area)
+        outstanding = next((index for index, rows in enumerate(written) if _intersect(read, rows)), len(written))
+        blockdep = min(blockdep, elapsed + outstanding)
+    return blockdep
+
+
+def _dependency(previous: KernelOperation, operation: KernelOperation) -> int:
+    """BLOCKDEP as far as feature maps decide it."""
+    first, second = _overlap(operation.ifm, previous.ofm), _overlap(operation.ifm2, previous.ofm)
+    if not first and not second:
+        return MAX_BLOCKDEP
+    operand = operation.ifm if first else operation.ifm2
+    if operand is None or (first and second):
+        return 0
+    broadcast = second and operand.shape.elements < operation.ifm.shape.elements
+    return 0 if broadcast or not _same_grid(operand, previous.ofm) else _distance(previous, operation, operand)
+
+
+def _block_count(operation: KernelOperation) -> int:
+    shape, block = operation.ofm.shape, operation.block
+    return ceil_div(shape.height, block.height) * ceil_div(shape.width, block.width) * ceil_div(shape.depth, block.depth)
+
+
+def _look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOperation]) -> int:
+    """``value`` lowered so far that no unfinished block belongs to an earlier kernel whose result ``operation`` reads.
+
+    A previous kernel of fewer blocks than BLOCKDEP would leave room for blocks of the kernel before it. No source says
+    whether the hardware counts those; in 1,228 kernels that Vela has emitted none depends on the answer.
+    """
+    blocks = 0
+    for kernel in reversed(earlier):
+        if blocks >= value:
+            break
+        if blocks and any(read.overlaps(written) for read in operation.reads() for written in kernel.writes()):
+            return blocks
+        if kernel.blockdep == 0:
+            break  # it has started, so everything before it is finished
+        blocks += _block_count(kernel)
+    return value
+
+
+def blockdep(earlier: Sequence[KernelOperation], operation: KernelOperation, accelerator: Accelerator) -> int:
+    """The largest safe value (0 to 3) for ``operation`` after the ``earlier`` kernels, the newest last; 0 after none.
+
+    0 where it and the previous kernel share SHRAM banks that one uses as LUT, where both operands, a broadcast one or one
+    that is read in another shape come from the previous OFM; 3 where nothing overlaps; else the distance between writer and
+    reader. Addresses are absolute.
+    """
+    if not earlier:
+        return 0
+    previous = earlier[-1]
+    tables = [op.activation.kind is ActivationKind.LUT for op in (previous, operation)]
+    if accelerator.reserved_lut_banks == 0 and tables == [True, False]:
+        return 0
+    return _look_back(_dependency(previous, operation), operation, earlier)

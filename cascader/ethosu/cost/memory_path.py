@@ -1,0 +1,83 @@
+"""Sources: what reads from a memory cost one unit of the NPU, transaction by transaction and in the long run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cascader.ethosu.network.network import ARENA, CONSTANTS
+from npu_model.cost.traffic import BEAT_BYTES
+from npu_model.memory.system import Memory, MemorySystem
+from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A memory as one unit reads it: ``word`` cycles per data word of a burst, ``latency`` cycles until the first one.
+
+    At most ``reads`` transactions of up to ``burst`` words are outstanding (0: any number). ``sustained`` are the cycles per
+    word that the memory keeps up for long, where that is slower than its bursts.
+    """
+
+    word: float
+    latency: int
+    reads: int = 0
+    burst: int = 8
+    sustained: float = 0.0
+
+    @classmethod
+    def of(cls, memory: Memory, divisor: int = 1) -> Source:
+        """The memory read in transactions of a ``divisor``-th of its bursts."""
+        burst = max(1, memory.burst_bytes // BEAT_BYTES // divisor)
+        return cls(float(memory.cycles_per_word), memory.read_latency, memory.max_reads, burst, sustained(memory))
+
+    def cycles(self, words: int, transactions: int) -> float:
+        """Cycles of one transfer behind its latency: the data path's, or those of the transactions that wait for each other.
+
+        >>> Source(1.0, 32, reads=8, burst=4).cycles(40, 10)  # a transaction of 4 words takes 36 cycles, 8 are on their way
+        45.0
+        """
+        path = words * self.word
+        return max(path, (transactions * self.latency + path) / self.reads) if self.reads else path
+
+    @property
+    def rate(self) -> float:
+        """Cycles of one data word in a long stream of reads: the slowest of data path, gate and latency."""
+        return max(self.cycles(self.burst, 1) / self.burst, self.sustained)
+
+
+def sustained(memory: Memory) -> float:
+    """Cycles per word that the pulse gate lets pass for long; 0 if there is none.
+
+    The transaction that crosses the cap passes whole.
+    """
+    if memory.pulse is None or not memory.pulse.cap_words:
+        return 0.0
+    words = memory.burst_bytes // BEAT_BYTES
+    return (memory.pulse.on + memory.pulse.off) / (ceil_div(memory.pulse.cap_words, words) * words)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a kernel reads its feature maps and its constants; ``shared`` if they pass the same port."""
+
+    maps: Source
+    constants: Source
+    shared: bool
+
+    @property
+    def pace(self) -> float:
+        """Cycles per word at which the feature maps' memory keeps up."""
+        return max(self.maps.word, self.maps.sustained)
+
+    @classmethod
+    def staged(cls, system: MemorySystem) -> Sources:
+        """With the constants copied into the arena."""
+        arena = system.ports[system.port_of(ARENA)]
+        return cls(Source.of(arena, DEFAULT_TIMING.ifm_burst_divisor), Source.of(arena), shared=True)
+
+    @classmethod
+    def direct(cls, system: MemorySystem) -> Sources:
+        """With the constants read from their home."""
+        home = Source.of(system.ports[system.port_of(CONSTANTS)])
+        return cls(cls.staged(system).maps, home, shared=system.port_of(CONSTANTS) == system.port_of(ARENA))

@@ -1,0 +1,97 @@
+"""Neighbours: the cycles that two stripes in a row share, before anything has an address."""
+
+from __future__ import annotations
+
+from cascader.ethosu.codegen.stripes import Place, stripe
+from cascader.ethosu.cost.block_chain import BlockOption, shared_cycles
+from cascader.ethosu.cost.stripe_cost import StripeCost
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import StripeJob
+from cascader.prefetch.timeline import JobTimes
+from npu_model.accelerator import Accelerator
+from npu_model.program import KernelOperation
+
+_APART = 1 << 48
+"""Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
+
+
+class Neighbours:
+    """What pairs of jobs share; of pairs of as many rows as far apart one in the middle speaks for all."""
+
+    def __init__(self, network: Network, graph: RowGraph, cost: StripeCost, accelerator: Accelerator) -> None:
+        self._payloads = [ethosu_part(part) for part in network.graph.parts]
+        self._graph = graph
+        self._cost = cost
+        self._accelerator = accelerator
+        self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
+        self._known: dict[tuple[object, ...], int] = {}
+
+    def _first_read(self, before: StripeJob, after: StripeJob) -> int | None:
+        """The first row of the first job's part from which on the second one reads all of its operands; None if it reads none."""
+        part = self._graph.parts[before.part]
+        numbers = {tensor: output for output, tensor in enumerate(part.outputs)}
+        read = (
+            max(0, part.rows_until(numbers[tensor], p.demand(after.start, after.end)[0] + 1) - 1)
+            for tensor, p in self._graph.parts[after.part].inputs
+            if tensor in numbers
+        )
+        return max(read, default=None)
+
+    def _typical(self, job: StripeJob) -> StripeJob:
+        """A stripe as high in the middle of the part."""
+        start = self._graph.parts[job.part].typical(job.end - job.start)
+        return StripeJob(job.part, start, start + job.end - job.start)
+
+    def _typical_pair(self, before: StripeJob, after: StripeJob, distance: int) -> tuple[StripeJob, StripeJob]:
+        """The pair of stripes as high and as far apart of which the second is nearest to the middle of its part."""
+        part, middle = self._graph.parts[after.part], self._typical(after)
+        last = self._graph.parts[before.part].rows - (before.end - before.start)
+        starts = sorted({part.border_until(start) for start in range(part.rows - (after.end - after.start) + 1)})
+        seconds = [StripeJob(after.part, start, start + after.end - after.start) for start in starts]
+        for second in sorted(seconds, key=lambda job: (abs(job.start - middle.start), job.start)):
+            first = self._first_read(before, second)
+            if first is not None and 0 <= first + distance <= last:
+                return StripeJob(before.part, first + distance, first + distance + before.end - before.start), second
+        raise AssertionError(f"{before} and {after} are no such pair themselves")
+
+    def _operation(self, job: StripeJob) -> KernelOperation | None:
+        payload = self._payloads[job.part]
+        return None if payload is None else stripe(payload, job.start, job.end, self._places)
+
+    def _options(self, job: StripeJob, *, staged: bool) -> tuple[BlockOption, ...]:
+        return self._cost.options(job.part, job.start, job.end, staged=staged)
+
+    @staticmethod
+    def _one_by_one(before: JobTimes, after: JobTimes, *, before_staged: bool, staged: bool) -> int:
+        """What two jobs take of which the second begins when the first is done; the first one's first weights are there."""
+        tail = before.staged_tail if before_staged else before.tail
+        first = before.staged - before.staged_lead if before_staged else max(before.direct - before.lead, before.home)
+        if staged:
+            return first + after.staged - min(after.staged_lead, tail)
+        return first + max(after.direct - min(after.lead, tail), after.home)
+
+    def _shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
+        first, second = self._operation(before), self._operation(after)
+        if first is None or second is None:
+            return 0
+        pairs = (
+            (one.cost + two.cost - shared, one.cycles + two.cycles - shared)
+            for one in self._options(before, staged=before_staged)
+            for two in self._options(after, staged=staged)
+            for shared in [shared_cycles((first, one), (second, two), self._accelerator)]
+        )
+        times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))
+        return max(0, self._one_by_one(*times, before_staged=before_staged, staged=staged) - min(pairs)[1])
+
+    def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
+        """Cycles that two jobs in a row save over their times one by one, with the blocks that are best for both."""
+        first = self._first_read(before, after)
+        distance = None if first is None else before.start - first
+        rows = before.end - before.start, after.end - after.start
+        key = before.part, after.part, rows, distance, before_staged, staged
+        if key not in self._known:
+            alone = self._typical(before), self._typical(after)
+            pair = alone if distance is None else self._typical_pair(before, after, distance)
+            self._known[key] = self._shared(*pair, before_staged=before_staged, staged=staged)
+        return self._known[key]

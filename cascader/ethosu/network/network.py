@@ -1,0 +1,107 @@
+"""Network: a CascaderGraph for the Ethos-U, with its constants and how it meets the outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cascader.ethosu.network.axis import Axis
+from cascader.graph.cascader_graph import CascaderGraph, Part
+from npu_model.program import ByteRange, DataType, KernelOperation, Quantisation
+
+CONSTANTS = 0
+"""Base-pointer region of weights, scales, tables and constant feature maps (Vela's use)."""
+
+ARENA = 1
+"""Base-pointer region of all other feature maps (Vela's use)."""
+
+LUT_SLOT = 256
+"""Bytes of a look-up table's slot in SHRAM, of which there are eight (core driver)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A named NHWC array inside a tensor: an input or output of the network, of an NPU subgraph or of a CPU operator."""
+
+    name: str
+    tensor: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: DataType
+    quantisation: Quantisation | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the array."""
+        size = self.dtype.bytes
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class LutLoad:
+    """A look-up table: its bytes in the constants and the address in SHRAM that the kernel expects it at."""
+
+    source: ByteRange
+    destination: int
+
+
+@dataclass(frozen=True, slots=True)
+class EthosuPart:
+    """Payload of a Part that is one kernel operation.
+
+    Feature maps of ``operation`` are relative: the bases of their tiles count from the start of the tensors ``ifm``,
+    ``ifm2`` and ``ofm`` (region 1), or of the network's constants (region 0), as do weights and scales. Its BLOCKDEP is 0:
+    only the lowering knows what runs before. ``layer`` is the network's layer, which may have several kernels. Stripes are cut along
+    ``axis``.
+    """
+
+    operation: KernelOperation
+    ifm: str
+    ofm: str
+    ifm2: str | None = None
+    lut: LutLoad | None = None
+    layer: str = ""
+    axis: Axis = Axis.ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPart:
+    """Payload of a Part that stays on the CPU: its operator, and its variable operands in order."""
+
+    code: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive parts that run as one NPU job, with the tensors that the job is handed; or one CPU part."""
+
+    parts: tuple[str, ...]
+    inputs: tuple[Port, ...] = ()
+    outputs: tuple[Port, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What is scheduled: the graph (payloads EthosuPart or CpuPart), its segments in order, constants, and ports.
+
+    ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
+    ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written. ``others`` counts the
+    subgraphs of the model beside this one, which stay on the CPU.
+    """
+
+    graph: CascaderGraph
+    segments: tuple[Segment, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    constants: bytes = field(repr=False)
+    mended: tuple[str, ...] = ()
+    variables: tuple[Port, ...] = ()
+    others: int = 0
+
+
+def ethosu_part(part: Part) -> EthosuPart | None:
+    """The part's kernel, None for a CPU part."""
+    return part.payload if isinstance(part.payload, EthosuPart) else None

@@ -1,0 +1,67 @@
+"""Overwriting: pairs of parts whose order matters because both use one byte of a tensor and one of them writes it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascader.ethosu.network.network import ARENA, CpuPart, Network, ethosu_part
+from cascader.ethosu.verify.windows import Span, spans
+from cascader.graph.cascader_graph import Part, Tensor, TensorKind
+from npu_model.program import FeatureMap
+
+
+def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.int32]:
+    """One number per byte of the tensor: 1 where the part reads it (with ``written``: where it writes it)."""
+    used = np.zeros(tensor.size, np.int32)
+    payload = ethosu_part(part)
+    if payload is not None:
+        operation = payload.operation
+        reads = ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2))
+        maps: tuple[tuple[str | None, FeatureMap | None], ...] = ((payload.ofm, operation.ofm),) if written else reads
+        for name, feature_map in maps:
+            if name == tensor.name and feature_map is not None and feature_map.region == ARENA:
+                for span in spans(feature_map, (0, feature_map.shape.height), 0):
+                    span.of(used)[...] = 1
+    elif isinstance(part.payload, CpuPart):
+        for port in part.payload.outputs if written else part.payload.inputs:
+            if port.tensor == tensor.name:
+                Span(port.offset, (1,), (0,), port.size, 0).of(used)[...] = 1
+    return used
+
+
+def overwriting_parts(network: Network) -> Iterator[tuple[str, str, str]]:
+    """(earlier part, later part, tensor) where the later one writes bytes that the earlier one uses, in the order of the graph.
+
+    Of a variable also readers that come after a writer. A part that reads and writes the same bytes is its own partner. The
+    pieces of a concatenation are apart and make no pair; plain producers and consumers are no pairs either.
+    """
+    graph = network.graph
+    for tensor in graph.tensors:
+        if tensor.kind is TensorKind.CONSTANT:
+            continue
+        writers, readers = graph.producers(tensor.name), graph.consumers(tensor.name)
+        variable = tensor.kind is TensorKind.VARIABLE
+        last = max((graph.index(part.name) for part in writers), default=-1)
+        if len(writers) > 1 or (variable and writers) or any(graph.index(part.name) <= last for part in readers):
+            yield from _pairs(network, tensor, variable=variable)
+
+
+def _pairs(network: Network, tensor: Tensor, *, variable: bool) -> Iterator[tuple[str, str, str]]:
+    graph = network.graph
+    writers, readers = graph.producers(tensor.name), graph.consumers(tensor.name)
+    writes = {part.name: _used(part, tensor, written=True) for part in writers}
+    reads = {part.name: _used(part, tensor, written=False) for part in readers}
+    for second, marks in writes.items():
+        for first, others in (*writes.items(), *reads.items()):
+            earlier = graph.index(first) < graph.index(second)
+            same = first == second and others is not marks
+            if (earlier or same) and (marks & others).any():
+                yield first, second, tensor.name
+    if variable:
+        for first, marks in writes.items():
+            for second, others in reads.items():
+                if graph.index(first) < graph.index(second) and (marks & others).any():
+                    yield first, second, tensor.name

@@ -1,0 +1,140 @@
+"""From a Network of Ethos-U parts to the RowGraph that the generic cascader works on.
+
+A row of the RowGraph is a step along the axis of the parts that use the tensor: a row of its feature maps, or a column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.network.geometry import Geometry, arena_maps
+from cascader.ethosu.network.in_place import overwritable_operands
+from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.overwriting import overwriting_parts
+from cascader.graph.cascader_graph import Part, TensorKind
+from cascader.graph.in_place import is_last_reader
+from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
+from npu_model.program import FeatureMap, OperationKind, Upscale
+
+
+def _propagator(part: EthosuPart, operand: FeatureMap, at: RowMap | None) -> RowPropagator:
+    operation, rows = part.operation, part.axis.extent(operand.shape)
+    if operation.kind is OperationKind.ELEMENTWISE:
+        return RowPropagator(rows=rows, whole=rows < part.axis.extent(operation.ofm.shape), at=at)
+    window = part.axis.window(operation)
+    return RowPropagator(
+        rows=rows,
+        stride=window.stride,
+        taps=window.taps,
+        pad=window.pad,
+        upscale=1 if operation.upscale is Upscale.NONE else 2,
+        at=at,
+    )
+
+
+def _borders(part: EthosuPart) -> tuple[int, int] | None:
+    """Multiples of rows, and what to add, at which stripes begin; None if the kernel runs whole.
+
+    The upscaler begins with the first copy of an IFM row, so the first row that a stripe reads must be one, unless it is padding.
+    """
+    operation, window = part.operation, part.axis.window(part.operation)
+    maps = [feature_map for feature_map in (operation.ifm, operation.ifm2, operation.ofm) if feature_map is not None]
+    if part.axis.extent(operation.ofm.shape) == 1 or not all(feature_map.is_single_tile for feature_map in maps):
+        return None
+    if operation.upscale is Upscale.NONE:
+        return 1, 0
+    return (2, window.pad % 2) if window.stride == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What must hold of the order of a network's parts: (predecessors that end before, runs in one piece, segment) by name."""
+
+    after: dict[str, list[int]]
+    single: frozenset[str]
+    segment: dict[str, int]
+
+    def of(self, row_part: RowPart) -> RowPart:
+        """The part with its predecessors and segment."""
+        return replace(row_part, after=tuple(sorted(self.after.get(row_part.name, ()))), segment=self.segment[row_part.name])
+
+
+def _order(network: Network) -> _Order:
+    after: dict[str, list[int]] = {}
+    pairs = tuple(overwriting_parts(network))
+    for first, second, _ in pairs:
+        if first != second and network.graph.index(first) not in after.setdefault(second, []):
+            after[second].append(network.graph.index(first))
+    segment = {name: index for index, segment in enumerate(network.segments) for name in segment.parts}
+    return _Order(after, frozenset(first for first, second, _ in pairs if first == second), segment)
+
+
+def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometry: Geometry, *, single: bool) -> RowPart:
+    operation = payload.operation
+    borders = None if single else _borders(payload)
+    align, phase = borders or (1, 0)
+    inputs = []
+    for name, feature_map in arena_maps(payload):
+        if feature_map is not operation.ofm:
+            propagator = _propagator(payload, feature_map, geometry.row_map(name, feature_map, payload.axis))
+            inputs.append((index[name], propagator if borders else replace(propagator, whole=True)))
+    written = geometry.row_map(payload.ofm, operation.ofm, payload.axis)
+    rows = payload.axis.extent(operation.ofm.shape)
+    if borders is None:
+        rows, written = 1, geometry.whole_map(payload.ofm, operation.ofm)
+    return RowPart(
+        name=part.name,
+        inputs=tuple(inputs),
+        outputs=(index[payload.ofm],),
+        rows=rows,
+        align=align,
+        atomic=borders is None,
+        phase=phase,
+        maps=() if written is None else (written,),
+    )
+
+
+def _may_be_overwritten(graph: RowGraph, part: int, operand: int) -> bool:
+    """Whether the part alone makes its output, of rows like the operand's, and is the last to read these; a variable's old bytes stay."""
+    (output,) = graph.parts[part].outputs
+    new, old = graph.tensors[output], graph.tensors[operand]
+    alike = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and graph.producers(output) == (part,)
+    kinds = old.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and new.kind is not TensorKind.VARIABLE
+    return alike and kinds and is_last_reader(graph, part, operand)
+
+
+def _stored_in_place(network: Network, graph: RowGraph, index: dict[str, int]) -> RowGraph:
+    """The graph with the operands that results are stored over.
+
+    Of two it is the one that more parts read: that is there before, so that the result need not find room beside it. The other one's
+    rows are made when the sum asks for them.
+    """
+    parts = []
+    for at, (part, facts) in enumerate(zip(network.graph.parts, graph.parts, strict=True)):
+        fitting = [index[name] for name in overwritable_operands(part) if _may_be_overwritten(graph, at, index[name])]
+        chosen = max(fitting, key=lambda operand: len(graph.consumers(operand)), default=None)
+        parts.append(replace(facts, in_place=chosen))
+    return RowGraph(tuple(parts), graph.tensors)
+
+
+def _opaque_part(part: Part, index: dict[str, int], tensors: tuple[RowTensor, ...], kinds: dict[str, TensorKind]) -> RowPart:
+    read = [index[name] for name in part.inputs if kinds[name] is not TensorKind.CONSTANT]
+    inputs = tuple((tensor, RowPropagator(tensors[tensor].rows, whole=True)) for tensor in read)
+    return RowPart(part.name, inputs, tuple(index[name] for name in part.outputs), 1, 1, atomic=True)
+
+
+def row_graph(network: Network) -> RowGraph:
+    """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row."""
+    graph = network.graph
+    kinds = {tensor.name: tensor.kind for tensor in graph.tensors}
+    geometry = Geometry.of(network)
+    tensors = tuple(geometry.row_tensor(tensor) for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT)
+    index = {tensor.name: i for i, tensor in enumerate(tensors)}
+    order = _order(network)
+    parts = []
+    for part in graph.parts:
+        payload = ethosu_part(part)
+        single = part.name in order.single
+        made = _kernel_part(part, payload, index, geometry, single=single) if payload else _opaque_part(part, index, tensors, kinds)
+        parts.append(order.of(made))
+    return _stored_in_place(network, RowGraph(tuple(parts), tensors), index)

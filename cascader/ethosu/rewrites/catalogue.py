@@ -1,0 +1,152 @@
+"""The forms of a network that are searched: other layouts, rows, block depths and pieces of the same mathematics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
+from cascader.ethosu.rewrites.columns import column_stripes
+from cascader.ethosu.rewrites.fold import folded
+from cascader.ethosu.rewrites.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.rewrites.ordered import ordered
+from cascader.ethosu.rewrites.phases import in_phases
+from cascader.ethosu.rewrites.reblock import reblocked
+from cascader.ethosu.rewrites.row_shapes import in_row_shapes
+from cascader.ethosu.rewrites.slices import LARGEST, sliced
+from cascader.ethosu.rewrites.table_slots import with_table_slots
+from cascader.ethosu.rewrites.trimmed import trimmed
+from cascader.ethosu.rewrites.turned import turned, turned_in_place
+from npu_model.accelerator import Accelerator
+from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.memory.system import MemorySystem
+
+_PIECES = (12, 24, 40, 100)
+"""Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
+_FINER = Fraction(3, 4)
+"""What part of the next larger size a size may have: others hardly differ."""
+_SMALLEST_PIECE = 2 * 1024
+_LARGE = 30_000
+"""Parts times rows of all parts above which a network is searched in two forms only, as each search takes long."""
+_SMALL = 12_000
+"""Parts times rows of all parts up to which a network is small."""
+_PIECES_OF_LARGE = (40, 100)
+"""As ``_PIECES``, for a large network: the first of these that gives pieces that are finer."""
+_FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
+"""Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
+
+
+def _work(network: Network) -> int:
+    """Parts times rows of all parts: how long a search takes, roughly."""
+    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
+    return len(payloads) * sum(payload.axis.extent(payload.operation.ofm.shape) for payload in payloads)
+
+
+def is_small(network: Network) -> bool:
+    """Whether there is time to ask its groups for ``CascadeOptions.fine_rows`` too."""
+    return _work(network) <= _SMALL
+
+
+def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
+    """Bytes of weights above which layers are cut, coarse and finer; 0 for not at all."""
+    if not options.slices:
+        return (0,)
+    payloads = (ethosu_part(part) for part in network.graph.parts)
+    total = sum(span.length for payload in payloads if payload is not None for span in payload.operation.weights)
+    large = _work(network) > _LARGE
+    sizes = [LARGEST]
+    for pieces in (_PIECES_OF_LARGE if large else _PIECES) if options.fine_slices else ():
+        size = max(_SMALLEST_PIECE, total // pieces)
+        sizes += [size] if size <= sizes[-1] * _FINER else []
+    return tuple(sizes[:2] if large else sizes)
+
+
+def _flat_forms(base: Network, accelerator: Accelerator, options: CascadeOptions) -> list[Network]:
+    """Forms of a network that is one row high, none of another: cut along the columns, and in pieces in the densest layout.
+
+    Every stripe of columns reads the weights of its kernels anew, while a piece of a layer needs all columns of its input. So
+    either all layers are cut along the columns; or those of many weights are, and the others into small pieces; or those
+    without a window, which need no other columns than they make, and the others into pieces; or all are cut into pieces.
+    """
+    flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
+    found = [dense_layouts(sliced(base, accelerator, LARGEST // 2), options.layouts[-1])] if flat and options.slices else []
+    for form in flat:
+        found.append(form)
+        if options.slices and options.fine_slices:
+            found.append(sliced(form, accelerator, _FLAT_PIECE, _FLAT_PIECES))
+            found.append(sliced(form, accelerator, LARGEST // 2, pointwise=False))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes forms for one device and its memories."""
+
+    device: Accelerator
+    system: MemorySystem
+    options: CascadeOptions
+
+    def plain(self, network: Network) -> Network:
+        """The network as all of its forms begin: kernels and tables that are better for any budget."""
+        options = self.options
+        network = trimmed(network) if options.trim else network
+        network = with_table_slots(network, self.device) if options.table_slots else network
+        network = in_row_shapes(network, self.device) if options.row_shapes else network
+        network = in_phases(network, self.device, Sources.staged(self.system)) if options.phases else network
+        return folded(network, self.device, Sources.staged(self.system)) if options.fold else network
+
+    def encoded(self, form: Network, *sources: Sources) -> Network:
+        """The form in the block depths that are best whichever of some sources its constants are read from."""
+        return reblocked(form, self.device, sources) if self.options.reblock else form
+
+    def base(self, form: Network) -> Network:
+        """The form encoded for weights from anywhere."""
+        return self.encoded(form, Sources.direct(self.system), Sources.staged(self.system))
+
+    def coarse(self, base: Network, size: int, depth: int) -> Network:
+        """A form with its largest layers cut, above ``size`` bytes of weights (0: none), and tensors of up to ``depth`` channels dense."""
+        return dense_layouts(sliced(base, self.device, size, early=True) if size else base, depth)
+
+    def pieces(self, form: Network, size: int) -> Network:
+        """A form in pieces of ``size`` bytes of weights, encoded for staged ones, in the densest layout that takes no more cycles."""
+        staged, depth = Sources.staged(self.system), self.options.layouts[-1]
+        cut = self.encoded(sliced(form, self.device, size, early=True), staged)
+        return quick_layouts(cut, depth, self.device, staged) if self.options.quick_layouts else dense_layouts(cut, depth)
+
+    def across(self, plain: Network, coarse: int, fine: Sequence[int]) -> list[Network]:
+        """The forms with kernels turned, none if that gains nothing: stored turned, in place, and in the largest of the finer pieces."""
+        staged = Sources.staged(self.system)
+        stored = turned(plain, self.device, staged) if self.options.turn else plain
+        if stored is plain:
+            return []
+        found = [stored, turned_in_place(plain, self.device, staged)]
+        return [self.coarse(self.base(form), coarse, self.options.layouts[-1]) for form in found] + [
+            self.pieces(stored, size) for size in fine[:1]
+        ]
+
+
+def variants(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = DEFAULT_OPTIONS) -> tuple[Network, ...]:
+    """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others."""
+    make = _Maker(find_accelerator(accelerator), system, options)
+    plain = make.plain(network)
+    base = make.base(plain)
+    coarse, *fine = _piece_sizes(network, options)
+    layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
+    # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
+    found = [make.coarse(base, coarse, depth) for depth in layouts] + [make.pieces(plain, size) for size in fine]
+    found += make.across(plain, coarse, fine) + _flat_forms(base, make.device, options)
+    # Another order of the parts saves memory only, for which the densest layout and coarse pieces do.
+    other = ordered(network) if options.order else network
+    return _each(found + ([make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1])] if other is not network else []))
+
+
+def _each(networks: Iterable[Network]) -> tuple[Network, ...]:
+    """The networks without those that are equal to earlier ones."""
+    seen: list[Network] = []
+    for network in networks:
+        if network not in seen:
+            seen.append(network)
+    return tuple(seen)

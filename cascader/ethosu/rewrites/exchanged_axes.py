@@ -1,0 +1,95 @@
+"""Exchanged axes: feature maps and windows with height and width in each other's place, on tensors that are stored so or stay as is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm
+from cascader.graph.cascader_graph import Tensor, TensorKind
+from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
+from npu_model.shapes import Shape3D, ceil_div
+
+
+def _with_axes_exchanged(feature_map: FeatureMap, strides: Strides, bases: tuple[int, int, int, int]) -> FeatureMap:
+    shape = Shape3D(feature_map.shape.width, feature_map.shape.height, feature_map.shape.depth)
+    tiles = replace(Tiles.single(shape, 0), bases=bases)
+    return replace(feature_map, shape=shape, strides=strides, tiles=tiles)
+
+
+def in_place(feature_map: FeatureMap) -> FeatureMap:
+    """The same elements of a tensor that stays as it is (NHWC, or a single pixel)."""
+    strides = feature_map.strides
+    if feature_map.layout is Layout.NHWC:
+        strides = Strides(strides.x, strides.y, strides.c)
+    return _with_axes_exchanged(feature_map, strides, feature_map.tiles.bases)
+
+
+def is_pixel(feature_map: FeatureMap) -> bool:
+    """Whether the map is a single pixel, whose axes nobody can tell apart."""
+    return feature_map.shape.height == feature_map.shape.width == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bricks:
+    """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is turned; ``element`` is in bytes."""
+
+    height: int
+    width: int
+    bricks: int
+    element: int
+
+    def turned(self, feature_map: FeatureMap) -> FeatureMap:
+        """The elements that ``feature_map``, one tile, addresses, where they are once the tensor has its columns as rows."""
+        brick = BRICK * self.element
+        base, *unused = feature_map.tiles.bases
+        row, rest = divmod(base, feature_map.strides.y)
+        plane, rest = divmod(rest, feature_map.strides.c)
+        column, offset = divmod(rest, brick)
+        strides = Strides(self.bricks * self.height * brick, brick, self.height * brick)
+        start = column * strides.y + plane * strides.c + row * brick + offset
+        return _with_axes_exchanged(feature_map, strides, (start, unused[0], unused[1], unused[2]))
+
+    def dense(self, maps: Iterable[FeatureMap]) -> NhwcForm:
+        """The tensor as NHWC, with as many channels as all of its ``maps`` together address."""
+        return NhwcForm(self.height, self.width, max(map(self._last_channel, maps)) * self.element, self.element)
+
+    def _last_channel(self, feature_map: FeatureMap) -> int:
+        """The first channel of the tensor behind those that ``feature_map`` addresses."""
+        plane, rest = divmod(feature_map.tiles.bases[0] % feature_map.strides.y, feature_map.strides.c)
+        return plane * BRICK + rest % (BRICK * self.element) // self.element + feature_map.shape.depth
+
+
+def bricks_of(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
+    """The tensor as its accesses see it, all in bricks of the same strides; None if they do not agree."""
+    if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
+        return None
+    first = maps[0]
+    element, strides = first.dtype.bytes, first.strides
+    if any(m.layout is not Layout.NHCWB16 or m.strides != strides or not m.is_single_tile or m.dtype.bytes != element for m in maps):
+        return None
+    if min(strides.y, strides.c) < 1 or strides.c % (BRICK * element) or strides.y % strides.c or tensor.size % strides.y:
+        return None
+    found = Bricks(tensor.size // strides.y, strides.c // (BRICK * element), strides.y // strides.c, element)
+    return found if all(_lies_in(m, found) for m in maps) else None
+
+
+def _lies_in(feature_map: FeatureMap, tensor: Bricks) -> bool:
+    """Whether the map's rows, columns and bricks are some of the tensor's."""
+    row, rest = divmod(feature_map.tiles.bases[0], feature_map.strides.y)
+    plane, rest = divmod(rest, feature_map.strides.c)
+    column, offset = divmod(rest, BRICK * tensor.element)
+    shape = feature_map.shape
+    ends = row + shape.height, column + shape.width, plane + ceil_div(offset // tensor.element + shape.depth, BRICK)
+    return all(end <= extent for end, extent in zip(ends, (tensor.height, tensor.width, tensor.bricks), strict=True))
+
+
+def with_window_exchanged(operation: KernelOperation) -> KernelOperation:
+    """The operation with the axes of its window, its padding and its broadcasts exchanged, but not those of its maps."""
+    kernel, padding, broadcast = operation.kernel, operation.padding, operation.broadcast
+    return replace(
+        operation,
+        kernel=Kernel(kernel.width, kernel.height, kernel.stride_x, kernel.stride_y, kernel.dilation_x, kernel.dilation_y),
+        padding=Padding(padding.left, padding.top, padding.right, padding.bottom),
+        broadcast=replace(broadcast, height=broadcast.width, width=broadcast.height),
+    )

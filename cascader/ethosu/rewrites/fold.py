@@ -1,0 +1,90 @@
+"""Folding: convolutions that step over every other column of an image read pairs of columns as one.
+
+An image of few channels leaves most of the MAC array idle, which takes 8 or 32 channels at a time. Two columns of C
+channels lie in memory as one of 2 C channels do (NHWC), so that a convolution with a stride of 2 in x is one with a stride of 1
+on half as many columns, of half the width: the same bytes, the same mathematics, fewer steps. A window that begins or ends
+between two pairs gets a column of zeros. Vela's Python core does so, too; the networks come from its other core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.cost.block_choice import Estimator, shortlist
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import Network, ethosu_part
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.program import FeatureMap, KernelOperation, Layout, OperationKind, Strides
+from npu_model.shapes import Shape3D, ceil_div
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import encode_weights, weights_from_stream
+
+DEEPEST = 4
+"""Channels up to which folding pays: more fill the array's 8 anyhow (Vela's Python core has the same bound)."""
+
+
+def _may_be_folded(operation: KernelOperation) -> bool:
+    ifm, kernel = operation.ifm, operation.kernel
+    dense = ifm.layout is Layout.NHWC and ifm.strides.x == ifm.shape.depth * ifm.dtype.bytes and ifm.shape.depth <= DEEPEST
+    steps = kernel.stride_x == 2 and kernel.dilation_x == 1 and kernel.width > 1
+    one_each = len(operation.weights) == len(operation.scales) == 1
+    return operation.kind is OperationKind.CONV_2D and dense and ifm.is_single_tile and steps and one_each and ifm.shape.width % 2 == 0
+
+
+def _pairs(feature_map: FeatureMap) -> FeatureMap:
+    """The same bytes with two columns as one."""
+    shape, strides = feature_map.shape, feature_map.strides
+    return replace(
+        feature_map,
+        shape=Shape3D(shape.height, shape.width // 2, 2 * shape.depth),
+        strides=Strides(strides.y, 2 * strides.x, strides.c),
+        tiles=replace(feature_map.tiles, width0=max(1, feature_map.tiles.width0 // 2)),
+    )
+
+
+def _folded(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
+    """The operation on pairs of columns, its weights still the old ones; None if it gains nothing or no block fits."""
+    left = ceil_div(operation.padding.left, 2)
+    width = ceil_div(operation.padding.left % 2 + operation.kernel.width, 2)
+    ifm = _pairs(operation.ifm)
+    right = max(0, operation.ofm.shape.width - 1 - left + width - ifm.shape.width)
+    kernel = replace(operation.kernel, width=width, stride_x=1)
+    padding = replace(operation.padding, left=left, right=right)
+    changed = replace(operation, ifm=ifm, kernel=kernel, padding=padding, part_kernel=True)
+    shram = shram_partition(BlockQuery.of(changed), operation.block, accelerator)
+    if shram is None:
+        return None
+    changed = replace(changed, shram=shram)
+    for block, better in shortlist(changed, accelerator, sources, 1):
+        changed = replace(changed, block=block, shram=better)
+    before, after = (float(Estimator(one, accelerator, sources).cycles((one.block,))[0]) for one in (operation, changed))
+    return changed if after < before else None
+
+
+def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
+    weights = weights_from_stream(before, constants.read(before.weights[0]), accelerator)
+    depth, height, width, channels = weights.shape
+    even = np.zeros((depth, height, 2 * after.kernel.width, channels), weights.dtype)
+    first = before.padding.left % 2
+    even[:, :, first : first + width] = weights
+    folded = even.reshape(depth, height, after.kernel.width, 2 * channels)
+    return replace(after, weights=(constants.append(encode_weights(folded, WeightFormat.of(after), accelerator)),))
+
+
+def folded(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with every convolution on pairs of columns that is faster so."""
+    constants = StreamEditor(network.constants)
+    parts = []
+    for part in network.graph.parts:
+        payload = ethosu_part(part)
+        changed = _folded(payload.operation, accelerator, sources) if payload is not None and _may_be_folded(payload.operation) else None
+        if payload is not None and changed is not None:
+            operation = _encoded(payload.operation, changed, constants, accelerator)
+            parts.append(replace(part, payload=replace(payload, operation=operation)))
+        else:
+            parts.append(part)
+    return network if tuple(parts) == network.graph.parts else repacked(network, tuple(parts), constants)

@@ -1,0 +1,68 @@
+"""Layouts: tensors whose channels do not fill bricks of 16 are stored densely, as NHWC, where every access allows it."""
+
+from __future__ import annotations
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.rewrites.estimates import kernel_cycles
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_form, in_forms, maps_by_tensor
+from cascader.graph.cascader_graph import Part, Tensor, TensorKind
+from npu_model.accelerator import Accelerator
+from npu_model.program import BRICK, FeatureMap, Layout
+from npu_model.shapes import ceil_div
+
+
+def _is_whole(feature_map: FeatureMap) -> bool:
+    """Whether the access starts at the tensor's first byte and is one tile."""
+    return feature_map.tiles.bases[0] == 0 and feature_map.tiles.height0 >= feature_map.shape.height
+
+
+def _dense(tensor: Tensor, maps: list[FeatureMap], largest_depth: int) -> NhwcForm | None:
+    """How ``tensor`` would be stored densely; None if it gains nothing or an access does not allow it."""
+    if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
+        return None
+    first = maps[0]
+    depth, size = first.shape.depth, first.dtype.bytes
+    alike = all(m.layout is Layout.NHCWB16 and m.shape.depth == depth and m.strides == first.strides and _is_whole(m) for m in maps)
+    if not alike or depth % BRICK == 0 or depth > largest_depth:
+        return None
+    pixel = ceil_div(depth, BRICK) * BRICK * size
+    width, rest = divmod(first.strides.y, pixel)
+    height, left = divmod(tensor.size, first.strides.y)
+    if rest or left or height < 2 or any(m.shape.width > width for m in maps):
+        return None
+    return NhwcForm(height, width, depth * size, size)
+
+
+def _dense_forms(network: Network, largest_depth: int) -> dict[str, NhwcForm]:
+    """The dense forms of all tensors that have one."""
+    maps = maps_by_tensor(network)
+    return {t.name: form for t in network.graph.tensors if (form := _dense(t, maps[t.name], largest_depth)) is not None}
+
+
+def dense_layouts(network: Network, largest_depth: int) -> Network:
+    """``network`` with every intermediate tensor of at most ``largest_depth`` channels, not a multiple of 16, as NHWC.
+
+    Bricks round 8 channels up to 16 and so double the memory; dense pixels cost part-beats instead. A tensor stays in
+    bricks if it is read or written in pieces, or in another shape.
+    """
+    return in_forms(network, _dense_forms(network, largest_depth))
+
+
+def quick_layouts(network: Network, largest_depth: int, accelerator: Accelerator, sources: Sources) -> Network:
+    """As :func:`dense_layouts`, but tensors in bricks whose kernels are estimated to be faster so.
+
+    A kernel that takes fewer channels at a time than a dense pixel has fetches each pixel apart. Tensors are looked at in their order, each
+    beside what was chosen for those before it and with those behind it dense.
+    """
+    forms = _dense_forms(network, largest_depth)
+    users = {name: [part for part in network.graph.parts if name in (*part.inputs, *part.outputs)] for name in forms}
+
+    def cycles(chosen: dict[str, NhwcForm], parts: list[Part]) -> float:
+        return sum(kernel_cycles((in_form(part, chosen) for part in parts), accelerator, sources).values())
+
+    for name in tuple(forms):
+        bricks = {other: form for other, form in forms.items() if other != name}
+        if cycles(bricks, users[name]) < cycles(forms, users[name]):
+            forms = bricks
+    return in_forms(network, forms)

@@ -1,0 +1,222 @@
+"""Phases: transposed convolutions as convolutions of the map that is not upscaled, for every other row and column.
+
+Behind an upscaler that inserts zeros three of four products are with zeros. An even row or column of the result needs other taps of the
+window than an odd one, so that each combination of the two is a convolution with fewer taps, without zeros, which writes every other
+pixel of every other row (NHWC). Where pixels lie side by side an even and an odd column may be made together, as the channels of one
+pixel: a result of few channels fills the MAC array better so. The same products are summed, and the same bytes are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.cost.block_choice import choose_block
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.rewrites.estimates import kernel_cycles
+from cascader.ethosu.rewrites.exchanged_axes import bricks_of
+from cascader.ethosu.rewrites.nhwc_form import in_forms, maps_by_tensor
+from cascader.ethosu.rewrites.slices import with_pieces
+from cascader.graph.cascader_graph import Part
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Tiles, Upscale
+from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import RECORD_BYTES, encode_weights, weights_from_stream
+
+Weights = npt.NDArray[np.integer]
+
+WORTHWHILE = 0.9
+"""What part of the estimated cycles of one kernel those that stand for it may take at most, and of all around them together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """Along one axis: every other tap of a window from ``first`` on, ``count`` of them, the first one ``before`` elements ahead."""
+
+    first: int
+    count: int
+    before: int
+
+    @classmethod
+    def of(cls, taps: int, pad: int, phase: int) -> _Taps:
+        """Those of a window behind ``pad`` elements of padding that meet no zeros where the result's index modulo 2 is ``phase``.
+
+        Element 2 r + phase of the result meets element 2 r + phase + k - pad of the upscaled map with tap k, and zeros where that is odd.
+        """
+        first = (pad - phase) % 2
+        return cls(first, ceil_div(taps - first, 2), (pad - phase - first) // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Along one axis: ``taps`` of a window with stride 1 that begins ``before`` elements ahead, ``outputs`` elements of the result."""
+
+    taps: int
+    before: int
+    outputs: int
+
+    def reads(self, extent: int) -> tuple[int, int, int, int]:
+        """Elements of a map of ``extent`` that are read, first and last (exclusive), and the padding before and after them."""
+        low, high = -self.before, self.outputs - 1 - self.before + self.taps
+        return max(0, low), min(extent, high), max(0, -low), max(0, high - extent)
+
+
+def _is_transposed(operation: KernelOperation) -> bool:
+    """Whether the operation is a transposed convolution of maps of one tile that can be taken apart, once its result is in NHWC."""
+    kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
+    plain = (kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x) == (1, 1, 1, 1) and not operation.decompose
+    large = min(kernel.height, kernel.width, ifm.shape.height, ifm.shape.width, ofm.shape.height, ofm.shape.width) > 1
+    one_each = len(operation.weights) == len(operation.scales) == 1
+    zeros = operation.kind is OperationKind.CONV_2D and operation.upscale is Upscale.ZEROS
+    return zeros and plain and large and one_each and ifm.is_single_tile and ofm.is_single_tile
+
+
+def _has_pairs(ofm: FeatureMap) -> bool:
+    """Whether its columns are pairs of pixels without a gap."""
+    return ofm.strides.x == ofm.shape.depth * ofm.dtype.bytes and ofm.shape.width % 2 == 0
+
+
+def _part_of(feature_map: FeatureMap, rows: tuple[int, int], columns: tuple[int, int]) -> FeatureMap:
+    """Some rows and columns of a feature map of one tile."""
+    shape = Shape3D(rows[1] - rows[0], columns[1] - columns[0], feature_map.shape.depth)
+    return replace(feature_map, shape=shape, tiles=Tiles.single(shape, feature_map.address(rows[0], columns[0], 0)))
+
+
+def _every_other(ofm: FeatureMap, row: int, sides: Sequence[int]) -> FeatureMap:
+    """Every other row of an NHWC map from ``row`` on, and every other column from the one of ``sides`` on; those of both as one pixel."""
+    rows, columns = ceil_div(ofm.shape.height - row, 2), ceil_div(ofm.shape.width - sides[0], 2)
+    shape = Shape3D(rows, columns, len(sides) * ofm.shape.depth)
+    tiles = Tiles.single(shape, ofm.address(row, sides[0], 0))
+    return replace(ofm, shape=shape, strides=Strides(2 * ofm.strides.y, 2 * ofm.strides.x, ofm.strides.c), tiles=tiles)
+
+
+def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequence[int]) -> tuple[KernelOperation, Weights]:
+    """The kernel of some phases, its block and streams still the old ones, and its weights (OHWI)."""
+    padding, kernel = operation.padding, operation.kernel
+    down = _Taps.of(kernel.height, padding.top, row)
+    across = [_Taps.of(kernel.width, padding.left, side) for side in sides]
+    before = max(taps.before for taps in across)
+    width = before + max(taps.count - taps.before for taps in across)
+    depth, _, _, channels = weights.shape
+    made = np.zeros((len(sides) * depth, down.count, width, channels), weights.dtype)
+    for number, taps in enumerate(across):
+        start = before - taps.before
+        made[number * depth : (number + 1) * depth, :, start : start + taps.count] = weights[:, down.first :: 2, taps.first :: 2]
+    ofm = _every_other(operation.ofm, row, sides)
+    rows = _Window(down.count, down.before, ofm.shape.height).reads(operation.ifm.shape.height)
+    columns = _Window(width, before, ofm.shape.width).reads(operation.ifm.shape.width)
+    changed = replace(
+        operation,
+        ifm=_part_of(operation.ifm, rows[:2], columns[:2]),
+        ofm=ofm,
+        kernel=Kernel(down.count, width),
+        padding=Padding(rows[2], columns[2], rows[3], columns[3]),
+        upscale=Upscale.NONE,
+    )
+    return changed, made
+
+
+def _blocks(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> Iterator[tuple[float, KernelOperation]]:
+    """The operation in the best block of each depth and order of weights that fits, with the cycles estimated."""
+    ublock, depth = accelerator.ofm_ublock, round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
+    for deep in sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)}):
+        for part_kernel in (False, True):
+            one = replace(operation, block=Shape3D(ublock.height, ublock.width, deep), part_kernel=part_kernel)
+            if shram_partition(BlockQuery.of(one), one.block, accelerator) is None:
+                continue
+            block, cycles = choose_block(one, accelerator, sources)
+            shram = shram_partition(BlockQuery.of(one), block, accelerator)
+            if shram is not None:
+                yield cycles, replace(one, block=block, shram=shram)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """Kernels that stand for one, with their weights (OHWI) still apart, and the cycles estimated for all of them."""
+
+    operations: tuple[KernelOperation, ...]
+    weights: tuple[Weights, ...]
+    cycles: float
+
+
+def _kernels(
+    operation: KernelOperation, weights: Weights, phases: Sequence[tuple[int, Sequence[int]]], accelerator: Accelerator, sources: Sources
+) -> _Kernels | None:
+    """One kernel for each of some phases (the row, and the sides); None if no block fits."""
+    made = [_phase(operation, weights, row, sides) for row, sides in phases]
+    found = [min(_blocks(changed, accelerator, sources), key=lambda one: one[0], default=None) for changed, _ in made]
+    chosen = [one for one in found if one is not None]
+    if len(chosen) < len(made):
+        return None
+    return _Kernels(tuple(one for _, one in chosen), tuple(values for _, values in made), sum(cycles for cycles, _ in chosen))
+
+
+def _best(operation: KernelOperation, weights: Weights, accelerator: Accelerator, sources: Sources) -> _Kernels | None:
+    """Two kernels of pairs of columns, or four of single ones, whichever are estimated to be faster; None if no blocks fit."""
+    ways: list[list[tuple[int, Sequence[int]]]] = [[(row, (side,)) for row in (0, 1) for side in (0, 1)]]
+    if _has_pairs(operation.ofm):
+        ways.append([(row, (0, 1)) for row in (0, 1)])
+    found = (_kernels(operation, weights, way, accelerator, sources) for way in ways)
+    return min((kernels for kernels in found if kernels is not None), key=lambda kernels: kernels.cycles, default=None)
+
+
+def _pieces(part: Part, kernels: _Kernels, constants: StreamEditor, accelerator: Accelerator) -> tuple[Part, ...]:
+    """The parts of the kernels, with streams of their own."""
+    payload = ethosu_part(part)
+    assert payload is not None  # noqa: S101  # only kernels are taken apart
+    depth = payload.operation.ofm.shape.depth
+    records = constants.read(payload.operation.scales[0])[: depth * RECORD_BYTES]
+    pieces = []
+    for number, (operation, values) in enumerate(zip(kernels.operations, kernels.weights, strict=True)):
+        stream = constants.append(encode_weights(values, WeightFormat.of(operation), accelerator))
+        scales = constants.append(records * (operation.ofm.shape.depth // depth))
+        made = replace(operation, weights=(stream,), scales=(scales,))
+        pieces.append(replace(part, name=f"{part.name}/{number}", payload=replace(payload, operation=made)))
+    return tuple(pieces)
+
+
+def _in_nhwc(network: Network) -> Network:
+    """``network`` with the results of transposed convolutions that are in bricks in NHWC, where all accesses to them allow it."""
+    wanted = {p.ofm for part in network.graph.parts if (p := ethosu_part(part)) is not None and _is_transposed(p.operation)}
+    maps = maps_by_tensor(network)
+    tensors = [network.graph.tensor(name) for name in sorted(wanted)]
+    return in_forms(network, {t.name: form.dense(maps[t.name]) for t in tensors if (form := bricks_of(t, maps[t.name])) is not None})
+
+
+def _touching(network: Network) -> list[Part]:
+    """The parts that touch the results of transposed convolutions."""
+    payloads = (ethosu_part(part) for part in network.graph.parts)
+    results = {payload.ofm for payload in payloads if payload is not None and _is_transposed(payload.operation)}
+    return [part for part in network.graph.parts if results & {*part.inputs, *part.outputs}]
+
+
+def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with every transposed convolution (times two) that is faster so taken apart into kernels without zeros.
+
+    Their results are stored as NHWC. The network itself if all kernels that touch these are not estimated to be faster together.
+    """
+    if not _touching(network):
+        return network
+    dense = _in_nhwc(network)
+    before, after = (kernel_cycles(_touching(one), accelerator, sources) for one in (network, dense))
+    constants = StreamEditor(network.constants)
+    pieces: dict[str, tuple[Part, ...]] = {part.name: (part,) for part in dense.graph.parts}
+    for part in dense.graph.parts:
+        payload = ethosu_part(part)
+        if payload is None or not _is_transposed(payload.operation) or payload.operation.ofm.layout is not Layout.NHWC:
+            continue
+        weights = weights_from_stream(payload.operation, constants.read(payload.operation.weights[0]), accelerator)
+        kernels = _best(payload.operation, weights, accelerator, sources)
+        if kernels is not None and kernels.cycles <= WORTHWHILE * after[part.name]:
+            pieces[part.name] = _pieces(part, kernels, constants, accelerator)
+            after[part.name] = kernels.cycles
+    if all(len(some) == 1 for some in pieces.values()) or sum(after.values()) > WORTHWHILE * sum(before.values()):
+        return network
+    return with_pieces(dense, pieces, constants)

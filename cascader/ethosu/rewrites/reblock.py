@@ -1,0 +1,103 @@
+"""Other block depths: weights encoded anew where another OFM block saves reading them, or the feature maps, again and again.
+
+A weight stream is encoded for one depth of the OFM block. A shallow block can be as high and wide as a small feature map,
+so that each weight is read once; a deep one is cut in the plane, and every piece reads its weights anew. But for every block
+the feature maps are read anew. Which of the two counts depends on where the weights are read from: that is decided later, so that
+the depth has to do for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.cost.block_choice import choose_block
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.program import BRICK, KernelOperation
+from npu_model.shapes import Shape3D, round_up
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import encode_weights, weights_from_stream
+from npu_model.weight_stream.work import operation_work
+
+GAIN = 0.95
+"""What part of the estimated cycles another depth may at most have: less gain is not worth a new stream."""
+
+SMALLEST = 2048
+"""Bytes of weights below which a layer is left as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The operation with a block of its depth before its weights are encoded for it, and its cycles from each of the sources."""
+
+    operation: KernelOperation
+    cycles: tuple[float, ...]
+
+
+def _with_depth(
+    operation: KernelOperation, depth: int, accelerator: Accelerator, sources: Sequence[Sources], decoding: int
+) -> _Choice | None:
+    """The best block of this depth for the first of the sources; None if none fits."""
+    smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
+    block = operation.block if depth == operation.block.depth else smallest
+    if shram_partition(BlockQuery.of(operation), block, accelerator) is None:
+        return None
+    start = replace(operation, block=block)
+    found = [choose_block(start, accelerator, one, decoding) for one in sources]
+    shram = shram_partition(BlockQuery.of(operation), found[0][0], accelerator)
+    if shram is None:
+        return None
+    return _Choice(replace(operation, block=found[0][0], shram=shram), tuple(cycles for _, cycles in found))
+
+
+def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
+    """Multiples of 16 below the OFM's depth, and the whole of a shallow OFM."""
+    deepest = min(accelerator.max_block.depth, round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth))
+    return sorted({depth for depth in (BRICK, 2 * BRICK, 3 * BRICK, 4 * BRICK, 6 * BRICK) if depth < deepest} | {deepest})
+
+
+def _choose(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], stream: bytes) -> KernelOperation | None:
+    """The operation at the depth that is best for all of the sources together; None if the one it has is good enough."""
+    work = operation_work(operation, (stream,), accelerator)
+    decoding = max((core.turns[-1] for core in work if core.turns), default=0)
+    depths = sorted({*_depths(operation, accelerator), operation.block.depth})
+    choices = [_with_depth(operation, depth, accelerator, sources, decoding) for depth in depths]
+    found = [choice for choice in choices if choice is not None]
+    least = [min(column) for column in zip(*(choice.cycles for choice in found), strict=True)]
+    scores = [sum(cycles / best for cycles, best in zip(choice.cycles, least, strict=True)) for choice in found]
+    today = next((s for s, choice in zip(scores, found, strict=True) if choice.operation.block.depth == operation.block.depth), None)
+    score, best = min(zip(scores, found, strict=True), key=lambda entry: entry[0])
+    return None if today is not None and score > today * GAIN else best.operation
+
+
+def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
+    """``after`` with its weights encoded for its block, its scales beside them."""
+    (source,), scales = before.weights, before.scales
+    weights = weights_from_stream(before, constants.read(source), accelerator)
+    moved = tuple(constants.append(constants.read(span)) for span in scales)
+    stream = constants.append(encode_weights(weights, WeightFormat.of(after), accelerator))
+    return replace(after, weights=(stream,), scales=moved)
+
+
+def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources]) -> Network:
+    """``network`` with the block depths at which kernels are fastest, whichever of the ``sources`` their constants are read from.
+
+    The mathematics stay the same: the same weights in another order.
+    """
+    constants = StreamEditor(network.constants)
+    payloads: dict[str, EthosuPart] = {}
+    for part in network.graph.parts:
+        payload = ethosu_part(part)
+        if payload is None or len(payload.operation.weights) != 1 or payload.operation.weights[0].length < SMALLEST:
+            continue
+        chosen = _choose(payload.operation, accelerator, sources, constants.read(payload.operation.weights[0]))
+        if chosen is not None:
+            payloads[part.name] = replace(payload, operation=_encoded(payload.operation, chosen, constants, accelerator))
+    if not payloads:
+        return network
+    parts = tuple(replace(part, payload=payloads.get(part.name, part.payload)) for part in network.graph.parts)
+    return repacked(network, parts, constants)

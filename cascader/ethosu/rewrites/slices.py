@@ -1,0 +1,139 @@
+"""Slices: convolutions with many weights cut along their output channels, so that the pieces can be staged one by one.
+
+A copy of all of a layer's weights needs room for all of them at once, and nothing runs on them until the last byte is
+there. Pieces need less room, and the first can be used while the next is on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.network.network import ARENA, Network, ethosu_part
+from cascader.graph.cascader_graph import Part
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
+from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import RECORD_BYTES, encode_weights, weights_from_stream
+
+LARGEST = 96 * 1024
+"""Bytes of weights that a piece has at most, about: pieces are multiples of 16 channels."""
+
+ANY = 1 << 30
+"""No bound on the number of pieces."""
+
+
+def _channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
+    """Channels ``first`` to ``last`` of a feature map of one tile, ``first`` a multiple of 16."""
+    size = feature_map.dtype.bytes
+    offset = first // BRICK * feature_map.strides.c if feature_map.layout is Layout.NHCWB16 else first * size
+    base, *others = feature_map.tiles.bases
+    shape = Shape3D(feature_map.shape.height, feature_map.shape.width, last - first)
+    return replace(feature_map, shape=shape, tiles=replace(feature_map.tiles, bases=(base + offset, others[0], others[1], others[2])))
+
+
+def _count(operation: KernelOperation, largest: int) -> int:
+    """Pieces that the weights need, at most one for every 16 channels."""
+    return min(ceil_div(sum(span.length for span in operation.weights), largest), ceil_div(operation.ofm.shape.depth, BRICK))
+
+
+def _cuts(operation: KernelOperation, largest: int, lead: int = 0) -> list[tuple[int, int]]:
+    """Channel ranges of the pieces: as many as the weights need, of equal multiples of 16 channels but for the last.
+
+    The first ``lead`` channels are a piece of their own.
+    """
+    depth = operation.ofm.shape.depth
+    step = round_up(ceil_div(depth, _count(operation, largest)), BRICK)
+    return ([(0, lead)] if lead else []) + [(first, min(depth, first + step)) for first in range(lead, depth, step)]
+
+
+def is_pointwise(operation: KernelOperation) -> bool:
+    """Whether an element of the OFM needs one pixel of the IFM."""
+    return operation.kernel.elements == 1
+
+
+def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
+    weights = sum(span.length for span in operation.weights)
+    one_each = len(operation.weights) == len(operation.scales) == 1
+    whole = operation.ofm.region == ARENA and operation.ofm.tiles.height0 >= operation.ofm.shape.height
+    return operation.kind is OperationKind.CONV_2D and one_each and whole and weights > largest
+
+
+def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accelerator) -> KernelOperation | None:
+    """The operation for some output channels, its weights and scales still the whole layer's; None if its block does not fit."""
+    ofm = _channels(operation.ofm, first, last)
+    depth = min(operation.block.depth, round_up(last - first, accelerator.ofm_ublock.depth))
+    block = Shape3D(operation.block.height, operation.block.width, depth)
+    piece = replace(operation, ofm=ofm, block=block)
+    shram = shram_partition(BlockQuery.of(piece), block, accelerator)
+    return replace(piece, shram=shram) if shram is not None else None
+
+
+def _pieces(
+    operation: KernelOperation, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int
+) -> Iterator[KernelOperation]:
+    """The operation cut along its channels, with weights and scales of its own for each piece."""
+    weights = weights_from_stream(operation, constants.read(operation.weights[0]), accelerator)
+    scales = constants.read(operation.scales[0])
+    for first, last in _cuts(operation, largest, lead):
+        piece = _piece(operation, first, last, accelerator)
+        if piece is None:
+            return
+        records = constants.append(scales[first * RECORD_BYTES : last * RECORD_BYTES])
+        stream = constants.append(encode_weights(weights[first:last], WeightFormat.of(piece), accelerator))
+        yield replace(piece, weights=(stream,), scales=(records,))
+
+
+def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int) -> tuple[Part, ...]:
+    payload = ethosu_part(part)
+    if payload is None or not _may_be_cut(payload.operation, 0 if lead else largest):
+        return (part,)
+    lead = lead if lead < payload.operation.ofm.shape.depth else 0
+    operations = tuple(_pieces(payload.operation, constants, accelerator, largest, lead))
+    if sum(operation.ofm.shape.depth for operation in operations) != payload.operation.ofm.shape.depth or len(operations) < 2:
+        return (part,)
+    return tuple(
+        replace(part, name=f"{part.name}/{number}", payload=replace(payload, operation=operation))
+        for number, operation in enumerate(operations)
+    )
+
+
+def with_pieces(network: Network, pieces: Mapping[str, tuple[Part, ...]], constants: StreamEditor) -> Network:
+    """``network`` with the named parts, all of them, each replaced by its pieces in their order."""
+    names = {name: tuple(piece.name for piece in some) for name, some in pieces.items()}
+    segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names[old])) for s in network.segments)
+    parts = tuple(piece for part in network.graph.parts for piece in pieces[part.name])
+    return repacked(replace(network, segments=segments), parts, constants)
+
+
+def _pieces_of(part: Part, largest: int) -> int:
+    payload = ethosu_part(part)
+    return _count(payload.operation, largest) if payload is not None else 1
+
+
+def sliced(
+    network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, pointwise: bool = True, early: bool = False
+) -> Network:
+    """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
+
+    Layers that would be more than ``most`` pieces stay whole, with ``pointwise`` off those without a window too. The pieces are
+    parts of their own that write the same tensor; each reads the whole input. With ``early`` the first 16 channels of the network's first
+    part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
+    """
+    leads = {network.graph.parts[0].name: BRICK} if early else {}
+
+    def stays(part: Part) -> bool:
+        payload = ethosu_part(part)
+        return _pieces_of(part, largest) > most or (payload is not None and not pointwise and is_pointwise(payload.operation))
+
+    constants = StreamEditor(network.constants)
+    cut = {
+        part.name: (part,) if stays(part) else _cut_part(part, constants, accelerator, largest, leads.get(part.name, 0))
+        for part in network.graph.parts
+    }
+    if all(len(pieces) == 1 for pieces in cut.values()):
+        return network
+    return with_pieces(network, cut, constants)

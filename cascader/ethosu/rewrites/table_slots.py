@@ -1,0 +1,54 @@
+"""Table slots: look-up tables that follow each other lie in different slots of SHRAM, so that one is loaded while the last is used.
+
+A compiler that runs a network layer by layer may load every table into the same slot. It must then wait for the last kernel that uses
+the slot, and the command processor with it, and every copy behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cascader.ethosu.network.network import LUT_SLOT, EthosuPart, LutLoad, Network, ethosu_part
+from cascader.graph.cascader_graph import CascaderGraph
+from npu_model.accelerator import Accelerator
+
+_SLOTS = 8
+"""Slots of a look-up table in SHRAM (core driver)."""
+
+
+def _free_slots(tables: Sequence[LutLoad], accelerator: Accelerator) -> list[int]:
+    """The slots that no table of more than one slot takes."""
+    taken = [(table.destination, table.destination + table.source.length) for table in tables if table.source.length > LUT_SLOT]
+    starts = {slot: accelerator.lut_address + slot * LUT_SLOT for slot in range(_SLOTS)}
+    return [slot for slot, at in starts.items() if not any(start < at + LUT_SLOT and at < end for start, end in taken)]
+
+
+def _moved(payload: EthosuPart, table: LutLoad, slot: int, accelerator: Accelerator) -> EthosuPart:
+    activation = replace(payload.operation.activation, lut=slot)
+    place = replace(table, destination=accelerator.lut_address + slot * LUT_SLOT)
+    return replace(payload, lut=place, operation=replace(payload.operation, activation=activation))
+
+
+def with_table_slots(network: Network, accelerator: Accelerator) -> Network:
+    """``network`` with its tables of one slot in the slots in turn; unchanged where other kernels use the tables' banks.
+
+    A table that several kernels use is in one slot for as long as no other one has taken that.
+    """
+    payloads = [ethosu_part(part) for part in network.graph.parts]
+    slots = _free_slots([p.lut for p in payloads if p is not None and p.lut is not None], accelerator)
+    if accelerator.reserved_lut_banks == 0 or not slots:
+        return network
+    parts, turn = [], 0
+    loaded: dict[int, LutLoad] = {}
+    for part, payload in zip(network.graph.parts, payloads, strict=True):
+        table = payload.lut if payload is not None else None
+        if payload is None or table is None or table.source.length > LUT_SLOT:
+            parts.append(part)
+            continue
+        slot = next((slot for slot, other in loaded.items() if other.source == table.source), None)
+        if slot is None:
+            slot, turn = slots[turn % len(slots)], turn + 1
+            loaded[slot] = table
+        parts.append(replace(part, payload=_moved(payload, table, slot, accelerator)))
+    return replace(network, graph=CascaderGraph(tuple(parts), network.graph.tensors))

@@ -1,0 +1,78 @@
+"""Trimmed pieces: kernels that write bytes which a later kernel writes again, before anybody reads them, leave these out.
+
+A compiler may fill the border of a padded tensor by four kernels whose strips overlap at the corners. The order of overlapping writers must
+be kept, so that a strip that goes through all rows would be finished before the next one begins, and nothing behind it could be cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.verify.windows import spans
+from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
+from npu_model.program import FeatureMap, KernelOperation, Tiles, Upscale
+
+_Rows = tuple[int, int]
+
+
+def _is_pointwise(operation: KernelOperation) -> bool:
+    """Whether each row of the result is made from the same row of one operand, all in maps of one tile."""
+    kernel, padding = operation.kernel, operation.padding
+    single = operation.ifm2 is None and operation.ifm.is_single_tile and operation.ofm.is_single_tile
+    plain = (kernel.height, kernel.stride_y, padding.top, padding.bottom) == (1, 1, 0, 0) and operation.upscale is Upscale.NONE
+    return single and plain and operation.ifm.shape.height == operation.ofm.shape.height
+
+
+def _written(feature_map: FeatureMap, size: int) -> NDArray[np.int32]:
+    """One number per byte of a tensor: 1 where the map lies."""
+    marks = np.zeros(size, np.int32)
+    for span in spans(feature_map, (0, feature_map.shape.height), 0):
+        span.of(marks)[...] = 1
+    return marks
+
+
+def _kept_rows(feature_map: FeatureMap, later: NDArray[np.int32]) -> _Rows:
+    """The rows of a map from the first to the last one (exclusive) that ``later`` does not mark whole."""
+    height = feature_map.shape.height
+    open_rows = [row for row in range(height) if not all((span.of(later) == 1).all() for span in spans(feature_map, (row, row + 1), 0))]
+    return (open_rows[0], open_rows[-1] + 1) if open_rows else (0, height)
+
+
+def _rows_of(feature_map: FeatureMap, rows: _Rows) -> FeatureMap:
+    shape = replace(feature_map.shape, height=rows[1] - rows[0])
+    return replace(feature_map, shape=shape, tiles=Tiles.single(shape, feature_map.address(rows[0], 0, 0)))
+
+
+def _overwriting(network: Network, part: Part, tensor: Tensor) -> Sequence[Part]:
+    """The parts that write the tensor after ``part`` and before anybody reads it."""
+    graph, at = network.graph, network.graph.index(part.name)
+    reader = min((index for other in graph.consumers(tensor.name) if (index := graph.index(other.name)) >= at), default=len(graph.parts))
+    return [other for other in graph.producers(tensor.name) if at < graph.index(other.name) < reader]
+
+
+def _trimmed_part(network: Network, part: Part) -> Part:
+    payload = ethosu_part(part)
+    if payload is None or len(network.graph.producers(payload.ofm)) < 2 or not _is_pointwise(payload.operation):
+        return part
+    operation, tensor = payload.operation, network.graph.tensor(payload.ofm)
+    marks = np.zeros(tensor.size, np.int32)
+    for other in _overwriting(network, part, tensor):
+        writer = ethosu_part(other)
+        if writer is not None:
+            marks |= _written(writer.operation.ofm, tensor.size)
+    rows = _kept_rows(operation.ofm, marks)
+    if rows == (0, operation.ofm.shape.height):
+        return part
+    changed = replace(operation, ifm=_rows_of(operation.ifm, rows), ofm=_rows_of(operation.ofm, rows))
+    return replace(part, payload=replace(payload, operation=changed))
+
+
+def trimmed(network: Network) -> Network:
+    """``network`` with the first and the last rows left out that pointwise kernels write for others to write again."""
+    parts = tuple(_trimmed_part(network, part) for part in network.graph.parts)
+    return network if parts == network.graph.parts else replace(network, graph=CascaderGraph(parts, network.graph.tensors))

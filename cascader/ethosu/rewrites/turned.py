@@ -1,0 +1,219 @@
+"""Turning: kernels on feature maps whose height and width have changed places.
+
+The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2), so that 25 x 5 elements cost as much as 25 x 6, and
+5 x 25 of them as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is turned too. Tensors
+inside the network are stored in the new order; those that others see keep theirs, and are addressed with the strides of the two axes
+exchanged (NHWC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.cost.block_choice import choose_block
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.rewrites.estimates import kernel_cycles
+from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
+from npu_model.shapes import Shape3D, round_up
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import encode_weights, weights_from_stream
+
+WORTHWHILE = 0.99
+"""What part of the estimated cycles of all kernels the turned network may take at most: less gain is not worth a search of its own."""
+
+_TRIED = 4
+"""Kernels from which on turning is tried."""
+
+
+def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) -> bool:
+    """Whether whole ublocks cover fewer elements of the OFM if its axes are exchanged."""
+    (height, width), ublock = (operation.ofm.shape.height, operation.ofm.shape.width), accelerator.ofm_ublock
+    upright, turned_over = (round_up(a, ublock.height) * round_up(b, ublock.width) for a, b in ((height, width), (width, height)))
+    return turned_over < upright
+
+
+def _maps(payload: EthosuPart) -> Iterator[tuple[str | None, FeatureMap]]:
+    operation = payload.operation
+    yield payload.ifm, operation.ifm
+    yield payload.ofm, operation.ofm
+    if operation.ifm2 is not None:
+        yield payload.ifm2, operation.ifm2
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What is turned: parts by name, the tensors that are stored turned, and those that become NHWC as not all of their parts are."""
+
+    parts: frozenset[str]
+    tensors: Mapping[str, Bricks]
+    dense: Mapping[str, NhwcForm]
+
+
+def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
+    """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood; at most one weight stream."""
+    if payload.axis is not Axis.ROWS or len(payload.operation.weights) > 1:
+        return False
+    for name, feature_map in _maps(payload):
+        known = name in forms and feature_map.region == ARENA
+        if not known and not (feature_map.is_single_tile and (feature_map.layout is Layout.NHWC or is_pixel(feature_map))):
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Turnable:
+    """What can be turned of a network: its kernels, those of them that may be turned in their order, the tensors in bricks, and as NHWC."""
+
+    payloads: Mapping[str, EthosuPart]
+    able: tuple[str, ...]
+    forms: Mapping[str, Bricks]
+    dense: Mapping[str, NhwcForm]
+
+    @classmethod
+    def of(cls, network: Network) -> _Turnable:
+        """What a network has of it."""
+        payloads = {part.name: payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None}
+        maps = maps_by_tensor(network)
+        forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
+        able = tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms))
+        return cls(payloads, able, forms, {name: form.dense(maps[name]) for name, form in forms.items()})
+
+
+def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
+    """What becomes of the tensors if these parts are turned."""
+    users: dict[str, set[str]] = {}
+    forms = turnable.forms
+    for part, payload in turnable.payloads.items():
+        for name, feature_map in _maps(payload):
+            if name is not None and feature_map.region == ARENA:
+                users.setdefault(name, set()).add(part)
+    tensors = {name: form for name, form in forms.items() if users[name] <= parts}
+    mixed = {name: form for name, form in forms.items() if users[name] & parts and not users[name] <= parts}
+    # Pixels of whole bricks: both kinds of kernels read them, and each begins at a word.
+    dense = {name: NhwcForm(form.height, form.width, form.bricks * BRICK * form.element, form.element) for name, form in mixed.items()}
+    return _Choice(parts, tensors, dense)
+
+
+def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
+    """The operation on turned maps, in the fastest block of its depth, its weights still the old ones; None if no block fits."""
+
+    def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
+        form = choice.tensors.get(name) if name is not None and feature_map.region == ARENA else None
+        return form.turned(feature_map) if form is not None else in_place(feature_map)
+
+    operation = payload.operation
+    second = moved(payload.ifm2, operation.ifm2) if operation.ifm2 is not None else None
+    changed = replace(
+        with_window_exchanged(operation), ifm=moved(payload.ifm, operation.ifm), ifm2=second, ofm=moved(payload.ofm, operation.ofm)
+    )
+    depth = operation.block.depth if operation.weights else min(BRICK, operation.block.depth)
+    smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
+    return _in_best_block(replace(changed, block=smallest), accelerator, sources)
+
+
+def _in_best_block(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
+    block, _ = choose_block(operation, accelerator, sources)
+    shram = shram_partition(BlockQuery.of(operation), block, accelerator)
+    return replace(operation, block=block, shram=shram) if shram is not None else None
+
+
+def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
+    """``after`` with the weights of ``before`` for its turned window; a window of one element has none to turn."""
+    if not before.weights or before.kernel.elements == 1:
+        return after
+    weights = weights_from_stream(before, constants.read(before.weights[0]), accelerator).swapaxes(1, 2)
+    return replace(after, weights=(constants.append(encode_weights(weights, WeightFormat.of(after), accelerator)),))
+
+
+def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
+    """The network with its choice turned, its weights still the old ones; None if a kernel has no block for it."""
+    dense = in_forms(network, choice.dense)
+    parts = []
+    for part in dense.graph.parts:
+        payload = ethosu_part(part)
+        if payload is not None and part.name in choice.parts:
+            operation = _turned(payload, choice, accelerator, sources)
+            if operation is None:
+                return None
+            payload = replace(payload, operation=operation)
+        parts.append(replace(part, payload=payload) if payload is not None else part)
+    return replace(dense, graph=replace(dense.graph, parts=tuple(parts)))
+
+
+def _best(network: Network, accelerator: Accelerator, sources: Sources) -> frozenset[str]:
+    """The kernels from one on, as far as they can be turned, with which the network is estimated to be fastest; none if it is not worth it.
+
+    Where to begin is told from the kernels' cycles in the network and in the one that is turned whole; the best places are tried.
+    """
+    turnable = _Turnable.of(network)
+    able = turnable.able
+    if not any(_is_narrower_turned(turnable.payloads[name].operation, accelerator) for name in able):
+        return frozenset()
+
+    def cycles(parts: Iterable[str]) -> dict[str, float] | None:
+        made = _made(network, _choice(turnable, frozenset(parts)), accelerator, sources)
+        return kernel_cycles(made.graph.parts, accelerator, sources) if made is not None else None
+
+    before, after = kernel_cycles(network.graph.parts, accelerator, sources), cycles(able)
+    if after is None:
+        return frozenset()
+    saved = [before[name] - after[name] for name in able]
+    firsts = sorted(range(len(able)), key=lambda first: (-sum(saved[first:]), first))[:_TRIED]
+    best, least = frozenset[str](), WORTHWHILE * sum(before.values())
+    for first in firsts:
+        found = cycles(able[first:])
+        if found is not None and sum(found.values()) <= least:
+            best, least = frozenset(able[first:]), sum(found.values())
+    return best
+
+
+def _with_weights(network: Network, changed: Network, parts_turned: Collection[str], accelerator: Accelerator) -> Network:
+    """``changed`` with the weights of ``network``, encoded for turned windows where its parts are turned."""
+    constants = StreamEditor(network.constants)
+    parts = []
+    for part, new in zip(network.graph.parts, changed.graph.parts, strict=True):
+        before, after = ethosu_part(part), ethosu_part(new)
+        if before is not None and after is not None and part.name in parts_turned:
+            after = replace(after, operation=_encoded(before.operation, after.operation, constants, accelerator))
+        parts.append(replace(new, payload=after) if after is not None else new)
+    return repacked(changed, tuple(parts), constants)
+
+
+def with_turned(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with those of the named kernels turned that can be; itself if one of them has no block for it."""
+    turnable = _Turnable.of(network)
+    parts = frozenset(names) & frozenset(turnable.able)
+    changed = _made(network, _choice(turnable, parts), accelerator, sources) if parts else None
+    return network if changed is None else _with_weights(network, changed, parts, accelerator)
+
+
+def turned(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with its kernels turned from the first one on that it pays for; itself if it pays for none."""
+    return with_turned(network, _best(network, accelerator, sources), accelerator, sources)
+
+
+def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with all kernels turned that can be, on tensors that keep their rows; itself if a kernel has no block for it.
+
+    The tensors in bricks become NHWC, and stripes are cut along what are columns to the kernels: the rows of the tensors. So
+    stripes may be as low as ever, at the price of fetching pixel by pixel.
+    """
+    turnable = _Turnable.of(network)
+    made = _made(network, _Choice(frozenset(turnable.able), {}, turnable.dense), accelerator, sources)
+    if made is None:
+        return network
+    parts = tuple(
+        replace(part, payload=replace(payload, axis=Axis.COLUMNS))
+        if (payload := ethosu_part(part)) is not None and part.name in turnable.able
+        else part
+        for part in made.graph.parts
+    )
+    return _with_weights(network, replace(made, graph=replace(made.graph, parts=parts)), turnable.able, accelerator)

@@ -1,0 +1,190 @@
+"""Frozen values to JSON and back, with every type checked on the way in.
+
+A dataclass becomes an object without the fields that have their default value, an enum its member's name, a tuple an
+array, bytes the base64 text of their zlib compression, a ratio its text. The type annotations are the schema.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import types
+import zlib
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import cache
+from math import isfinite
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from cascader.ethosu.network.network import CpuPart, EthosuPart
+from npu_model.errors import InputError
+from npu_model.printable import shown
+
+MAX_INTEGER = 1 << 48
+"""Bound of every number: feature-map strides have 40 bits in the registers, all else has fewer."""
+
+MAX_ITEMS = 1 << 20
+"""Bound of the length of a list."""
+
+MAX_TEXT = 1 << 12
+"""Bound of the length of a name."""
+
+MAX_BYTES = 1 << 28
+"""Bound of a decompressed blob: 256 MiB, above any memory-mapped flash of an Ethos-U55 system."""
+
+_RATIO = re.compile(r"\d{1,40}(/[1-9]\d{0,39})?", re.ASCII)
+
+VARIANTS: dict[str, type] = {"npu": EthosuPart, "cpu": CpuPart}
+"""What a field annotated ``object`` (the payload of a Part) may hold, by the key that stands for it."""
+
+
+def to_plain(value: object) -> Any:
+    """The JSON value of a frozen value."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, bytes):
+        return base64.b64encode(zlib.compress(value, 9)).decode("ascii")
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return [to_plain(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _object(value)
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    kind: Any = type(value)
+    hints = _hints(kind)
+    plain = {}
+    for field in fields(value):
+        item = getattr(value, field.name)
+        if not field.init or (field.default is not MISSING and item == field.default):
+            continue
+        if hints[field.name] is object:
+            key = next((key for key, kind in VARIANTS.items() if isinstance(item, kind)), None)
+            if key is None:
+                raise InputError(f"A {type(item).__name__} cannot be written to a schedule file: {' and '.join(VARIANTS)} parts can.")
+            plain[field.name] = {key: to_plain(item)}
+        else:
+            plain[field.name] = to_plain(item)
+    return plain
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+@cache
+def _fields(kind: type) -> dict[str, Field[Any]]:
+    return {field.name: field for field in fields(kind) if field.init}
+
+
+def _wrong(where: str, plain: object, wanted: str) -> InputError:
+    return InputError(f"The schedule file has {shown(plain)} at {where or 'its top'} where {wanted} is needed: write the file again.")
+
+
+def _integer(plain: object, where: str) -> int:
+    if isinstance(plain, bool) or not isinstance(plain, int) or abs(plain) >= MAX_INTEGER:
+        raise _wrong(where, plain, f"an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
+    return plain
+
+
+def _boolean(plain: object, where: str) -> bool:
+    if not isinstance(plain, bool):
+        raise _wrong(where, plain, "true or false")
+    return plain
+
+
+def _number(plain: object, where: str) -> float:
+    if isinstance(plain, bool) or not isinstance(plain, float) or not isfinite(plain):
+        raise _wrong(where, plain, "a finite number with a decimal point")
+    return plain
+
+
+def _text(plain: object, where: str) -> str:
+    if not isinstance(plain, str) or len(plain) > MAX_TEXT:
+        raise _wrong(where, plain, f"a text of up to {MAX_TEXT} characters")
+    return plain
+
+
+def _ratio(plain: object, where: str) -> Fraction:
+    if isinstance(plain, str) and _RATIO.fullmatch(plain):
+        return Fraction(plain)
+    raise _wrong(where, plain, "the text of a ratio such as 8 or 8/3")
+
+
+def _bytes(plain: object, where: str) -> bytes:
+    wanted = f"the base64 text of up to {MAX_BYTES} compressed bytes"
+    if not isinstance(plain, str):
+        raise _wrong(where, plain, wanted)
+    try:
+        decompressor = zlib.decompressobj()
+        content = decompressor.decompress(base64.b64decode(plain, validate=True), MAX_BYTES)
+    except (binascii.Error, ValueError, zlib.error):
+        raise _wrong(where, plain, wanted) from None
+    if not decompressor.eof:
+        raise _wrong(where, plain, wanted)
+    return content
+
+
+_SCALARS: dict[Any, Callable[[object, str], object]] = {
+    int: _integer,
+    bool: _boolean,
+    float: _number,
+    str: _text,
+    bytes: _bytes,
+    Fraction: _ratio,
+}
+
+
+def from_plain(kind: Any, plain: object, where: str = "") -> Any:
+    """The value of type ``kind`` that a JSON value stands for; InputError names the place (``where``) of a wrong one."""
+    if kind in _SCALARS:
+        return _SCALARS[kind](plain, where)
+    if kind is object:
+        return _variant(plain, where)
+    origin = get_origin(kind)
+    if origin is tuple:
+        return _tuple(get_args(kind), plain, where)
+    if origin in (Union, types.UnionType):
+        (inner,) = (argument for argument in get_args(kind) if argument is not type(None))
+        return None if plain is None else from_plain(inner, plain, where)
+    if issubclass(kind, Enum):
+        if not isinstance(plain, str) or plain not in kind.__members__:
+            raise _wrong(where, plain, f"one of {', '.join(kind.__members__)}")
+        return kind[plain]
+    return _dataclass(kind, plain, where)
+
+
+def _variant(plain: object, where: str) -> object:
+    if not isinstance(plain, dict) or len(plain) != 1 or next(iter(plain)) not in VARIANTS:
+        raise _wrong(where, plain, f"an object with one key of {', '.join(VARIANTS)}")
+    ((key, value),) = plain.items()
+    return from_plain(VARIANTS[key], value, f"{where}.{key}")
+
+
+def _tuple(arguments: tuple[Any, ...], plain: object, where: str) -> tuple[Any, ...]:
+    if not isinstance(plain, list) or len(plain) > MAX_ITEMS:
+        raise _wrong(where, plain, f"a list of up to {MAX_ITEMS} items")
+    kinds = (arguments[0],) * len(plain) if arguments[-1] is Ellipsis else arguments
+    if len(kinds) != len(plain):
+        raise _wrong(where, plain, f"a list of {len(kinds)} items")
+    return tuple(from_plain(kind, item, f"{where}[{index}]") for index, (kind, item) in enumerate(zip(kinds, plain, strict=True)))
+
+
+def _dataclass(kind: type, plain: object, where: str) -> Any:
+    if not isinstance(plain, dict):
+        raise _wrong(where, plain, f"an object ({kind.__name__})")
+    known, hints = _fields(kind), _hints(kind)
+    for key in plain:
+        if key not in known:
+            raise _wrong(where, key, f"one of the keys {', '.join(known)}")
+    for name, field in known.items():
+        if name not in plain and field.default is MISSING:
+            raise _wrong(where, sorted(plain), f"the key {name!r}")
+    return kind(**{name: from_plain(hints[name], value, f"{where}.{name}" if where else name) for name, value in plain.items()})

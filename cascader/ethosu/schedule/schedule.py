@@ -1,0 +1,46 @@
+"""Schedule: the jobs of a network in order, its buffers with addresses, and where all of it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cascader.ethosu.network.network import Network
+from cascader.plan.jobs import Buffer, Copy, Job
+from npu_model.memory.system import MemorySystem
+from npu_model.shapes import round_up
+
+ARENA_ALIGNMENT = 16
+"""The arena's size is a multiple of this, as the regions of a driver job are (core driver)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What a schedule was made from and by: file name without folder, its SHA-256, versions of the tools, memory system by value."""
+
+    model: str = ""
+    model_sha256: str = ""
+    tools: tuple[tuple[str, str], ...] = ()
+    memory_system: MemorySystem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Self-contained: lowering it needs nothing else.
+
+    Jobs run in order, one per step; every tensor of the arena is in one buffer; ``copies`` stage weights and scales, in
+    the order in which they are issued; ``arena_size`` is the bytes that buffers and copies together span, a multiple
+    of 16. :func:`~cascader.ethosu.verify.check.check_schedule` says what must hold.
+    """
+
+    accelerator: str
+    network: Network
+    jobs: tuple[Job, ...]
+    buffers: tuple[Buffer, ...]
+    arena_size: int
+    provenance: Provenance = Provenance()
+    copies: tuple[Copy, ...] = ()
+
+
+def arena_extent(buffers: tuple[Buffer, ...], ends: tuple[int, ...] = ()) -> int:
+    """Bytes from address 0 to the end of the highest buffer, or the highest of ``ends``, rounded up to 16."""
+    return round_up(max((*(buffer.address + buffer.size for buffer in buffers), *ends), default=0), ARENA_ALIGNMENT)

@@ -1,0 +1,1 @@
+"""Checks of schedules that share no code with the search."""

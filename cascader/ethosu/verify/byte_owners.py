@@ -1,0 +1,68 @@
+"""Whose each byte of the arena is: the map on which a schedule is rehearsed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cascader.ethosu.verify.windows import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes that belong, or will belong, to one turn of a tensor (of a copy: its part's weights, turn None)."""
+
+    tensor: str
+    turn: int | None
+    span: Span
+
+    @property
+    def name(self) -> str:
+        """What lies there, for a sentence."""
+        return f"tensor {self.tensor!r}" if self.turn is not None else f"the weights of {self.tensor!r}"
+
+
+class ByteOwners:
+    """Of every byte of the arena, whose it is: the number (label) of an owner in ``owners``, 0 for nobody."""
+
+    def __init__(self, size: int) -> None:
+        self.labels = np.zeros(size, np.int32)
+        self.owners: list[tuple[str, int | None, int]] = [("", None, 0)]
+        self._numbers: dict[tuple[str, int | None, int], int] = {}
+
+    def _label(self, access: Access, version: int) -> int:
+        key = (access.tensor, access.turn, version)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.owners)
+            self.owners.append(key)
+        return self._numbers[key]
+
+    def take(self, access: Access, version: int = 0) -> None:
+        """The bytes are now the access's."""
+        access.span.of(self.labels)[...] = self._label(access, version)
+
+    def missing(self, access: Access, version: int = 0) -> tuple[int, int, str] | None:
+        """First row and address of the access that is not its own, and what lies there; None if all are."""
+        label = self._label(access, version)
+        found = access.span.of(self.labels)
+        if (found == label).all():
+            return None
+        span = access.span
+        for row in range(span.counts[0]):
+            one = Span(span.start + row * span.strides[0], span.counts[1:], span.strides[1:], span.width, span.row)
+            if (one.of(self.labels) != label).any():
+                return span.row + row, *self._found(access, one, label)
+        # Rows that lie over each other are taken as one piece, gaps included.
+        return span.row, *self._found(access, Span(span.start, (), (), span.end - span.start, span.row), label)
+
+    def _found(self, access: Access, one: Span, label: int) -> tuple[int, str]:
+        """Address of the first byte with another label, and whose it is."""
+        view = one.of(self.labels)
+        index = tuple(int(i) for i in np.argwhere(view != label)[0])
+        strides = (*one.strides, 1) if view.ndim > 1 else (1,)
+        owner, turn, _ = self.owners[int(view[index])]
+        what = f"tensor {owner!r} lies" if turn is not None else f"the weights of {owner!r} lie" if owner else "nothing was written"
+        if owner == access.tensor and turn is not None and access.turn is not None:
+            what = "another row of it lies"
+        return one.start + sum(i * stride for i, stride in zip(index, strides, strict=True)), what

@@ -1,0 +1,263 @@
+"""What must hold of any Schedule, checked naively and apart from all code that makes one."""
+
+from __future__ import annotations
+
+from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
+from cascader.ethosu.network.overwriting import overwriting_parts
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.ethosu.verify.byte_checker import rehearse
+from cascader.ethosu.verify.windows import rows_of
+from cascader.graph.cascader_graph import TensorKind
+from cascader.plan.jobs import Buffer, Copy
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import DATA_TYPES
+from npu_model.errors import InputError
+from npu_model.program import ByteRange, FeatureMap
+from npu_model.shapes import Shape3D
+
+ALIGNMENT = 16
+"""Of tensor addresses: NHCWB16 bases are multiples of 16 bytes (core driver)."""
+
+MAX_ARENA = 1 << 32
+"""The U55 has 32-bit addresses (core driver)."""
+
+_BITS = (8, 16, 32)
+"""Widths of an element (IFM_PRECISION and OFM_PRECISION)."""
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """InputError with the first thing that is wrong: accelerator, parts, segments, jobs, copies, buffers, or what a rehearsal finds."""
+    accelerator(schedule.accelerator)
+    _check_network(schedule.network)
+    _check_jobs(schedule)
+    _check_order(schedule)
+    _check_arena(schedule)
+    _check_copies(schedule)
+    for buffer in schedule.buffers:
+        _check_buffer(schedule, buffer)
+    _check_tensors(schedule)
+    uses = rehearse(schedule)
+    for buffer in schedule.buffers:
+        for tensor in buffer.tensors:
+            first, last = uses.get(tensor, (buffer.start, buffer.start))
+            if first < buffer.start or last >= buffer.end:
+                raise InputError(
+                    f"Tensor {tensor!r} is used from step {first} to {last + 1} but its buffer lives from step {buffer.start} "
+                    f"to {buffer.end}: let it live longer."
+                )
+
+
+def _check_network(network: Network) -> None:
+    for port in network.inputs + network.outputs:
+        _check_port(network, port)
+    for port in network.variables:
+        _check_variable(network, port)
+    _check_segment_ports(network)
+    for part in network.graph.parts:
+        payload = part.payload
+        if isinstance(payload, CpuPart):
+            for port in payload.inputs + payload.outputs:
+                _check_port(network, port)
+        elif isinstance(payload, EthosuPart):
+            named = {name for name in (payload.ifm, payload.ifm2) if name is not None}
+            if named != set(part.inputs) or part.outputs != (payload.ofm,):
+                raise InputError(f"Part {part.name!r} reads or writes other tensors than its kernel: they must be the same.")
+            _check_kernel(network, part.name, payload)
+        else:
+            raise InputError(f"Part {part.name!r} has neither a kernel nor a CPU operator: give it one.")
+
+
+def _check_segment_ports(network: Network) -> None:
+    on_cpu = {part.name for part in network.graph.parts if isinstance(part.payload, CpuPart)}
+    for segment in network.segments:
+        for port in segment.inputs + segment.outputs:
+            _check_port(network, port)
+            if not on_cpu.intersection(segment.parts) and (port.dtype.floating or port.dtype.bits not in _BITS):
+                raise InputError(f"Port {port.name!r} has elements of type {port.dtype}: the NPU has integers of 8, 16 and 32 bits.")
+
+
+def _check_variable(network: Network, port: Port) -> None:
+    _check_port(network, port)
+    if network.graph.tensor(port.tensor).kind is not TensorKind.VARIABLE:
+        raise InputError(f"Port {port.name!r} keeps state in tensor {port.tensor!r}, which keeps nothing: it must be a variable tensor.")
+
+
+def _check_port(network: Network, port: Port) -> None:
+    tensor = network.graph.tensor(port.tensor)
+    if port.dtype not in DATA_TYPES.values():
+        known = ", ".join(sorted({str(dtype) for dtype in DATA_TYPES.values()}))
+        raise InputError(f"Port {port.name!r} has elements of type {port.dtype}: {known} are possible.")
+    if port.offset < 0 or min(port.shape, default=1) < 1 or port.offset + port.size > tensor.size or tensor.kind is TensorKind.CONSTANT:
+        raise InputError(
+            f"Port {port.name!r} is {port.size} bytes at offset {port.offset} of tensor {tensor.name!r}, "
+            f"which has {tensor.size} bytes in the arena: it must lie inside."
+        )
+
+
+def _check_kernel(network: Network, name: str, part: EthosuPart) -> None:
+    """Feature maps inside their tensors, constants inside the constants."""
+    operation = part.operation
+    maps = [(part.ifm, operation.ifm), (part.ofm, operation.ofm)]
+    if (part.ifm2 is None) != (operation.ifm2 is None):
+        raise InputError(f"Part {name!r} names a second operand that its kernel does not have, or the reverse: they go together.")
+    if part.ifm2 is not None and operation.ifm2 is not None:
+        maps.append((part.ifm2, operation.ifm2))
+    for tensor, feature_map in maps:
+        _check_map(network, name, tensor, feature_map)
+    constants = [*operation.weights, *operation.scales, *([part.lut.source] if part.lut else [])]
+    for span in constants:
+        _check_constant(network, name, span)
+
+
+def _check_map(network: Network, name: str, tensor: str, feature_map: FeatureMap) -> None:
+    if min(feature_map.shape.height, feature_map.shape.width, feature_map.shape.depth) < 1:
+        raise InputError(f"Part {name!r} has a feature map of {feature_map.shape} elements: every extent must be 1 or more.")
+    if feature_map.dtype.bits not in _BITS or feature_map.dtype.floating:
+        raise InputError(f"Part {name!r} has a feature map of {feature_map.dtype} elements: integers of 8, 16 and 32 bits are possible.")
+    tiles, strides = feature_map.tiles, feature_map.strides
+    if min(tiles.height0, tiles.height1, tiles.width0, strides.y, strides.x, strides.c) < 0:
+        raise InputError(f"Part {name!r} has a feature map with {tiles} and {strides}: no extent and no stride may be negative.")
+    kind = network.graph.tensor(tensor).kind
+    if feature_map.region != (CONSTANTS if kind is TensorKind.CONSTANT else ARENA):
+        raise InputError(f"Part {name!r} uses region {feature_map.region} for tensor {tensor!r}, which is {kind.value}: use its own.")
+    for span in feature_map.byte_ranges():
+        if feature_map.region == CONSTANTS:
+            _check_constant(network, name, span)
+        elif span.start < 0 or span.end > network.graph.tensor(tensor).size:
+            raise InputError(
+                f"Part {name!r} uses bytes {span.start} to {span.end} of tensor {tensor!r}, "
+                f"which has {network.graph.tensor(tensor).size}: it must stay inside."
+            )
+
+
+def _check_constant(network: Network, name: str, span: ByteRange) -> None:
+    if span.region != CONSTANTS or not 0 <= span.start <= span.end <= len(network.constants):
+        raise InputError(
+            f"Part {name!r} reads bytes {span.start} to {span.end} of region {span.region}, "
+            f"but the constants are {len(network.constants)} bytes in region {CONSTANTS}: it must stay inside."
+        )
+
+
+def _check_jobs(schedule: Schedule) -> None:
+    """Every part runs, NPU parts with a block and rows that they have, segment by segment."""
+    network = schedule.network
+    payloads = {part.name: part.payload for part in network.graph.parts}
+    limit = accelerator(schedule.accelerator).max_block
+    for job in schedule.jobs:
+        payload = payloads[network.graph.parts[network.graph.index(job.part)].name]
+        if (job.block is not None) != isinstance(payload, EthosuPart):
+            raise InputError(f"Job {job.part!r} has block {job.block}: NPU parts have one and CPU parts have none.")
+        if job.block is not None and not _fits(job.block, limit):
+            raise InputError(f"Job {job.part!r} has block {job.block}: 1x1x1 to {limit} is possible; choose one of these.")
+        if job.rows is not None:
+            total = rows_of(payload.operation.ofm, payload.axis) if isinstance(payload, EthosuPart) else 0
+            if not 0 <= job.rows[0] < job.rows[1] <= total:
+                raise InputError(f"Job {job.part!r} makes rows {job.rows[0]} to {job.rows[1]}: 0 to {total} can be chosen from.")
+    made = {job.part for job in schedule.jobs}
+    for part in payloads:
+        if part not in made:
+            raise InputError(f"Part {part!r} has no job: give it one.")
+    _check_segments(schedule)
+
+
+def _check_segments(schedule: Schedule) -> None:
+    """The jobs of every segment are together, and CPU parts alone."""
+    cpu = {part.name for part in schedule.network.graph.parts if isinstance(part.payload, CpuPart)}
+    position = 0
+    for segment in schedule.network.segments:
+        first = position
+        while position < len(schedule.jobs) and schedule.jobs[position].part in segment.parts:
+            position += 1
+        if {job.part for job in schedule.jobs[first:position]} != set(segment.parts) or not segment.parts:
+            raise InputError(f"The segment of part {next(iter(segment.parts), '')!r} does not run in one piece: keep its jobs together.")
+        if position - first > 1 and cpu.intersection(segment.parts):
+            raise InputError(f"The segment of part {segment.parts[0]!r} has more than one CPU job: give each CPU part its own segment.")
+    if position != len(schedule.jobs):
+        raise InputError(f"The segments have {position} jobs but {len(schedule.jobs)} run: put every part into one segment.")
+
+
+def _check_order(schedule: Schedule) -> None:
+    """Parts that overwrite what others, or they themselves, have read or written of one tensor run whole and in order."""
+    jobs: dict[str, list[int]] = {}
+    for step, job in enumerate(schedule.jobs):
+        jobs.setdefault(job.part, []).append(step)
+    for first, second, tensor in overwriting_parts(schedule.network):
+        if first == second and len(jobs[first]) > 1:
+            raise InputError(f"Part {first!r} reads and overwrites tensor {tensor!r} but has {len(jobs[first])} jobs: run it once, whole.")
+        if first != second and max(jobs[first]) > min(jobs[second]):
+            raise InputError(f"Part {second!r} is ordered before {first!r}, whose tensor {tensor!r} it overwrites or needs: put it after.")
+
+
+def _check_copies(schedule: Schedule) -> None:
+    """Copies are in order, of weights, inside the arena, and used in the segment in which they are issued."""
+    parts = {part.name: part.payload for part in schedule.network.graph.parts}
+    segment_of = {name: index for index, segment in enumerate(schedule.network.segments) for name in segment.parts}
+    latest, previous = 0, dict[str, Copy]()
+    for copy in schedule.copies:
+        payload = parts.get(copy.part)
+        size = staged_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
+        if not size:
+            raise InputError(f"A copy is of part {copy.part!r}, which has no weights: remove it.")
+        if not latest <= copy.step < len(schedule.jobs):
+            raise InputError(
+                f"The copy of part {copy.part!r} is at step {copy.step}: {latest} to {len(schedule.jobs) - 1} is possible; order them."
+            )
+        latest = copy.step
+        if copy.address < 0 or copy.address % ALIGNMENT or copy.address + size > schedule.arena_size:
+            raise InputError(
+                f"The copy of part {copy.part!r} takes bytes {copy.address} to {copy.address + size}: multiples of {ALIGNMENT} inside the "
+                f"arena of {schedule.arena_size} are needed; move it."
+            )
+        if segment_of[schedule.jobs[copy.step].part] != segment_of[copy.part]:
+            raise InputError(f"The copy of part {copy.part!r} at step {copy.step} is in another segment than the part: issue it there.")
+        if not any(job.part == copy.part for job in schedule.jobs[copy.step :]):
+            raise InputError(f"The copy of part {copy.part!r} at step {copy.step} comes after the part's last job: remove it.")
+        before = previous.get(copy.part)
+        if before is not None and not any(job.part == copy.part for job in schedule.jobs[before.step : copy.step]):
+            raise InputError(f"Part {copy.part!r} is copied at step {before.step} and again before any job of it: remove one copy.")
+        previous[copy.part] = copy
+
+
+def _fits(block: Shape3D, limit: Shape3D) -> bool:
+    return 1 <= block.height <= limit.height and 1 <= block.width <= limit.width and 1 <= block.depth <= limit.depth
+
+
+def _check_arena(schedule: Schedule) -> None:
+    size = schedule.arena_size
+    if not 0 <= size <= MAX_ARENA or size % ALIGNMENT:
+        raise InputError(f"The arena has {size} bytes: a multiple of {ALIGNMENT} from 0 to {MAX_ARENA} is needed.")
+
+
+def _check_buffer(schedule: Schedule, buffer: Buffer) -> None:
+    if not buffer.tensors:
+        raise InputError(f"The buffer at address {buffer.address} holds 0 tensors: remove it.")
+    name = buffer.tensors[0]
+    if buffer.address < 0 or buffer.address % ALIGNMENT:
+        raise InputError(f"Buffer {name!r} is at address {buffer.address}: a multiple of {ALIGNMENT} from 0 is needed.")
+    if buffer.rows is not None and (buffer.rows < 1 or buffer.size % buffer.rows):
+        raise InputError(f"Buffer {name!r} has {buffer.size} bytes for {buffer.rows} rows: give it whole rows, one or more.")
+    if buffer.size < 1 or buffer.address + buffer.size > schedule.arena_size:
+        raise InputError(
+            f"Buffer {name!r} takes bytes {buffer.address} to {buffer.address + buffer.size}, "
+            f"beyond the arena of {schedule.arena_size}: enlarge the arena or move it."
+        )
+    if not 0 <= buffer.start < buffer.end <= max(len(schedule.jobs), 1):
+        raise InputError(f"Buffer {name!r} lives from step {buffer.start} to {buffer.end}: 0 to {len(schedule.jobs)} exist.")
+
+
+def _check_tensors(schedule: Schedule) -> None:
+    """Every tensor of the arena is in one buffer."""
+    graph = schedule.network.graph
+    arena = {tensor.name for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT}
+    seen: set[str] = set()
+    for buffer in schedule.buffers:
+        for name in buffer.tensors:
+            if name not in arena:
+                raise InputError(f"A buffer holds tensor {name!r}, which is not a tensor of the arena: remove it.")
+            if name in seen:
+                raise InputError(f"Tensor {name!r} is in two buffers: keep one.")
+            seen.add(name)
+    for tensor in graph.tensors:
+        if tensor.name in arena and tensor.name not in seen:
+            raise InputError(f"Tensor {tensor.name!r} has no buffer: give it one.")

@@ -1,0 +1,124 @@
+"""What a job touches, from the definition of its operation alone: rows of feature maps, and the bytes behind them.
+
+Rows are counted along an axis: for columns they are the columns of the map. Written apart from the lowering, so that a
+check of schedules does not repeat its mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascader.ethosu.network.axis import Axis
+from npu_model.errors import InputError
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
+from npu_model.shapes import ceil_div
+
+Rows = tuple[int, int]
+"""First and last (exclusive) row."""
+
+
+def rows_of(feature_map: FeatureMap, axis: Axis) -> int:
+    """How many rows the map has."""
+    return {Axis.ROWS: feature_map.shape.height, Axis.COLUMNS: feature_map.shape.width}[axis]
+
+
+def row_step(feature_map: FeatureMap, axis: Axis) -> int:
+    """Bytes from a row to the next; from column to column as bricks (NHCWB16) or pixels lie side by side."""
+    column = BRICK * feature_map.dtype.bytes if feature_map.layout is Layout.NHCWB16 else feature_map.strides.x
+    return {Axis.ROWS: feature_map.strides.y, Axis.COLUMNS: column}[axis]
+
+
+def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None, axis: Axis = Axis.ROWS) -> Rows:
+    """Rows of ``operand`` (IFM or IFM2) behind ``rows`` of the OFM, all of them for None; InputError if they cannot be told.
+
+    Behind the upscaler (times two) a stripe begins where it reads the first of two copies of a row, or padding.
+    """
+    total = rows_of(operand, axis)
+    if rows is None or (total < rows_of(operation.ofm, axis) and operation.kind is OperationKind.ELEMENTWISE):
+        return 0, total
+    if operation.kind is OperationKind.ELEMENTWISE:
+        return rows
+    first, last = rows[0], rows[1] - 1
+    kernel, padding = operation.kernel, operation.padding
+    taps, stride, dilation, before = (
+        (kernel.height, kernel.stride_y, kernel.dilation_y, padding.top)
+        if axis is Axis.ROWS
+        else (kernel.width, kernel.stride_x, kernel.dilation_x, padding.left)
+    )
+    if operation.upscale is Upscale.NONE:
+        touched = [out * stride - before + tap * dilation for out in (first, last) for tap in (0, taps - 1)]
+    elif stride == 1 and (first <= before or (first - before) % 2 == 0):
+        # The upscaler doubles rows from the first one that it is given.
+        touched = [(out - before + tap * dilation) // 2 for out in (first, last) for tap in (0, taps - 1)]
+    else:
+        raise InputError(f"rows {rows[0]} to {rows[1]} of an upscaled map cannot be made alone: begin at row {first + 1} or make all rows")
+    return max(min(touched), 0), min(max(touched) + 1, total)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes from ``start`` to ``end``: ``counts`` times ``strides`` apart, ``width`` of them in one piece each time.
+
+    ``row`` is the feature map's row that it begins with.
+    """
+
+    start: int
+    counts: tuple[int, ...]
+    strides: tuple[int, ...]
+    width: int
+    row: int
+
+    @property
+    def end(self) -> int:
+        """First address behind the last byte."""
+        return self.start + sum((count - 1) * stride for count, stride in zip(self.counts, self.strides, strict=True)) + self.width
+
+    def of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The view of ``labels``, one per byte, at these bytes; all bytes from start to end where pieces lie over each other."""
+        total = self.width
+        for count in self.counts:
+            total *= count
+        if total >= self.end - self.start:
+            return labels[self.start : self.end]
+        item = labels.itemsize
+        strides = (*(stride * item for stride in self.strides), item)
+        view: NDArray[np.int32] = np.ndarray((*self.counts, self.width), labels.dtype, labels.data, self.start * item, strides)
+        return view
+
+
+def spans(feature_map: FeatureMap, rows: Rows, shift: int, axis: Axis = Axis.ROWS) -> Iterator[Span]:
+    """Bytes of ``rows`` of a feature map that is moved by ``shift``, tile by tile; of NHCWB16 whole bricks, as the NPU moves them."""
+    if axis is Axis.COLUMNS:
+        yield from _columns(feature_map, rows, shift)
+        return
+    size, strides = feature_map.dtype.bytes, feature_map.strides
+    for base, y0, _, height, columns in feature_map.tile_boxes():
+        first, last = max(rows[0], y0), min(rows[1], y0 + height)
+        if first >= last:
+            continue
+        start = base + shift + (first - y0) * strides.y
+        if feature_map.layout is Layout.NHWC:
+            yield Span(start, (last - first, columns), (strides.y, strides.x), feature_map.shape.depth * size, first)
+        else:
+            bricks = ceil_div(feature_map.shape.depth, BRICK)
+            yield Span(start, (last - first, bricks), (strides.y, strides.c), columns * BRICK * size, first)
+
+
+def _columns(feature_map: FeatureMap, columns: Rows, shift: int) -> Iterator[Span]:
+    """Bytes of some columns, tile by tile."""
+    size, strides = feature_map.dtype.bytes, feature_map.strides
+    step = row_step(feature_map, Axis.COLUMNS)
+    for base, _, x0, height, width in feature_map.tile_boxes():
+        first, last = max(columns[0], x0), min(columns[1], x0 + width)
+        if first >= last:
+            continue
+        start = base + shift + (first - x0) * step
+        if feature_map.layout is Layout.NHWC:
+            yield Span(start, (last - first, height), (step, strides.y), feature_map.shape.depth * size, first)
+        else:
+            bricks = ceil_div(feature_map.shape.depth, BRICK)
+            yield Span(start, (last - first, height, bricks), (step, strides.y, strides.c), BRICK * size, first)

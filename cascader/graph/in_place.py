@@ -1,0 +1,42 @@
+"""Residual sums: results that may be stored over an operand which earlier parts read too, as these are done with its rows by then.
+
+A block of two 3x3 convolutions and a sum reads rows y - 1 to y + 1 of its input for row y of the first one, and needs that up to row
+y + 1 for row y of the sum. So nobody but the sum needs row y of the input by then, whatever the groups and their stripes are.
+"""
+
+from __future__ import annotations
+
+from cascader.graph.row_graph import RowGraph, RowPropagator
+
+
+def _rows_behind(graph: RowGraph, part: int, count: int) -> list[int]:
+    """Rows of each part up to ``part`` that are surely made once that has made its first ``count``."""
+    made = [0] * part + [count]
+    for index in range(part, -1, -1):
+        facts = graph.parts[index]
+        if made[index]:
+            made[index] = facts.rows if facts.atomic else made[index]
+            for tensor, propagator in facts.inputs:
+                _, end = propagator.demand(0, made[index])
+                for producer, output in graph.writers(tensor):
+                    if producer < index:
+                        made[producer] = max(made[producer], graph.parts[producer].rows_until(output, end))
+    return made
+
+
+def _is_done(propagator: RowPropagator, made: int, rows: int, until: int) -> bool:
+    """Whether a part that has made ``made`` of its ``rows`` reads none of the first ``until`` rows of its input any more."""
+    return made >= rows or (not propagator.whole and propagator.demand(made, made + 1)[0] >= until)
+
+
+def is_last_reader(graph: RowGraph, part: int, tensor: int) -> bool:
+    """Whether no other part reads a row of the tensor once ``part`` may make the same row of its output, however parts are grouped."""
+    others = [(reader, propagator) for reader, propagator in graph.consumers(tensor) if reader != part]
+    if any(reader > part for reader, _ in others):
+        return False
+    facts = graph.parts[part]
+    for count in range(1, facts.rows + 1) if others else ():
+        made, until = _rows_behind(graph, part, count), facts.written(0, 0, count, graph.tensors[tensor].rows)[1]
+        if not all(_is_done(propagator, made[reader], graph.parts[reader].rows, until) for reader, propagator in others):
+            return False
+    return True

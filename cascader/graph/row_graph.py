@@ -1,0 +1,213 @@
+"""RowGraph: what striping by rows needs to know of a CascaderGraph, and nothing of any device.
+
+A tensor is a stack of rows of equal size. A part makes rows of its outputs from rows of its inputs, each of which it may see as a view
+with rows of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.graph.cascader_graph import TensorKind
+from npu_model.shapes import ceil_div
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RowMap:
+    """Where the rows of a view lie in a tensor: row y in bytes [offset + y * step, offset + y * step + reach).
+
+    A row of the tensor has ``unit`` bytes. So a reader may step through a tensor in finer or coarser rows than its writer (a reshape), or
+    begin inside it (a crop, a piece of a concatenation). With ``step`` 0 every row of the view may lie anywhere in the ``reach``, as those
+    of a transposition do.
+    """
+
+    offset: int
+    step: int
+    reach: int
+    unit: int
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """Rows of the tensor that rows ``first`` to ``last`` (exclusive) of the view touch; none if there are none of these.
+
+        >>> RowMap(offset=0, step=1024, reach=1024, unit=512).span(1, 3)
+        (2, 6)
+        >>> RowMap(offset=512, step=512, reach=512, unit=1024).span(0, 2)
+        (0, 2)
+        """
+        low = self.offset + first * self.step
+        if last <= first:
+            return low // self.unit, low // self.unit
+        return low // self.unit, ceil_div(self.offset + (last - 1) * self.step + self.reach, self.unit)
+
+    def until(self, end: int, rows: int) -> int:
+        """How many of the first of ``rows`` rows of the view touch a row of the tensor below ``end``.
+
+        >>> RowMap(offset=4096, step=512, reach=512, unit=512).until(10, 16)
+        2
+        """
+        beyond = end * self.unit - self.offset
+        if beyond <= 0:
+            return 0
+        return min(rows, ceil_div(beyond, self.step)) if self.step else rows
+
+    def lows(self, firsts: Rows) -> Rows:
+        """The first row of the tensor that rows from ``firsts`` on touch, for many stripes at once."""
+        return (self.offset + firsts * self.step) // self.unit
+
+    def highs(self, lasts: Rows) -> Rows:
+        """The end of the rows of the tensor that rows before ``lasts`` touch, for many stripes at once."""
+        return -(-(self.offset + (lasts - 1) * self.step + self.reach) // self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPropagator:
+    """The row axis of an affine propagator: which input rows some output rows need.
+
+    Output rows [a, b) need rows [a * stride - pad, (b - 1) * stride - pad + taps) of the view that the part reads, divided by ``upscale``
+    (rounded outwards) and clipped to [0, rows). With ``whole`` any output row needs all of them. ``at`` says where the view's rows lie in
+    the tensor; None: row y is row y.
+    """
+
+    rows: int
+    stride: int = 1
+    taps: int = 1
+    pad: int = 0
+    upscale: int = 1
+    whole: bool = False
+    at: RowMap | None = None
+
+    def demand(self, first: int, last: int) -> tuple[int, int]:
+        """Rows of the tensor behind output rows ``first`` to ``last`` (exclusive).
+
+        >>> RowPropagator(rows=16, taps=3, pad=1).demand(4, 8)
+        (3, 9)
+        >>> RowPropagator(rows=16, stride=2, taps=3).demand(0, 2)
+        (0, 5)
+        >>> RowPropagator(rows=8, taps=3, pad=1, at=RowMap(offset=4, step=2, reach=2, unit=1)).demand(0, 2)
+        (4, 10)
+        """
+        low, high = 0, self.rows
+        if not self.whole:
+            low = max(0, (first * self.stride - self.pad) // self.upscale)
+            high = min(self.rows, ceil_div((last - 1) * self.stride - self.pad + self.taps, self.upscale))
+        return (low, high) if self.at is None else self.at.span(low, high)
+
+    def first_rows(self, firsts: Rows) -> Rows:
+        """The first row of the tensor behind output rows from ``firsts`` on, for many stripes at once.
+
+        >>> RowPropagator(rows=16, taps=3, pad=1).first_rows(np.array([0, 4])).tolist()
+        [0, 3]
+        """
+        lows = np.zeros_like(firsts) if self.whole else np.maximum(0, (firsts * self.stride - self.pad) // self.upscale)
+        return lows if self.at is None else self.at.lows(lows)
+
+
+@dataclass(frozen=True, slots=True)
+class RowTensor:
+    """``rows`` rows of ``row_bytes`` bytes; a tensor that cannot be cut is one row.
+
+    A rolling buffer of it holds a multiple of ``roll`` rows, so that no row of a view of it wraps in the middle.
+    """
+
+    name: str
+    kind: TensorKind
+    rows: int
+    row_bytes: int
+    roll: int = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of all rows."""
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RowPart:
+    """A part that makes ``rows`` rows of its ``outputs`` from ``inputs`` (tensor index and propagator each).
+
+    ``maps`` say where its rows lie in each output (None, or no maps: row y is row y). Stripes begin at row 0 or at
+    ``phase`` and a multiple of ``align`` rows; an ``atomic`` part is run whole, and without a map writes all of its outputs. ``in_place``
+    is the input tensor that the output may be stored over, row by row: one with as many rows, of as many bytes, of which no other part
+    reads a row any more when this one may make it.
+    The earlier parts ``after`` must be complete before this one begins, as it overwrites what they read or write. Parts
+    of different ``segment`` are never interleaved.
+    """
+
+    name: str
+    inputs: tuple[tuple[int, RowPropagator], ...]
+    outputs: tuple[int, ...]
+    rows: int
+    align: int = 1
+    atomic: bool = False
+    in_place: int | None = None
+    after: tuple[int, ...] = ()
+    segment: int = 0
+    phase: int = 0
+    maps: tuple[RowMap | None, ...] = ()
+
+    def border_from(self, row: int) -> int:
+        """The first row from ``row`` on at which a stripe may begin; it may lie behind the last row.
+
+        >>> [RowPart("part", (), (0,), rows=16, align=2, phase=1).border_from(row) for row in (0, 1, 2, 3, 4)]
+        [0, 1, 3, 3, 5]
+        """
+        return self.phase + ceil_div(row - self.phase, self.align) * self.align if row > 0 else 0
+
+    def border_until(self, row: int) -> int:
+        """The last row up to ``row`` at which a stripe may begin.
+
+        >>> [RowPart("part", (), (0,), rows=16, align=2, phase=1).border_until(row) for row in (0, 1, 2, 3, 4)]
+        [0, 1, 1, 3, 3]
+        """
+        return self.phase + (row - self.phase) // self.align * self.align if row >= self.phase else 0
+
+    def typical(self, height: int) -> int:
+        """Where a stripe of ``height`` rows begins that stands for all of them: in the middle, if such a stripe may.
+
+        >>> RowPart("part", (), (0,), rows=16).typical(4), RowPart("part", (), (0,), rows=15, align=2).typical(5)
+        (6, 10)
+        """
+        return self.border_until(self.rows - height if height % self.align else (self.rows - height) // 2)
+
+    def map(self, output: int) -> RowMap | None:
+        """Where the part's rows lie in an output (its number among them); None: row y is row y, or all of an atomic part."""
+        return self.maps[output] if self.maps else None
+
+    def written(self, output: int, start: int, end: int, rows: int) -> tuple[int, int]:
+        """Rows of an output (its number among them), a tensor of ``rows``, in which the part's rows from ``start`` until ``end`` lie."""
+        at = self.map(output)
+        if at is not None:
+            return at.span(start, end)
+        return (0, rows) if self.atomic else (start, end)
+
+    def rows_until(self, output: int, end: int) -> int:
+        """How many of its first rows the part must make until the rows of an output (its number among them) before ``end`` are there."""
+        at = self.map(output)
+        if at is not None:
+            return at.until(end, self.rows)
+        return max(0, min(self.rows, 1 if self.atomic and end > 0 else end))
+
+
+@dataclass(frozen=True, slots=True)
+class RowGraph:
+    """Parts in order of execution and their tensors."""
+
+    parts: tuple[RowPart, ...]
+    tensors: tuple[RowTensor, ...]
+
+    def producers(self, tensor: int) -> tuple[int, ...]:
+        """Parts that write the tensor."""
+        return tuple(i for i, part in enumerate(self.parts) if tensor in part.outputs)
+
+    def writers(self, tensor: int) -> tuple[tuple[int, int], ...]:
+        """Parts that write the tensor, with its number among their outputs."""
+        return tuple((i, part.outputs.index(tensor)) for i, part in enumerate(self.parts) if tensor in part.outputs)
+
+    def consumers(self, tensor: int) -> tuple[tuple[int, RowPropagator], ...]:
+        """Parts that read the tensor, with their propagators."""
+        return tuple((i, p) for i, part in enumerate(self.parts) for t, p in part.inputs if t == tensor)

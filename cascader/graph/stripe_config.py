@@ -1,0 +1,130 @@
+"""StripeConfig: how a tensor is cut into stripes, one box after the other, in the nouns of TVM RFC 0037."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from math import floor, prod
+
+from cascader.graph.intervals import Box, Interval
+from npu_model.errors import InputError
+from npu_model.shapes import ceil_div
+
+Rational = int | Fraction
+"""An exact number: an int wherever it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class StripeConfig:
+    """Stripes of ``shape`` elements, clipped to [0, extent) on every axis.
+
+    The i-th stripe of an axis begins at ``offset + floor(i * strides)`` as far as these are whole numbers, else at the
+    floor of the exact sum (a convolution behind an upscaling by two has half a stride). ``order`` says which axis is the
+    outermost loop (1), which the next one; an axis of order 0 is not iterated and has one stripe. Axes of the same order
+    are stepped through by one loop (an operator that reads a diagonal does so).
+
+    >>> halves = StripeConfig.even((4, 6), shape=(2, 6))
+    >>> halves.stripes, list(halves.boxes())
+    ((2, 1), [((0, 2), (0, 6)), ((2, 4), (0, 6))])
+    """
+
+    shape: tuple[int, ...]
+    extent: tuple[int, ...]
+    strides: tuple[Rational, ...]
+    order: tuple[int, ...]
+    stripes: tuple[int, ...]
+    offset: tuple[Rational, ...]
+
+    def __post_init__(self) -> None:
+        rank = len(self.shape)
+        for name in ("extent", "strides", "order", "stripes", "offset"):
+            if len(getattr(self, name)) != rank:
+                raise InputError(f"A StripeConfig of {rank} axes has {name} {getattr(self, name)}: give one number per axis.")
+        if min(self.shape, default=1) < 1 or min(self.stripes, default=1) < 1:
+            raise InputError(f"A StripeConfig has shape {self.shape} and stripes {self.stripes}: each number must be 1 or more.")
+        if min(self.order, default=0) < 0:
+            raise InputError(f"A StripeConfig has order {self.order}: number the loops from 1, 0 is no loop.")
+        if any(len({self.stripes[axis] for axis in axes}) > 1 for place, axes in self._loops() if place):
+            raise InputError(f"A StripeConfig has order {self.order} for stripes {self.stripes}: axes of one loop have equally many.")
+        if any(count > 1 and not place for count, place in zip(self.stripes, self.order, strict=True)):
+            raise InputError(f"A StripeConfig has order {self.order} for stripes {self.stripes}: an axis of order 0 has one stripe.")
+
+    @classmethod
+    def even(cls, extent: Sequence[int], shape: Sequence[int], order: Sequence[int] | None = None) -> StripeConfig:
+        """Stripes that lie side by side and cover ``extent``; by default the first axis is the outermost loop."""
+        if min(shape, default=1) < 1:
+            raise InputError(f"Stripes have shape {tuple(shape)}: each number must be 1 or more.")
+        counts = tuple(ceil_div(size, step) for size, step in zip(extent, shape, strict=True))
+        places = tuple(order) if order is not None else tuple(range(1, len(counts) + 1))
+        return cls(tuple(shape), tuple(extent), tuple(shape), places, counts, (0,) * len(counts))
+
+    def _loops(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The loops from the outermost to the innermost, each its place and its axes; axes without a loop come last."""
+        nest = sorted({place for place in self.order if place})
+        loops = [(place, tuple(axis for axis, own in enumerate(self.order) if own == place)) for place in nest]
+        return [*loops, *((0, (axis,)) for axis, place in enumerate(self.order) if not place)]
+
+    @property
+    def count(self) -> int:
+        """Stripes, empty ones too."""
+        return prod(self.stripes[axes[0]] for _, axes in self._loops())
+
+    def interval(self, axis: int, index: int) -> Interval:
+        """Elements of an axis in its stripe number ``index``, clipped; empty where the stripe lies outside the extent."""
+        start = floor(self.offset[axis] + index * self.strides[axis])
+        low = min(max(start, 0), self.extent[axis])
+        return low, max(low, min(start + self.shape[axis], self.extent[axis]))
+
+    def indices(self) -> Iterator[tuple[int, ...]]:
+        """The stripes' numbers along each axis in the order of execution."""
+        loops = [axes for _, axes in self._loops()]
+        for numbers in product(*(range(self.stripes[axes[0]]) for axes in loops)):
+            at = {axis: number for axes, number in zip(loops, numbers, strict=True) for axis in axes}
+            yield tuple(at[axis] for axis in range(len(self.shape)))
+
+    def boxes(self) -> Iterator[Box]:
+        """The clipped stripes in the order of execution, empty ones too, so that they pair with those of other tensors."""
+        for numbers in self.indices():
+            yield tuple(self.interval(axis, number) for axis, number in enumerate(numbers))
+
+    def shapes(self, *, sliding: bool = False) -> Counter[tuple[int, ...]]:
+        """How many stripes have which shape after clipping; empty ones are not counted.
+
+        With ``sliding`` only what is new in a stripe counts, beside the stripe before it on the same axis: what a
+        rolling buffer along every axis would fetch.
+
+        >>> sorted(StripeConfig((3, 3), (10, 10), (2, 2), (1, 2), (5, 5), (0, 0)).shapes().items())
+        [((2, 2), 1), ((2, 3), 4), ((3, 2), 4), ((3, 3), 16)]
+        """
+        loops = [axes for _, axes in self._loops()]
+        found: Counter[tuple[int, ...]] = Counter()
+        for combination in product(*(self._lengths(axes, sliding=sliding).items() for axes in loops)):
+            length = {
+                axis: own for axes, (lengths, _) in zip(loops, combination, strict=True) for axis, own in zip(axes, lengths, strict=True)
+            }
+            found[tuple(length[axis] for axis in range(len(self.shape)))] += prod(times for _, times in combination)
+        return found
+
+    def _lengths(self, axes: tuple[int, ...], *, sliding: bool) -> Counter[tuple[int, ...]]:
+        """How often the axes of a loop have which lengths, without steps at which one of them is empty."""
+        counts: Counter[tuple[int, ...]] = Counter()
+        reached = [0] * len(axes)
+        for index in range(self.stripes[axes[0]]):
+            spans = [self.interval(axis, index) for axis in axes]
+            lengths = tuple(high - (max(low, end) if sliding else low) for (low, high), end in zip(spans, reached, strict=True))
+            reached = [max(high, end) for (_, high), end in zip(spans, reached, strict=True)]
+            if min(lengths) > 0:
+                counts[lengths] += 1
+        return counts
+
+    def within(self, shape: Sequence[int]) -> StripeConfig:
+        """The same stripes clipped to a tensor of ``shape``, where the extent counted its padding too."""
+        return replace(self, extent=tuple(shape))
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a stripe has an element in common with the next one on some axis."""
+        return any(n > 1 and step < size for n, step, size in zip(self.stripes, self.strides, self.shape, strict=True))

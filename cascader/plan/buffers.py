@@ -1,0 +1,100 @@
+"""Storage: the buffers that a sequence of stripe jobs needs, with the bytes of each that are live at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+
+import numpy as np
+
+from cascader.allocate.moving import Extent
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import Group, StripeJob, crossing_tensors
+from cascader.plan.liveness import LiveRows, Steps, live_rows
+from npu_model.shapes import round_up
+
+_FAR = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """One buffer: its tensors (indices), the rows that it holds, and its live bytes.
+
+    A rolling buffer, in which a row lies where an earlier one has lain, is in use as :func:`rolled` says.
+    """
+
+    tensors: tuple[int, ...]
+    rows: int
+    extent: Extent
+
+
+def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
+    """First and last (exclusive) place of a rolling buffer of ``rows`` that is in use at every step, rows ``low`` to ``high`` being live.
+
+    Row y lies in place y mod ``rows``. Up to the row that is the first to lie where another one has lain these are all places so far, and
+    from the last time on that live rows wrap around the end those of the live rows. In between all are in use while any row is live:
+    what is free there now and then is never free for long.
+    """
+    alive = high > low
+    wraps = alive & (low // rows < (high - 1) // rows)
+    settled = alive & ~np.logical_or.accumulate(wraps[::-1])[::-1] & (np.maximum.accumulate(high) > rows)
+    first = np.where(settled, low % rows, 0)
+    so_far = np.minimum(np.maximum.accumulate(high), rows)
+    return first, np.where(settled, first + high - low, np.where(alive, so_far, 0))
+
+
+def rolling_rows(graph: RowGraph, family: Sequence[int], live: int, made: int) -> int:
+    """Rows of a buffer of some tensors of which at most ``live`` are live at once, of ``made`` in all: a multiple of what they roll by."""
+    return min(made, round_up(live, lcm(*(graph.tensors[tensor].roll for tensor in family))))
+
+
+def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) -> list[tuple[int, ...]]:
+    """The tensors that share a buffer: a result with the operand that it is stored over."""
+    head = {tensor: tensor for tensor in lives}
+    for part in graph.parts if in_place else ():
+        if part.in_place in head and part.outputs[0] in head:
+            head[part.outputs[0]] = head[part.in_place]
+    families: dict[int, list[int]] = {}
+    for tensor in sorted(lives):
+        families.setdefault(head[tensor], []).append(tensor)
+    return [tuple(family) for family in families.values()]
+
+
+def joint_rows(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
+    """The rows that are live of any of some tensors; 0 to 0 where there are none."""
+    found = _joint(lives, family)
+    alive = found.high > found.low
+    return LiveRows(found.start, found.low * alive, found.high * alive)
+
+
+def _joint(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
+    if len(family) == 1:
+        return lives[family[0]]
+    start, end = min(lives[t].start for t in family), max(lives[t].end for t in family)
+    low, high = np.full(end - start, _FAR, dtype=np.int64), np.zeros(end - start, dtype=np.int64)
+    for member in family:
+        life = lives[member]
+        span = slice(life.start - start, life.end - start)
+        alive = life.high > life.low
+        low[span] = np.where(alive, np.minimum(low[span], life.low), low[span])
+        high[span] = np.where(alive, np.maximum(high[span], life.high), high[span])
+    return LiveRows(start, low, high)
+
+
+def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...], *, rolls: bool) -> Storage:
+    tensor, life = graph.tensors[family[0]], joint_rows(lives, family)
+    low, high = life.low, life.high
+    most = int(high.max())
+    if rolls:
+        most = rolling_rows(graph, family, int((high - low).max()), most)
+    if most < int(high.max()):
+        low, high = rolled(low, high, most)
+    return Storage(family, most, Extent(tensor.name, life.start, low * tensor.row_bytes, high * tensor.row_bytes))
+
+
+def storages(graph: RowGraph, jobs: Sequence[StripeJob], groups: Sequence[Group], *, in_place: bool = True) -> tuple[Storage, ...]:
+    """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
+    lives, crossing = live_rows(graph, jobs), crossing_tensors(graph, groups)
+    families = _families(graph, lives, in_place=in_place)
+    return tuple(_storage(graph, lives, family, rolls=crossing.isdisjoint(family)) for family in families)

@@ -1,0 +1,163 @@
+"""The pull schedule: a group of parts executed depth-first, each part making only the rows that are asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.row_graph import RowGraph, RowMap, RowPropagator
+from npu_model.shapes import round_up
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive parts ``first`` to ``last`` (inclusive), the last asked for ``stripe_rows`` rows at a time.
+
+    The parts before it make at most ``inner_rows`` rows at a time; as many as their readers ask for if that is 0.
+    """
+
+    first: int
+    last: int
+    stripe_rows: int
+    inner_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StripeJob:
+    """Rows ``start`` to ``end`` (exclusive) of a part."""
+
+    part: int
+    start: int
+    end: int
+
+
+class PullScheduler:
+    """Makes the stripe jobs of groups, those of each once; the connections of the graph are looked up once.
+
+    ``needed[i]`` are the rows that part i makes, whatever the groups are: what its readers need for the rows that they
+    make. All of them if a user of the network reads the result, or nobody does.
+    """
+
+    def __init__(self, graph: RowGraph) -> None:
+        self.graph = graph
+        self.producers: list[list[int]] = [[] for _ in graph.tensors]
+        self._writers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
+        self.consumers: list[list[tuple[int, RowPropagator]]] = [[] for _ in graph.tensors]
+        for index, part in enumerate(graph.parts):
+            for output, tensor in enumerate(part.outputs):
+                self.producers[tensor].append(index)
+                self._writers[tensor].append((index, output))
+            for tensor, propagator in part.inputs:
+                self.consumers[tensor].append((index, propagator))
+        self.needed = self._needed_rows()
+        self._jobs: dict[Group, tuple[StripeJob, ...]] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Everything but the jobs: those of a search are a million, and another process soon makes the few that it needs."""
+        return self.__dict__ | {"_jobs": {}}
+
+    def _needed_rows(self) -> tuple[int, ...]:
+        """Rows that each part makes, at least one stripe of them, from the last part to the first."""
+        needed = [part.rows for part in self.graph.parts]
+        for index in range(len(needed) - 1, -1, -1):
+            part = self.graph.parts[index]
+            kept = any(self.graph.tensors[tensor].kind in (TensorKind.OUTPUT, TensorKind.VARIABLE) for tensor in part.outputs)
+            readers = [(o, c, p) for o, tensor in enumerate(part.outputs) for c, p in self.consumers[tensor] if c > index]
+            if readers and not kept and not part.atomic:
+                rows = max(part.rows_until(output, propagator.demand(0, needed[consumer])[1]) for output, consumer, propagator in readers)
+                needed[index] = min(part.rows, part.border_from(max(rows, 1)))
+        return tuple(needed)
+
+    def rows_behind(self, tensor: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts that write the tensor, each with the rows that it must make until the tensor's rows before ``end`` are there."""
+        for producer, output in self._writers[tensor]:
+            yield producer, self.graph.parts[producer].rows_until(output, end)
+
+    def _chunks(self, group: Group) -> dict[int, int]:
+        """Rows that each part makes at a time: what its consumers in the group ask for when they make theirs."""
+        chunks: dict[int, int] = {}
+        for index in range(group.last, group.first - 1, -1):
+            part = self.graph.parts[index]
+            wanted = [
+                rows
+                for output, tensor in enumerate(part.outputs)
+                for consumer, propagator in self.consumers[tensor]
+                if group.first <= consumer <= group.last and consumer > index and propagator.taps < propagator.rows
+                if (rows := _asked(chunks[consumer], propagator, part.map(output))) is not None
+            ]
+            rows = max(1, min(wanted)) if wanted else group.stripe_rows
+            rows = min(rows, group.inner_rows or rows) if index < group.last else rows
+            chunks[index] = part.rows if part.atomic else min(part.rows, round_up(rows, part.align))
+        return chunks
+
+    def jobs(self, group: Group) -> tuple[StripeJob, ...]:
+        """The stripe jobs of one group, in order; earlier groups are complete."""
+        if group not in self._jobs:
+            run = _Run(self, group, self._chunks(group))
+            run.produce(group.last, self.needed[group.last])
+            for index in range(group.first, group.last):
+                run.produce(index, self.needed[index])
+            self._jobs[group] = tuple(run.out)
+        return self._jobs[group]
+
+
+def _asked(rows: int, propagator: RowPropagator, made: RowMap | None) -> int | None:
+    """Rows that a reader's stripe of ``rows`` asks of a part whose rows lie as ``made``; None if it asks for all, or for any."""
+    if propagator.whole:
+        return None
+    read = 1 if propagator.at is None else propagator.at.step
+    unit = 1 if made is None else made.step
+    if propagator.at is None and made is not None:
+        read = made.unit
+    elif propagator.at is not None and made is None:
+        unit = propagator.at.unit
+    return rows * propagator.stride * read // (propagator.upscale * unit) if read and unit else None
+
+
+class _Run:
+    """One group on its way: rows done per part, and the jobs so far."""
+
+    def __init__(self, scheduler: PullScheduler, group: Group, chunks: dict[int, int]) -> None:
+        self.scheduler = scheduler
+        self.group = group
+        self.chunks = chunks
+        self.done = dict.fromkeys(range(group.first, group.last + 1), 0)
+        self.out: list[StripeJob] = []
+
+    def produce(self, index: int, until: int) -> None:
+        """Make rows of part ``index`` up to ``until``, chunk by chunk, pulling what they need first."""
+        part, needed_rows = self.scheduler.graph.parts[index], self.scheduler.needed
+        if until <= 0:
+            return
+        until = part.rows if part.atomic else min(needed_rows[index], part.border_from(until))
+        if self.done[index] < until:
+            for earlier in part.after:
+                if earlier >= self.group.first:
+                    self.produce(earlier, needed_rows[earlier])
+        while self.done[index] < until:
+            start = self.done[index]
+            end = start + self.chunks[index]
+            end = min(until, max(part.border_until(end), part.border_from(start + 1))) if end < until else until
+            for tensor, propagator in part.inputs:
+                for producer, rows in self.scheduler.rows_behind(tensor, propagator.demand(start, end)[1]):
+                    if self.group.first <= producer < index:
+                        self.produce(producer, rows)
+            self.out.append(StripeJob(index, start, end))
+            self.done[index] = end
+
+
+def crossing_tensors(graph: RowGraph, groups: Sequence[Group]) -> frozenset[int]:
+    """Tensors that parts of several groups use, or the user: whole in between, they have no rolling buffer."""
+    group_of = {part: number for number, group in enumerate(groups) for part in range(group.first, group.last + 1)}
+    users: list[set[int]] = [set() for _ in graph.tensors]
+    for index, part in enumerate(graph.parts):
+        for tensor in (*part.outputs, *(tensor for tensor, _ in part.inputs)):
+            users[tensor].add(group_of.get(index, -1))
+    between = TensorKind.INTERMEDIATE
+    return frozenset(i for i, facts in enumerate(graph.tensors) if len(users[i]) > 1 or facts.kind is not between)
+
+
+def schedule_groups(scheduler: PullScheduler, groups: Sequence[Group]) -> tuple[StripeJob, ...]:
+    """The jobs of all groups, one group after the other."""
+    return tuple(job for group in groups for job in scheduler.jobs(group))

@@ -1,0 +1,98 @@
+"""Group costs: the cycles of part groups with each choice of staged constants, worked out at once for all groups that end alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.plan.depth_first import Group, StripeJob
+
+Numbers = npt.NDArray[np.int64]
+
+
+class CostModel(Protocol):
+    """What the device says of a part's stripes."""
+
+    def compute_cycles(self, part: int, start: int, end: int) -> int:
+        """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
+
+    def direct_cycles(self, part: int, start: int, end: int) -> int:
+        """Cycles of the same rows with the constants read from their home memory."""
+
+    def constant_bytes(self, part: int) -> int:
+        """Bytes of the part's weights and scales; 0 if it has none."""
+
+    def transfer_cycles(self, part: int) -> int:
+        """Cycles to copy the part's constants into cascade memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCosts:
+    """What a group costs with the constants of some parts staged, which stand in the order of their first use.
+
+    ``cycles`` are those with all copies hidden behind earlier work, as far as the home memory's bandwidth allows,
+    ``cold_cycles`` those with the first copy issued when the group begins and the others after it, in the order of first use.
+    """
+
+    staged: tuple[int, ...]
+    constant_bytes: int
+    cycles: int
+    cold_cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the parts of some jobs take, in the order of their first jobs.
+
+    The columns of ``direct`` and ``saved`` are parts: their cycles with the constants read from home, and those that staging saves
+    of them. The rows are times: before the first job of each part, and in the end.
+    """
+
+    parts: tuple[int, ...]
+    direct: Numbers
+    saved: Numbers
+
+
+def _work(jobs: Sequence[StripeJob], cost: CostModel) -> _Work:
+    """The work of the jobs; those of a part that are equally high cost the same."""
+    known: dict[tuple[int, int], tuple[int, int]] = {}
+    cycles: list[tuple[int, int]] = []
+    for job in jobs:
+        key = job.part, job.end - job.start
+        if key not in known:
+            known[key] = cost.compute_cycles(job.part, job.start, job.end), cost.direct_cycles(job.part, job.start, job.end)
+        cycles.append(known[key])
+    column = {part: number for number, part in enumerate(dict.fromkeys(job.part for job in jobs))}
+    columns = np.array([column[job.part] for job in jobs], dtype=np.int64)
+    firsts = np.unique(columns, return_index=True)[1]
+    spent = np.zeros((2, len(jobs) + 1, len(column)), dtype=np.int64)
+    spent[:, np.arange(1, len(jobs) + 1), columns] = np.array(cycles, dtype=np.int64).T
+    staged, direct = np.cumsum(spent, axis=1)[:, [*firsts, len(jobs)]]
+    return _Work(tuple(column), direct, direct - staged)
+
+
+def staged_costs(longest: Group, jobs: Sequence[StripeJob], cost: CostModel, staging: Sequence[int]) -> Iterator[tuple[StagedCosts, ...]]:
+    """The costs of every group that ends like ``longest``, from that one to the last part alone, with each choice of staged constants.
+
+    ``jobs`` are those of the longest group; a shorter one has those that fall to its parts. Each size of ``staging`` is a choice:
+    to stage the constants of at most as many bytes, where that saves cycles. Choices that come to the same are given once.
+    """
+    work = _work(jobs, cost)
+    sizes, transfers = (np.array([f(part) for part in work.parts], dtype=np.int64) for f in (cost.constant_bytes, cost.transfer_cycles))
+    worth = (work.saved[-1] > 0) & (sizes > 0)
+    # Axes: group, choice, part or time.
+    inside = np.array(work.parts) >= np.arange(longest.first, longest.last + 1)[:, None, None]
+    chosen = inside & worth & (sizes <= np.array(staging, dtype=np.int64)[:, None])
+    spent = inside @ work.direct.T - chosen @ work.saved.T
+    copied = np.cumsum(chosen * transfers, axis=-1)
+    # Whoever waits for a copy, waits with its first job; all that comes later is as late.
+    late = np.where(chosen, copied - spent[..., :-1], 0).max(axis=-1, initial=0)
+    columns = (chosen @ sizes, np.maximum(spent[..., -1], copied[..., -1]), spent[..., -1] + late)
+    for choices, costs in zip(chosen.tolist(), np.stack(columns, axis=-1).tolist(), strict=True):
+        found = {tuple(compress(work.parts, choice)): some for choice, some in zip(choices, costs, strict=True)}
+        yield tuple(StagedCosts(staged, *some) for staged, some in found.items())

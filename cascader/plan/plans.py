@@ -1,0 +1,133 @@
+"""Plans: part groups executed depth-first in stripes, each with the memory that it needs and the cycles that it takes.
+
+A Plan (RFC 0037) is a group of consecutive parts, the stripe that its last part is asked for, and the constants that are
+staged in the cascade memory for it. Tensors inside the group are rolling buffers of exactly the rows that are needed;
+forks and joins (residual sums, concatenations) need nothing special, as a skip tensor stays until its last reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import Group, PullScheduler
+from cascader.plan.group_bytes import GroupBytes, tensor_facts
+from cascader.plan.group_costs import CostModel, StagedCosts, staged_costs
+from cascader.plan.pareto import pareto
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What plans are tried, each a switch of its own.
+
+    ``stripe_rows`` are the row counts that a group's last part is asked for, ``inner_rows`` bounds for the rows that the
+    parts before it make at a time, which are tried beside none where it is asked for the fewest; ``group_length`` are the
+    most parts of a group. ``staging`` are the sizes in bytes up to which constants are staged (0: none). ``cascade`` off
+    leaves single parts only, ``in_place`` off keeps results and operands apart.
+    """
+
+    stripe_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    inner_rows: tuple[int, ...] = (1,)
+    group_length: int = 24
+    staging: tuple[int, ...] = (0, 2048, 4096, 8192, 16384, 40960, 1 << 30)
+    cascade: bool = True
+    in_place: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A group with its staged parts; ``memory`` counts everything that is live while it runs, tensors that pass by too.
+
+    ``cycles`` are those with all copies hidden behind earlier work, as far as the home memory's bandwidth allows,
+    ``cold_cycles`` those with the first copy issued when the group begins.
+    """
+
+    group: Group
+    staged: tuple[int, ...]
+    memory: int
+    cycles: int
+    cold_cycles: int
+
+
+class _Ending:
+    """The plans of all groups that end with one part and are asked for the same rows: the longest one and those that begin later."""
+
+    def __init__(self, longest: Group, memory: GroupBytes, costs: Iterable[tuple[StagedCosts, ...]]) -> None:
+        self._longest = longest
+        self._bytes = [memory.grow() for _ in range(longest.first, longest.last + 1)][::-1]
+        self._costs = tuple(costs)
+
+    def plans(self, first: int) -> tuple[Plan, ...]:
+        """The group that begins with part ``first``, with each choice of staged constants that is worth something."""
+        group, number = replace(self._longest, first=first), first - self._longest.first
+        return tuple(
+            Plan(group, costs.staged, self._bytes[number] + costs.constant_bytes, costs.cycles, costs.cold_cycles)
+            for costs in self._costs[number]
+        )
+
+
+class Planner:
+    """Makes the Pareto set of plans of every part group."""
+
+    def __init__(self, scheduler: PullScheduler, cost: CostModel, options: PlanOptions) -> None:
+        self.scheduler = scheduler
+        self.cost = cost
+        self.options = options
+        self._facts = tensor_facts(scheduler)
+
+    @property
+    def graph(self) -> RowGraph:
+        """The graph that is planned."""
+        return self.scheduler.graph
+
+    def plans(self, group: Group) -> tuple[Plan, ...]:
+        """The group with each choice of staged constants that is worth something."""
+        return self._ending(group).plans(group.first)
+
+    def _ending(self, longest: Group) -> _Ending:
+        jobs = self.scheduler.jobs(longest)
+        memory = GroupBytes(self.scheduler, self._facts, longest, jobs, in_place=self.options.in_place)
+        return _Ending(longest, memory, staged_costs(longest, jobs, self.cost, self.options.staging))
+
+    def _stripe_choices(self, first: int, last: int) -> tuple[int, ...]:
+        part = self.graph.parts[last]
+        if first == last:
+            return (part.rows,)
+        if part.atomic:
+            return tuple(rows for rows in self.options.stripe_rows if rows <= 8)
+        return tuple(sorted({min(rows, part.rows) for rows in (*self.options.stripe_rows, part.rows)}))
+
+    def _groups(self, first: int, last: int) -> Iterator[Group]:
+        """The ways to make some parts as one group; one that comes to the same jobs is left out."""
+        choices = self._stripe_choices(first, last)
+        yield from (Group(first, last, rows) for rows in choices)
+        known = {self.scheduler.jobs(Group(first, last, rows)) for rows in choices[:1]} if first < last else set()
+        for inner in self.options.inner_rows if known else ():
+            group = Group(first, last, choices[0], inner)
+            if self.scheduler.jobs(group) not in known:
+                known.add(self.scheduler.jobs(group))
+                yield group
+
+    def _firsts(self, last: int) -> range:
+        """The first parts of the groups that end with ``last``: as far back as groups and segments reach."""
+        first, parts = last, self.graph.parts
+        length = self.options.group_length if self.options.cascade else 1
+        while first > max(0, last + 1 - length) and parts[first - 1].segment == parts[last].segment:
+            first -= 1
+        return range(first, last + 1)
+
+    def _plans_ending(self, last: int) -> Iterator[Plan]:
+        endings: dict[tuple[int, int], _Ending] = {}
+        for first in self._firsts(last):
+            found: list[Plan] = []
+            for group in self._groups(first, last):
+                ways = group.stripe_rows, group.inner_rows
+                if ways not in endings:
+                    endings[ways] = self._ending(group)
+                found += endings[ways].plans(first)
+            yield from dict.fromkeys(pareto(found) + pareto(found, cycles=lambda plan: plan.cold_cycles))
+
+    def all_plans(self) -> tuple[tuple[Plan, ...], ...]:
+        """For every part, the Pareto plans of the groups that end with it, group by group."""
+        return tuple(tuple(self._plans_ending(last)) for last in range(len(self.graph.parts)))

@@ -1,0 +1,77 @@
+"""Proposals: disjoint plans that cover the graph, the fastest for each memory limit, by dynamic programming."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from cascader.plan.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Plans in order of execution; ``memory`` is the largest of theirs, ``cycles`` the sum."""
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the plan that needs most; real addresses may need more."""
+        return max((plan.memory for plan in self.plans), default=0)
+
+    @property
+    def cycles(self) -> int:
+        """Estimated cycles."""
+        return sum(plan.cycles for plan in self.plans)
+
+
+def propose(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fraction(0)) -> Proposal | None:
+    """The fastest proposal whose plans each need at most ``limit`` bytes; None if there is none.
+
+    ``ending[i]`` holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
+    hidden by the group before: 0 trusts prefetching wholly, 1 not at all. O(number of plans).
+    """
+    share, whole = cold.as_integer_ratio()
+    best: list[int | None] = [0]
+    choice: list[Plan | None] = [None]
+    for plans in ending:
+        cycles, chosen = None, None
+        for plan in plans:
+            if plan.memory > limit or (before := best[plan.group.first]) is None:
+                continue
+            total = before + plan.cycles
+            if share:
+                total += share * (plan.cold_cycles - plan.cycles) // whole
+            if cycles is None or total < cycles:
+                cycles, chosen = total, plan
+        best.append(cycles)
+        choice.append(chosen)
+    if best[-1] is None:
+        return None
+    covered: list[Plan] = []
+    end = len(ending)
+    while end > 0:
+        last = choice[end]
+        assert last is not None  # noqa: S101  # a part with a finite cost has a plan
+        covered.append(last)
+        end = last.group.first
+    return Proposal(tuple(reversed(covered)))
+
+
+def smallest_limit(ending: Sequence[Sequence[Plan]]) -> int:
+    """Least limit for which there is a proposal: below it no plans of this class cover the graph."""
+    least = [0]
+    for plans in ending:
+        least.append(min(max(least[plan.group.first], plan.memory) for plan in plans))
+    return least[-1]
+
+
+def ladder(ending: Sequence[Sequence[Plan]], rungs: int) -> tuple[int, ...]:
+    """Memory limits from the smallest to the largest useful one, geometrically spaced, each met exactly by some plan."""
+    sizes = sorted({plan.memory for plans in ending for plan in plans})
+    low, high = smallest_limit(ending), sizes[-1]
+    step = (high / low) ** (1 / max(1, rungs - 1))
+    wanted = (low * step**i for i in range(rungs))
+    return tuple(sorted({low, high} | {sizes[min(len(sizes) - 1, bisect_left(sizes, value))] for value in wanted}))

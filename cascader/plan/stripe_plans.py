@@ -1,0 +1,251 @@
+"""StripePlans: part groups of an AffineGraph with their stripes and buffer modes, and what each costs (TVM RFC 0037).
+
+Stripes along any axes, in any order, and a buffer mode for every tensor inside a group. The cascader proper works on rows
+alone (``cascader.plan.plans``), at a finer grain and with a device's costs; this is the RFC's own class of plans, complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from math import ceil, lcm, prod
+
+from cascader.graph.affine_graph import AffineGraph, AffineTensor
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.intervals import elements
+from cascader.graph.stripe_config import Rational, StripeConfig
+from cascader.plan.pareto import pareto
+from cascader.plan.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, interior, keepable, trace
+from npu_model.errors import InputError
+from npu_model.shapes import ceil_div, round_up
+
+
+@dataclass(frozen=True, slots=True)
+class StripeOptions:
+    """What plans are tried, each a switch of its own.
+
+    ``group_length``: most parts of a group. ``factors``: stripes of 1, 1/2, ... of an axis, so many, and of the least that
+    its alignment allows. ``stripes``: most of them in a plan. ``several_axes``: cut them together, else one at a time.
+    ``orders``: any cut axis may be the outermost loop, else the first one is. ``recompute``, ``rolling``: the modes of
+    tensors inside a group; in groups with at most ``mixed`` of them each tensor has its own, else all the same.
+    ``external``: tensors at home in another memory, ``double``: whether these may be double-buffered. ``keep``: groups may
+    keep tensors whole that others need too. ``cull``: leave only plans that no other of the same group beats.
+    """
+
+    group_length: int = 8
+    factors: int = 4
+    stripes: int = 64
+    several_axes: bool = True
+    orders: bool = True
+    recompute: bool = True
+    rolling: bool = True
+    mixed: int = 3
+    external: frozenset[str] = frozenset()
+    double: bool = True
+    keep: bool = False
+    cull: bool = True
+
+    def __post_init__(self) -> None:
+        if not (self.recompute or self.rolling):
+            raise InputError("Neither recompute nor rolling is allowed, so that no tensor can be inside a group: allow one.")
+        if min(self.group_length, self.factors, self.stripes) < 1:
+            raise InputError(
+                f"group_length is {self.group_length}, factors {self.factors} and stripes {self.stripes}: each must be 1 or more."
+            )
+
+    @property
+    def inside_modes(self) -> tuple[BufferMode, ...]:
+        """Modes of a tensor inside a group."""
+        modes = ((BufferMode.ROLLING, self.rolling), (BufferMode.RECOMPUTE, self.recompute))
+        return tuple(mode for mode, allowed in modes if allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class StripeRates:
+    """How fast a device works and copies; the cascade memory itself is never the bound."""
+
+    work_per_cycle: Rational = 1
+    copy_bytes_per_cycle: Rational = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StripePlan:
+    """A group with its costs: ``memory`` counts all that is live in the cascade memory, tensors that pass by too."""
+
+    group: StripedGroup = field(hash=False)
+    buffers: tuple[StripeBuffer, ...]
+    memory: int
+    work: Fraction
+    cycles: int
+
+
+def tensor_stripes(graph: AffineGraph, group: StripedGroup) -> dict[str, tuple[StripeConfig, ...]]:
+    """The RFC's stripes of every tensor that the group reads: one StripeConfig for each way from its output.
+
+    As propagated, that is not clipped; parts that begin or step elsewhere in their tensor (concatenations) end the way.
+    """
+    found: dict[str, dict[StripeConfig, None]] = {graph.parts[group.last].output: {group.stripes: None}}
+    for part in reversed(graph.parts[group.first : group.last + 1]):
+        if part.shape != graph.tensor(part.output).shape:
+            continue
+        for config in found.get(part.output, {}):
+            for operand in part.inputs:
+                found.setdefault(operand.tensor, {})[operand.propagator.propagate(config)] = None
+    return {name: tuple(configs) for name, configs in found.items()}
+
+
+def rfc_buffer_size(config: StripeConfig, tensor: AffineTensor, mode: BufferMode) -> int:
+    """Bytes of a tensor's buffer by the RFC's formulas, with padding: a stripe, or a stripe on the outermost cut axis alone."""
+    shape = list(config.shape)
+    if mode is BufferMode.ROLLING:
+        cut = [axis for axis, stripes in enumerate(config.stripes) if stripes > 1]
+        outermost = min(cut, key=lambda axis: config.order[axis], default=0)
+        shape = [config.shape[axis] if axis == outermost else size for axis, size in enumerate(tensor.shape)]
+    size = tensor.element_size * (2 if mode is BufferMode.DOUBLE else 1)
+    for length in shape:
+        size *= length
+    return size
+
+
+def plan(graph: AffineGraph, group: StripedGroup, rates: StripeRates = StripeRates()) -> StripePlan:
+    """The group with its costs; InputError if its parts cannot be a group."""
+    traced = trace(graph, group)
+    memory = sum(buffer.size for buffer in traced.buffers) + _whole_bytes(graph, group)
+    work = sum(traced.work, Fraction(0))
+    return StripePlan(group, traced.buffers, memory, work, _cycles(graph, group, traced, rates))
+
+
+def _whole_bytes(graph: AffineGraph, group: StripedGroup) -> int:
+    """Bytes of the whole tensors that are live while the group runs."""
+    inside = set(interior(graph, group.first, group.last, group.kept))
+    total = 0
+    for tensor in graph.tensors:
+        if tensor.kind is TensorKind.CONSTANT or tensor.name in group.external or tensor.name in inside:
+            continue
+        users = (*graph.producers(tensor.name), *graph.consumers(tensor.name))
+        present = tensor.kind in (TensorKind.INPUT, TensorKind.VARIABLE)
+        kept = tensor.kind in (TensorKind.OUTPUT, TensorKind.VARIABLE)
+        begins, ends = min(users, default=0), max(users, default=0)
+        if (present or begins <= group.last) and (kept or ends >= group.first):
+            total += tensor.size
+    return total
+
+
+def _cycles(graph: AffineGraph, group: StripedGroup, traced: StripeTrace, rates: StripeRates) -> int:
+    """One stripe after the other with its copies; those of double buffers run beside the stripe before (in) or after (out)."""
+    steps = len(traced.work)
+    beside, serial = [Fraction(0)] * (steps + 2), [Fraction(0)] * steps
+    output = graph.parts[group.last].output
+    for name in sorted(group.external & set(traced.filled)):
+        size = graph.tensor(name).element_size
+        shift = 2 if name == output else 0
+        for step, box in enumerate(traced.filled[name]):
+            cycles = elements(box) * size / Fraction(rates.copy_bytes_per_cycle)
+            if group.modes[name] is BufferMode.DOUBLE:
+                beside[step + shift] += cycles
+            else:
+                serial[step] += cycles
+    # beside[s] runs with the work of stripe s - 1: the copy in for stripe s and the copy out of stripe s - 2.
+    busy = [
+        Fraction(0),
+        *(work / Fraction(rates.work_per_cycle) + copies for work, copies in zip(traced.work, serial, strict=True)),
+        Fraction(0),
+    ]
+    return ceil(sum((max(a, b) for a, b in zip(busy, beside, strict=True)), Fraction(0)))
+
+
+def _sizes(extent: int, align: int, factors: int) -> tuple[int, ...]:
+    """Stripe lengths of an axis: the whole, halves, quarters and so on, and the least, in multiples of ``align``.
+
+    >>> _sizes(24, 1, 4), _sizes(7, 2, 3), _sizes(5, 5, 3)
+    ((24, 12, 6, 1), (7, 4, 2), (5,))
+    """
+    wanted = [ceil_div(extent, 2**step) for step in range(max(1, factors - 1))] + ([1] if factors > 1 else [])
+    return tuple(dict.fromkeys(min(extent, round_up(length, align)) for length in wanted))
+
+
+def _orders(counts: tuple[int, ...], *, every: bool) -> Iterator[tuple[int, ...]]:
+    """Loop orders of the cut axes: as they come, and with ``every`` each rotation of them."""
+    cut = [axis for axis, count in enumerate(counts) if count > 1]
+    for turn in range(len(cut) if every and cut else 1):
+        places = {axis: 1 + (position + turn) % len(cut) for position, axis in enumerate(cut)}
+        yield tuple(places.get(axis, 0) for axis in range(len(counts)))
+
+
+def stripe_configs(graph: AffineGraph, first: int, last: int, options: StripeOptions) -> tuple[StripeConfig, ...]:
+    """The stripes that are tried for the output of parts ``first`` to ``last``, the uncut one first."""
+    output = graph.tensor(graph.parts[last].output)
+    makers = [part for part in graph.parts[first : last + 1] if part.output == output.name]
+    align = [lcm(*(part.align[axis] * part.step[axis] for part in makers)) for axis in range(len(output.shape))]
+    sizes = [_sizes(extent, own, options.factors) for extent, own in zip(output.shape, align, strict=True)]
+    found: dict[StripeConfig, None] = {}
+    for shape in product(*sizes):
+        counts = tuple(ceil_div(extent, length) for extent, length in zip(output.shape, shape, strict=True))
+        if prod(counts) <= options.stripes and (options.several_axes or sum(count > 1 for count in counts) <= 1):
+            for order in _orders(counts, every=options.orders):
+                found[StripeConfig.even(output.shape, shape, order)] = None
+    return tuple(found)
+
+
+def _modes(
+    graph: AffineGraph, first: int, last: int, inside: tuple[str, ...], config: StripeConfig, options: StripeOptions
+) -> Iterator[Mapping[str, BufferMode]]:
+    """The buffer modes that are tried: of the tensors inside, and of the external ones that the group reads or writes."""
+    parts = graph.parts[first : last + 1]
+    output = parts[-1].output
+    read = dict.fromkeys(operand.tensor for part in parts for operand in part.inputs)
+    double = (BufferMode.DOUBLE,) if options.double and config.count > 1 else ()
+    choices = {name: (BufferMode.RECOMPUTE, BufferMode.ROLLING, *double) for name in read if name in options.external.difference(inside)}
+    if output in options.external:
+        choices[output] = (BufferMode.RECOMPUTE, *double)
+    own = options.inside_modes if config.count > 1 else options.inside_modes[:1]
+    if len(inside) <= options.mixed:
+        within: Iterator[tuple[BufferMode, ...]] = product(own, repeat=len(inside))
+    else:
+        within = ((mode,) * len(inside) for mode in own)
+    for modes in within:
+        for others in product(*choices.values()):
+            yield {**dict(zip(inside, modes, strict=True)), **dict(zip(choices, others, strict=True))}
+
+
+def group_plans(
+    graph: AffineGraph,
+    first: int,
+    last: int,
+    options: StripeOptions,
+    rates: StripeRates = StripeRates(),
+) -> tuple[StripePlan, ...]:
+    """The plans of one part group; none if its parts cannot be a group."""
+    kept = frozenset(keepable(graph, first, last)) - options.external if options.keep else frozenset()
+    try:
+        inside = interior(graph, first, last, kept)
+    except InputError:
+        return ()
+    external = options.external.difference(inside)
+    made = []
+    for config in stripe_configs(graph, first, last, options):
+        for modes in _modes(graph, first, last, inside, config, options):
+            group = StripedGroup(first, last, config, modes, external, kept)
+            # A kept tensor of which some stripes ask too little makes no plan; without one nothing can be wrong here.
+            with suppress(InputError) if kept else nullcontext():
+                made.append(plan(graph, group, rates))
+    return pareto(made) if options.cull else tuple(made)
+
+
+def all_plans(
+    graph: AffineGraph,
+    options: StripeOptions,
+    rates: StripeRates = StripeRates(),
+) -> tuple[tuple[StripePlan, ...], ...]:
+    """For every part, the plans of the groups that end with it, the longest groups first."""
+    return tuple(
+        tuple(
+            made
+            for first in range(max(0, last + 1 - options.group_length), last + 1)
+            for made in group_plans(graph, first, last, options, rates)
+        )
+        for last in range(len(graph.parts))
+    )

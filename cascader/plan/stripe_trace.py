@@ -1,0 +1,315 @@
+"""StripeTrace: what each part of a group makes at each stripe of the group's output, and the buffers that this takes.
+
+Exact, box by box: clipped at the borders, with what is made again counted, for forks, joins and concatenations alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from functools import reduce
+from math import prod
+
+import numpy as np
+
+from cascader.graph.affine_graph import AffineGraph
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.intervals import Box, clip, elements, hull, is_empty, lengths
+from cascader.graph.stripe_config import StripeConfig
+from npu_model.errors import InputError
+
+
+class BufferMode(Enum):
+    """How the stripes of a tensor are kept in the cascade memory.
+
+    RECOMPUTE holds one stripe; what the next one has in common with it is made, or copied in, again (a stripe that lies
+    inside the one held is not). ROLLING holds what is still needed and makes or copies each element once: on one axis
+    addresses are modulo the buffer, on the others the tensor is whole. DOUBLE is for tensors at home in another memory: two
+    stripes, of which one is copied while the other one is used.
+    """
+
+    RECOMPUTE = "recompute"
+    ROLLING = "rolling"
+    DOUBLE = "double"
+
+
+@dataclass(frozen=True, slots=True)
+class StripedGroup:
+    """Parts ``first`` to ``last`` of a graph, executed for one stripe after the other of the last one's output tensor.
+
+    ``modes`` are those of the tensors that have a stripe buffer: all that are made and read inside the group, and those of
+    ``external``, which are at home in another memory and copied in or out by stripes. Other tensors are whole. A tensor
+    inside the group is never external: it has no home. ``kept`` are tensors that are made and read inside the group and
+    needed elsewhere too, as the skip tensor of a residual sum: they are whole, and each element is made once.
+    """
+
+    first: int
+    last: int
+    stripes: StripeConfig
+    modes: Mapping[str, BufferMode]
+    external: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class StripeBuffer:
+    """Room for ``copies`` arrays of ``shape``; rows of ``axis`` (None: none) lie at their index modulo the shape.
+
+    ``origin`` is the tensor's element that a rolling buffer's first one holds, but for ``axis``.
+    """
+
+    tensor: str
+    mode: BufferMode
+    shape: tuple[int, ...]
+    element_size: int
+    axis: int | None = None
+    origin: tuple[int, ...] = ()
+    copies: int = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.copies * prod(self.shape) * self.element_size
+
+
+@dataclass(frozen=True, slots=True)
+class StripeTrace:
+    """The execution of a group, one entry per stripe everywhere; empty boxes where nothing happens.
+
+    ``made`` are the boxes of the parts, in their own coordinates; ``needed`` what the parts read of a tensor (of constants
+    only if they are copied); ``filled``
+    what is newly written of a tensor that has a buffer, by its producers or by a copy, or copied out. ``work`` sums the
+    parts' per stripe.
+    """
+
+    made: Mapping[int, Sequence[Box]]
+    needed: Mapping[str, Sequence[Box]]
+    filled: Mapping[str, Sequence[Box]]
+    buffers: tuple[StripeBuffer, ...]
+    work: tuple[Fraction, ...]
+
+
+def interior(graph: AffineGraph, first: int, last: int, kept: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The tensors that parts ``first`` to ``last`` make and nobody else needs.
+
+    Raises InputError if the parts make another tensor, beside the last one's and those that are ``kept``, that is needed
+    outside or incomplete, or if they read one that they have yet to make.
+    """
+    found = []
+    output = graph.parts[last].output
+    for name in dict.fromkeys(part.output for part in graph.parts[first : last + 1]):
+        if name == output or name in kept:
+            continue
+        producers, consumers = graph.producers(name), graph.consumers(name)
+        inside = first <= min(producers) and bool(consumers) and max(consumers) <= last and max(producers) < min(consumers)
+        if not inside or graph.tensor(name).kind is not TensorKind.INTERMEDIATE:
+            raise InputError(
+                f"Tensor {name!r} is made by parts {first} to {last} and needed elsewhere: let the group end with it, or keep it whole."
+            )
+        found.append(name)
+    if any(first <= index <= last for index in graph.consumers(output)):
+        raise InputError(f"Tensor {output!r} is the output of parts {first} to {last}, which read it: part them.")
+    return tuple(found)
+
+
+def keepable(graph: AffineGraph, first: int, last: int) -> tuple[str, ...]:
+    """The tensors that parts ``first`` to ``last`` make for themselves and for others, so that they may be kept whole."""
+    found = []
+    for name in dict.fromkeys(part.output for part in graph.parts[first:last]):
+        own = [index for index in graph.consumers(name) if first <= index <= last]
+        others = graph.tensor(name).kind is not TensorKind.INTERMEDIATE or len(own) < len(graph.consumers(name))
+        if own and others and first <= min(graph.producers(name)) and max(graph.producers(name)) < min(own):
+            found.append(name)
+    return tuple(found)
+
+
+def trace(graph: AffineGraph, group: StripedGroup) -> StripeTrace:
+    """Execute a group stripe by stripe, from its output backwards.
+
+    InputError as :func:`interior` says, and if the stripes do not make all of a tensor that is kept.
+    """
+    inside = frozenset(interior(graph, group.first, group.last, group.kept))
+    homeless = sorted((inside | group.kept) & group.external)
+    if homeless:
+        raise InputError(
+            f"Tensor {homeless[0]!r} is inside parts {group.first} to {group.last} and external: it is never copied, leave it out."
+        )
+    tracer = _Tracer(graph, group, inside)
+    for index in range(group.last, group.first - 1, -1):
+        tracer.part(index)
+    return tracer.result()
+
+
+@dataclass(slots=True)
+class _Tracer:
+    """A trace in the making: parts are visited from the last to the first, so that a tensor's needs are known before its makers."""
+
+    graph: AffineGraph
+    group: StripedGroup
+    inside: frozenset[str]
+    stripes: tuple[Box, ...] = ()
+    made: dict[int, list[Box]] = field(default_factory=dict)
+    needed: dict[str, list[Box]] = field(default_factory=dict)
+    filled: dict[str, list[Box]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.stripes = tuple(self.group.stripes.boxes())
+        self.filled[self.graph.parts[self.group.last].output] = list(self.stripes)
+
+    def part(self, index: int) -> None:
+        """What a part makes at each stripe, and what it needs for this."""
+        part = self.graph.parts[index]
+        if part.output not in self.filled:
+            wanted = self.needed.get(part.output, [_nothing(part.output, self.graph)] * len(self.stripes))
+            self.filled[part.output] = _fills(
+                wanted, BufferMode.ROLLING if part.output in self.group.kept else self.group.modes[part.output]
+            )
+        self.made[index] = [part.making(box) for box in self.filled[part.output]]
+        if part.output in self.group.kept and _covered(self.made[index]) < elements(part.whole):
+            raise InputError(
+                f"Part {part.name!r} is not asked for all of tensor {part.output!r}, which is kept: let the group end with it."
+            )
+        for operand in part.inputs:
+            constant = self.graph.tensor(operand.tensor).kind is TensorKind.CONSTANT
+            if constant and operand.tensor not in self.group.external:
+                continue
+            reads = [self.graph.demand(operand, box) for box in self.made[index]]
+            before = self.needed.get(operand.tensor)
+            self.needed[operand.tensor] = [hull(a, b) for a, b in zip(before, reads, strict=True)] if before else reads
+
+    def result(self) -> StripeTrace:
+        """The trace with its buffers."""
+        output = self.graph.parts[self.group.last].output
+        streamed = [name for name in sorted(self.group.external) if name in self.needed and name not in self.inside]
+        for name in streamed:
+            self.filled[name] = _fills(self.needed[name], self.group.modes[name])
+        self.filled[output] = self._written(output)
+        own = [name for name in self.filled if name in self.inside or name in self.group.external]
+        return StripeTrace(
+            made={index: tuple(self.made[index]) for index in sorted(self.made)},
+            needed={name: tuple(boxes) for name, boxes in self.needed.items()},
+            filled={name: tuple(boxes) for name, boxes in self.filled.items()},
+            buffers=tuple(self._buffer(name) for name in sorted(own)),
+            work=self._work(),
+        )
+
+    def _work(self) -> tuple[Fraction, ...]:
+        """The parts' work per stripe."""
+        total = [Fraction(0)] * len(self.stripes)
+        for index, boxes in self.made.items():
+            work = Fraction(self.graph.parts[index].work)
+            total = [sum_ + Fraction(elements(box) * work.numerator, work.denominator) for sum_, box in zip(total, boxes, strict=True)]
+        return tuple(total)
+
+    def _written(self, name: str) -> list[Box]:
+        """What the parts really write of a tensor at each stripe: they may begin before what is wanted, for alignment."""
+        written = [_nothing(name, self.graph)] * len(self.stripes)
+        for index in self.graph.producers(name):
+            if index in self.made:
+                part = self.graph.parts[index]
+                written = [hull(box, part.written(own)) for box, own in zip(written, self.made[index], strict=True)]
+        return written
+
+    def _buffer(self, name: str) -> StripeBuffer:
+        tensor, mode = self.graph.tensor(name), self.group.modes[name]
+        written: Sequence[Box] = self.filled[name]
+        if name in self.inside:
+            written = [hull(box, own) for box, own in zip(written, self._written(name), strict=True)]
+        if mode is not BufferMode.ROLLING:
+            return StripeBuffer(name, mode, _longest(written), tensor.element_size, copies=2 if mode is BufferMode.DOUBLE else 1)
+        used = [hull(a, b) for a, b in zip(written, self.needed[name], strict=True)]
+        rolling = [_rolling(axis, used) for axis in range(len(tensor.shape))]
+        axis = min(range(len(rolling)), key=lambda own: prod(rolling[own][0]))
+        return StripeBuffer(name, mode, rolling[axis][0], tensor.element_size, axis, rolling[axis][1])
+
+
+def _nothing(name: str, graph: AffineGraph) -> Box:
+    return tuple((0, 0) for _ in graph.tensor(name).shape)
+
+
+def _fills(wanted: Sequence[Box], mode: BufferMode) -> list[Box]:
+    """What is newly made, or copied, of a tensor at each stripe."""
+    return _new_boxes(wanted) if mode is BufferMode.ROLLING else _changed_boxes(wanted)
+
+
+def _covered(boxes: Sequence[Box]) -> int:
+    """Elements of the union of boxes.
+
+    >>> _covered([((0, 3),), ((2, 5),), ((0, 1),)])
+    5
+    """
+    borders = [sorted({border for box in boxes for border in box[axis]}) for axis in range(len(boxes[0]))]
+    have = np.zeros([max(1, len(own) - 1) for own in borders], dtype=bool)
+    for box in boxes:
+        have[tuple(slice(own.index(low), own.index(high)) for own, (low, high) in zip(borders, box, strict=True))] = True
+    total = have.astype(np.int64)
+    for own in borders:
+        # Cells become elements, axis by axis; an axis without any has one empty cell.
+        total = np.tensordot(np.diff(own) if len(own) > 1 else np.zeros(1, dtype=np.int64), total, axes=(0, 0))
+    return int(total)
+
+
+def _changed_boxes(wanted: Sequence[Box]) -> list[Box]:
+    """Each stripe whole, or nothing if it lies inside the one that is held.
+
+    >>> _changed_boxes([((0, 3),), ((1, 3),), ((1, 4),)])
+    [((0, 3),), ((0, 0),), ((1, 4),)]
+    """
+    held: Box | None = None
+    found = []
+    for box in wanted:
+        if is_empty(box) or (held is not None and clip(box, held) == box):
+            found.append(tuple((0, 0) for _ in box))
+        else:
+            found.append(box)
+            held = box
+    return found
+
+
+def _new_boxes(wanted: Sequence[Box]) -> list[Box]:
+    """The hull of what no earlier stripe had, of each stripe.
+
+    >>> _new_boxes([((0, 3), (0, 2)), ((0, 3), (1, 4)), ((2, 5), (0, 4))])
+    [((0, 3), (0, 2)), ((0, 3), (2, 4)), ((3, 5), (0, 4))]
+    """
+    # On a grid of all borders every stripe is whole cells.
+    borders = [sorted({border for box in wanted for border in box[axis]}) for axis in range(len(wanted[0]))]
+    places = [{border: place for place, border in enumerate(own)} for own in borders]
+    have = np.zeros([max(1, len(own) - 1) for own in borders], dtype=bool)
+    found: list[Box] = []
+    for box in wanted:
+        empty = tuple((0, 0) for _ in box)
+        if is_empty(box):
+            found.append(empty)
+            continue
+        cells = tuple(slice(place[low], place[high]) for place, (low, high) in zip(places, box, strict=True))
+        new = np.argwhere(~have[cells])
+        have[cells] = True
+        if not len(new):
+            found.append(empty)
+            continue
+        first, last = new.min(axis=0), new.max(axis=0) + 1
+        found.append(tuple((own[cell.start + a], own[cell.start + b]) for own, cell, a, b in zip(borders, cells, first, last, strict=True)))
+    return found
+
+
+def _longest(boxes: Sequence[Box]) -> tuple[int, ...]:
+    """The largest length of each axis."""
+    return tuple(max(own) for own in zip(*(lengths(box) for box in boxes), strict=True))
+
+
+def _rolling(axis: int, used: Sequence[Box]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and origin of a buffer that rolls along ``axis``: from the lowest index still used to the highest one used so far."""
+    everything = reduce(hull, used)
+    least: list[int] = []
+    for box in reversed(used):
+        low = everything[axis][1] if is_empty(box) else box[axis][0]
+        least.append(min(low, least[-1]) if least else low)
+    most = length = 0
+    for box, low in zip(used, reversed(least), strict=True):
+        most = most if is_empty(box) else max(most, box[axis][1])
+        length = max(length, most - low)
+    shape = tuple(length if own == axis else high - low for own, (low, high) in enumerate(everything))
+    return shape, tuple(low for low, _ in everything)

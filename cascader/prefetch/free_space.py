@@ -1,0 +1,142 @@
+"""Room: what the tensors leave free of an arena, job by job, and where in it a copy finds a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.allocate.moving import Extent
+from npu_model.shapes import ceil_div, round_up
+
+Steps = npt.NDArray[np.signedinteger[Any]]
+"""Numbers of jobs, in as few bytes as they need: there are many."""
+
+UNITS = 2048
+"""Pieces that an arena is divided into at most: the last byte of a large one is not worth the time that it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A free place: ``address`` in bytes, free from job ``start`` on."""
+
+    address: int
+    start: int
+
+
+def _runs(extents: Sequence[Extent], addresses: Sequence[int], unit: int) -> Iterator[tuple[int, int, int, int]]:
+    """First and last job, first and last unit (both ends exclusive) of jobs in a row at which a tensor holds the same units."""
+    lengths = [len(extent.low) for extent in extents]
+    steps = np.concatenate([np.arange(extent.start, extent.end) for extent in extents])
+    bases = np.repeat(np.asarray(addresses, dtype=np.int64), lengths)
+    lows, highs = (np.concatenate([getattr(extent, end) for extent in extents]) for end in ("low", "high"))
+    live = highs > lows
+    low, high = (bases + lows) // unit, -(-(bases + highs) // unit)
+    changes = np.ones(len(steps) + 1, dtype=np.bool_)
+    changes[1:-1] = (np.diff(low) != 0) | (np.diff(high) != 0) | (live[1:] != live[:-1])
+    changes[np.cumsum(lengths)] = True
+    bounds = np.flatnonzero(changes)
+    firsts, lasts = bounds[:-1][live[bounds[:-1]]], bounds[1:][live[bounds[:-1]]]
+    return zip(*(part.tolist() for part in (steps[firsts], steps[lasts - 1] + 1, low[firsts], high[firsts])), strict=True)
+
+
+def _free_from(extents: Sequence[Extent], addresses: Sequence[int], steps: int, unit: int, units: int) -> Steps:
+    """For every job (rows) and unit the job behind the last one up to this one at which a byte of the unit is live; 0 if there is none."""
+    kind = np.int16 if steps < np.iinfo(np.int16).max else np.int64
+    behind = np.arange(1, steps + 1, dtype=kind)[:, None]
+    found = np.zeros((steps, units), dtype=kind)
+    for first, last, low, high in _runs(extents, addresses, unit) if extents else ():
+        found[first:last, low:high] = behind[first:last]
+    for before, row in pairwise(found):
+        np.maximum(before, row, out=row)
+    return found
+
+
+def _highest_in_windows(values: Steps, width: int) -> Steps:
+    """Maximum of every ``width`` neighbours.
+
+    >>> _highest_in_windows(np.array([3, 1, 2, 0, 0]), 3)
+    array([3, 2, 2])
+    """
+    done = 1
+    while done < width:
+        step = min(done, width - done)
+        values = np.maximum(values[:-step], values[step:])
+        done += step
+    return values
+
+
+class Room:
+    """The free bytes of an arena of ``size`` bytes over ``steps`` jobs, in units that are multiples of ``alignment``."""
+
+    def __init__(self, extents: Sequence[Extent], addresses: Sequence[int], steps: int, size: int, alignment: int = 16) -> None:
+        self.unit = round_up(ceil_div(size, UNITS), alignment)
+        self.units = size // self.unit
+        self._free_from = _free_from(extents, addresses, steps, self.unit, self.units)
+        self._windows: dict[tuple[int, int], Steps] = {}
+
+    def copies(self) -> CopyRoom:
+        """An empty set of copies in this room."""
+        return CopyRoom(self, np.zeros(self.units, dtype=self._free_from.dtype))
+
+    def free_from(self, step: int, width: int) -> Steps:
+        """For every ``width`` units in a row the job behind the last one up to ``step`` at which a tensor holds one of them."""
+        if (step, width) not in self._windows:
+            self._windows[step, width] = _highest_in_windows(self._free_from[step], width)
+        return self._windows[step, width]
+
+
+class CopyRoom:
+    """A room into which copies are put, one after the other, in the order of their first use."""
+
+    def __init__(self, room: Room, free_from: Steps) -> None:
+        self._room = room
+        self._free_from = free_from
+
+    def copied(self) -> CopyRoom:
+        """The same copies, to go on from with others."""
+        return CopyRoom(self._room, self._free_from.copy())
+
+    def gaps(self, size: int, first: int, last: int) -> Gaps | None:
+        """The gaps of ``size`` bytes that are free at jobs ``first`` to ``last``; None if there is none."""
+        room = self._room
+        width = ceil_div(size, room.unit)
+        if width > room.units:
+            return None
+        # Places that other copies hold beyond the last job need no look: they are not free at the first one either.
+        found = Gaps(room.unit, np.maximum(room.free_from(last, width), _highest_in_windows(self._free_from, width)))
+        return found if found.first_start <= first else None
+
+    def put(self, gap: Gap, size: int, last: int) -> None:
+        """Take a gap up to job ``last``."""
+        unit = self._room.unit
+        span = self._free_from[gap.address // unit : ceil_div(gap.address + size, unit)]
+        np.maximum(span, last + 1, out=span)
+
+
+class Gaps:
+    """All places for one copy: ``free_from[i]`` is the job from which on the place at ``i`` units is free."""
+
+    def __init__(self, unit: int, free_from: Steps) -> None:
+        self._unit = unit
+        self._free_from = free_from
+        self.first_start = int(free_from[free_from.argmin()])
+        """The first job from which on any place is free."""
+
+    def at(self, wish: int, *, highest: bool = False) -> Gap:
+        """A gap that is free from ``wish`` on, or as soon after as there is one.
+
+        Of several it is the one that was taken last, so that those which are free for longer stay so, and of those the lowest, or the
+        ``highest``.
+        """
+        if self.first_start > wish:
+            place = int(self._free_from.argmin())
+        else:
+            # Places that are not free yet are less than nothing ahead of the wish, and as numbers without a sign hugely ahead.
+            ahead = (wish - self._free_from).view(f"u{self._free_from.itemsize}")
+            place = len(ahead) - 1 - int(ahead[::-1].argmin()) if highest else int(ahead.argmin())
+        return Gap(place * self._unit, int(self._free_from[place]))

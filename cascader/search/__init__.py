@@ -1,0 +1,1 @@
+"""The search: candidates with addresses and copies, and the local moves that improve them."""

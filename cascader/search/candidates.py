@@ -1,0 +1,165 @@
+"""Drafts: the fastest ways found to run a row graph in an arena of a given size, with addresses for tensors and copies.
+
+The search goes from the proposals of the dynamic program, which know of copies only whether they are staged, to drafts in
+which every copy has its time and place: groups are packed, what they leave free is filled with copies, and then groups and
+copies are changed one at a time as long as that saves cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from cascader.allocate.moving import placements
+from cascader.plan.depth_first import PullScheduler
+from cascader.plan.plans import Plan, PlanOptions
+from cascader.plan.proposals import propose, smallest_limit
+from cascader.search.builder import Draft, Placer, Trial
+from cascader.search.job_costs import JobCostModel, Overlap
+from cascader.search.local_moves import Groups, divisions, neighbours
+from cascader.search.placement import Packer
+
+__all__ = ["Draft", "DraftOptions", "Drafter"]
+
+_TRUST = (Fraction(0), Fraction(1, 2), Fraction(1))
+"""How far the plans' cycles count their copies as not hidden."""
+_SHARES = tuple(Fraction(percent, 100) for percent in (100, 96, 92, 88, 84, 78, 70, 60))
+"""Limits for the plans of one budget, in parts of it: addresses may need more than is live, and copies need room."""
+_SMALLEST_TRIES = 24
+"""Limits near the smallest that are tried for the smallest arena."""
+_NO_LIMIT = 1 << 60
+_PARTS = 100
+"""Parts of the graph for which the numbers of drafts and regroupings are given: a smaller one's are quicker, so that there are more."""
+_QUICK = 10
+"""How many times fewer moves a quick search for addresses has."""
+_PATIENT = 30
+"""How many times more moves the search for the addresses of the smallest arena has, of which there is one."""
+_NEAR_SMALLEST = Fraction(5, 4)
+"""Limits up to this many times the smallest may pack into the smallest arena."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOptions:
+    """How hard is searched: moves of the address search, drafts per budget that are improved, regroupings tried for each.
+
+    ``polished`` and ``regroupings`` are those of a graph of 100 parts; of a smaller one there are more.
+    ``stripe_rows`` are the rows that a group's last part may be asked for then, closer together than those of the plans,
+    ``inner_rows`` bounds for the rows that the parts before it make at a time, beside none.
+    ``prefetch`` off issues a copy only right before the first job that uses it, ``ends`` off puts all copies as low as they
+    go. Of graphs with at most ``every`` parts every division is tried.
+    """
+
+    moves: int = 600
+    polished: int = 1
+    regroupings: int = 60
+    stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+    inner_rows: tuple[int, ...] = (1, 4)
+    prefetch: bool = True
+    ends: bool = True
+    every: int = 5
+
+
+class Drafter:
+    """Makes the drafts of one graph; what several budgets have in common is worked out once.
+
+    ``ending[i]`` holds the plans whose last part is i.
+    """
+
+    def __init__(
+        self,
+        scheduler: PullScheduler,
+        cost: JobCostModel,
+        ending: Sequence[Sequence[Plan]],
+        plans: PlanOptions,
+        options: DraftOptions,
+        overlap: Overlap | None = None,
+    ) -> None:
+        self._graph = scheduler.graph
+        self._ending = ending
+        self._plans = plans
+        self._options = options
+        self._packer = Packer(scheduler, in_place=plans.in_place)
+        self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
+
+    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Trial | None:
+        """Groups with the best of some sets of copies, or all of them; None if they do not fit."""
+        packing = self._packer.within(budget, groups, moves)
+        return None if packing is None else self._placer.trial(groups, packing, staged, budget)
+
+    def _regrouped(self, best: Trial, budget: int) -> Trial:
+        """The best that is found by changing the groups, one change after the other, round and round as long as any helps."""
+        graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
+        changes = list(neighbours(graph, best.draft.groups, rows, inner))
+        # There are many, so that none of them is worth a long search for addresses.
+        moves = self._options.moves // _QUICK
+        at = idle = 0
+        for _ in range(self._options.regroupings * _PARTS // len(graph.parts)):
+            if idle >= len(changes):
+                break
+            found = self._trial(changes[at % len(changes)], [best.draft.timeline.staged], budget, moves)
+            at, idle = at + 1, idle + 1
+            if found is not None and found.cycles < best.cycles:
+                best, idle = found, 0
+                changes = list(neighbours(graph, best.draft.groups, rows, inner))
+        return best
+
+    def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
+        """Groups that are worth a try under a budget, with the sets of parts that their plans stage."""
+        found: dict[Groups, list[frozenset[int]]] = {}
+        for share in _SHARES:
+            for cold in _TRUST:
+                proposal = propose(self._ending, int(budget * share), cold)
+                if proposal is not None:
+                    groups = tuple(plan.group for plan in proposal.plans)
+                    found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
+        return found
+
+    def _best_of_every(self, budget: int, cycles: int) -> Draft | None:
+        """The fastest draft of less than ``cycles`` of every division and every order of its buffers; None if there is none."""
+        graph = self._graph
+        every = divisions(graph, self._plans.stripe_rows, self._plans.inner_rows)
+        order = sorted((self._placer.least(groups), at, groups) for at, groups in enumerate(every))
+        best = None
+        for least, _, groups in order:
+            if least >= cycles:
+                break
+            greedy = self._packer.greedily(groups)
+            for peak, addresses in placements(greedy.extents, budget):
+                draft = self._placer.trial(groups, replace(greedy, peak=peak, addresses=addresses), [], budget).finished()
+                if draft.cycles < cycles:
+                    best, cycles = draft, draft.cycles
+        return best
+
+    def drafts(self, budget: int) -> tuple[Draft, ...]:
+        """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits."""
+        trials = [self._trial(groups, staged, budget, self._options.moves) for groups, staged in self._proposals(budget).items()]
+        fitting = sorted((trial for trial in trials if trial is not None), key=lambda trial: trial.cycles)
+        drafts: dict[Groups, Draft] = {}
+        for trial in fitting[: max(1, self._options.polished * _PARTS // len(self._graph.parts))]:
+            best = self._regrouped(trial, budget).finished()
+            drafts.setdefault(best.groups, best)
+        if len(self._graph.parts) <= self._options.every:
+            one = self._best_of_every(budget, min((draft.cycles for draft in drafts.values()), default=_NO_LIMIT))
+            drafts |= {} if one is None else {one.groups: one}
+        if not drafts and self.smallest().packing.peak <= budget:
+            return (self.smallest(),)
+        return tuple(sorted(drafts.values(), key=lambda draft: draft.cycles))
+
+    @cached_property
+    def _smallest(self) -> Draft:
+        """The draft in the smallest arena found: of plans near the least limit, as addresses may pack better there."""
+        least = smallest_limit(self._ending)
+        sizes = sorted({plan.memory for plans in self._ending for plan in plans if least <= plan.memory <= least * _NEAR_SMALLEST})
+        tried = sizes[:: max(1, len(sizes) // _SMALLEST_TRIES)]
+        proposals = dict.fromkeys(propose(self._ending, size) for size in tried)
+        groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)
+        moves = self._options.moves * _PATIENT * _PARTS // max(_PARTS, len(self._graph.parts))
+        packings = self._packer.smallest(tuple(groups), moves)
+        trials = (self._placer.trial(one, packing, [], packing.peak) for one, packing in packings.items())
+        return min(trials, key=lambda trial: trial.cycles).finished()
+
+    def smallest(self) -> Draft:
+        """The draft in the smallest arena found."""
+        return self._smallest

@@ -1,0 +1,1 @@
+"""Compiled networks: the Programs and CPU operators inside a ``*_vela.tflite``."""

@@ -1,0 +1,126 @@
+"""CPU operators of a compiled network in the model that it was compiled from: which they are, and each as a model of its own.
+
+A compiled network names a CPU operator by its code and its outputs' names, which compilation keeps. Its options and constants are
+in the model alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from npu_model.compiled.network import CUSTOM_CODE, DATA_TYPES, STATE_TYPES, CpuOperator, initial_byte
+from npu_model.errors import InputError
+from npu_model.tflite.model import TfliteModel
+from npu_model.tflite.record_reader import SUBGRAPH, RecordReader
+from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
+from npu_model.tflite.writer import write_tflite
+
+
+class OperatorFinder:
+    """Finds the operators of ``model`` that the CPU operators of a compiled network are, each once and in order."""
+
+    def __init__(self, model: TfliteModel) -> None:
+        self._model = model
+        self._waiting = [index for index, operator in enumerate(model.operators) if operator.custom_code != CUSTOM_CODE]
+
+    def find(self, step: CpuOperator) -> int:
+        """Index of the next operator with the code and the outputs of ``step``; InputError if there is none left."""
+        names = tuple(binding.name for binding in step.outputs)
+        for index in self._waiting:
+            operator = self._model.operators[index]
+            written = tuple(self._model.tensors[output].name for output in operator.outputs if output >= 0)
+            if operator.name == step.code and written == names:
+                self._waiting.remove(index)
+                return index
+        outputs = ", ".join(map(repr, names))
+        raise InputError(f"The model has no {step.code} with output {outputs}: give the model that the network was compiled from.")
+
+
+def are_placed(step: CpuOperator, states: Sequence[bool]) -> bool:
+    """Whether the arena holds the states of an operator, of whose operands that are no constants ``states`` says which are.
+
+    Vela 5.2.0 leaves it to the runtime to place the states of operators on the CPU. InputError if their number is another one.
+    """
+    if len(step.inputs) not in (len(states), len(states) - sum(states)):
+        raise InputError(
+            f"{step.code} reads {len(states)} variable tensors in the model but {len(step.inputs)} in the network: "
+            "give the model that the network was compiled from."
+        )
+    return len(step.inputs) == len(states)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A tensor that keeps its content between inferences: its number in the model, and the bytes that it begins with."""
+
+    tensor: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorModel:
+    """One operator as a .tflite model: its operands that are no constants are the inputs, each tensor once, but for state.
+
+    ``operands`` are the tensors of the operands that are no constants, ``results`` those of the outputs, in the operator's order.
+    ``states`` has one entry per operand: None unless it keeps its content between inferences.
+    """
+
+    data: bytes
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    states: tuple[State | None, ...]
+
+
+def operator_model(reader: RecordReader, index: int) -> OperatorModel:
+    """Operator ``index`` of the reader's model with its options, constants and quantisation; InputError if records cannot hold it."""
+    operator = reader.operator(index)
+    used = tuple(dict.fromkeys(tensor for tensor in operator.inputs + operator.outputs + operator.intermediates if tensor >= 0))
+    number = {-1: -1} | {tensor: place for place, tensor in enumerate(used)}
+    tensors = tuple(reader.tensor(tensor) for tensor in used)
+    operands = tuple(number[tensor] for tensor in operator.inputs if tensor >= 0 and not tensors[number[tensor]].data)
+    results = tuple(number[tensor] for tensor in operator.outputs if tensor >= 0)
+    model = ModelRecord(
+        name="main",
+        description="",
+        tensors=tensors,
+        operators=(
+            replace(
+                operator,
+                inputs=tuple(number[tensor] for tensor in operator.inputs),
+                outputs=tuple(number[tensor] for tensor in operator.outputs),
+                intermediates=tuple(number[tensor] for tensor in operator.intermediates),
+            ),
+        ),
+        inputs=tuple(dict.fromkeys(tensor for tensor in operands if not tensors[tensor].is_variable)),
+        outputs=results,
+        others=_bodies(reader, operator),
+    )
+    states = tuple(_state(reader, used[tensor]) for tensor in operands)
+    return OperatorModel(write_tflite(model), operands, results, states)
+
+
+def _bodies(reader: RecordReader, operator: OperatorRecord) -> tuple[SubgraphRecord, ...]:
+    """The subgraphs beside the first, if the operator runs one; InputError if one has state that would be lost."""
+    if not any(SUBGRAPH in field for field, _ in operator.fields):
+        return ()
+    for graph in reader.model.others:
+        for tensor in graph.tensors:
+            if tensor.is_variable or tensor.dtype in STATE_TYPES:
+                raise InputError(
+                    f"Subgraph {graph.name!r} keeps state in {tensor.name!r}: operators are executed one by one, "
+                    "so that only the first subgraph may; pass the state as inputs and outputs."
+                )
+    return reader.others()
+
+
+def _state(reader: RecordReader, index: int) -> State | None:
+    tensor = reader.model.tensors[index]
+    if not tensor.is_variable:
+        return None
+    dtype = DATA_TYPES.get(tensor.dtype)
+    if dtype is None:
+        raise InputError(f"Variable tensor {tensor.name!r} has type {tensor.dtype}: {', '.join(DATA_TYPES)} are known; change the network.")
+    byte = initial_byte(dtype, tensor.zero_points[0] if tensor.zero_points else 0)
+    return State(index, bytes([byte]) * (prod(tensor.shape) * dtype.bytes))

@@ -1,0 +1,217 @@
+"""Compiled networks: the Programs inside a ``*_vela.tflite`` and the operators that stay on the CPU."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from npu_model.accelerator import accelerator
+from npu_model.command_stream import decode_words, parse_payload
+from npu_model.errors import InputError
+from npu_model.program import Binding, DataType, Program, Quantisation, Region, RegionRole
+from npu_model.program.check import check_program
+from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
+
+CUSTOM_CODE = "ethos-u"
+OFFLINE_ALLOCATION = "OfflineMemoryAllocation"
+_STREAM, _CONSTANTS, _SCRATCH, _FAST_SCRATCH, _FIRST_IFM = range(5)
+_MAX_RANK = 8
+"""Dimensions of a LiteRT tensor (its runtime shapes hold up to 8)."""
+
+DATA_TYPES = {
+    "INT8": DataType(8, signed=True),
+    "UINT8": DataType(8, signed=False),
+    "BOOL": DataType(8, signed=False),
+    "INT16": DataType(16, signed=True),
+    "UINT16": DataType(16, signed=False),
+    "INT32": DataType(32, signed=True),
+    "UINT32": DataType(32, signed=False),
+    "INT64": DataType(64, signed=True),
+    "UINT64": DataType(64, signed=False),
+    "FLOAT16": DataType(16, signed=True, floating=True),
+    "FLOAT32": DataType(32, signed=True, floating=True),
+    "FLOAT64": DataType(64, signed=True, floating=True),
+}
+"""Element types of the arrays in an arena, by their names in the .tflite schema; 64 bits and ``floating`` are the CPU's alone."""
+
+
+_NPU_BITS = 32
+"""Widest elements that the NPU reads or writes (IFM_PRECISION and OFM_PRECISION)."""
+
+STATE_TYPES = ("RESOURCE", "VARIANT")
+"""Types of handles to what a runtime keeps outside all tensors (VAR_HANDLE, READ_VARIABLE and so on)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOperator:
+    """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
+
+    A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere.
+    """
+
+    code: str
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledNetwork:
+    """What a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
+
+    ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
+    that keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what
+    they hold before the first. ``others`` counts the model's subgraphs beside this one: the CPU runs them, and only the model has them.
+    """
+
+    steps: tuple[Program | CpuOperator, ...]
+    arena_size: int
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+    variables: tuple[Binding, ...] = ()
+    others: int = 0
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The NPU's part of the steps."""
+        return tuple(step for step in self.steps if isinstance(step, Program))
+
+
+def _arena_offsets(model: TfliteModel) -> dict[int, int]:
+    """Arena offset per tensor index, from the OfflineMemoryAllocation metadata (version, subgraph, n, offsets)."""
+    blob = model.metadata.get(OFFLINE_ALLOCATION, b"")
+    if len(blob) < 12 or len(blob) % 4:
+        return {}
+    values = struct.unpack(f"<{len(blob) // 4}i", blob)
+    if values[2] != len(values) - 3:
+        raise InputError(f"The {OFFLINE_ALLOCATION} metadata claims {values[2]} offsets but holds {len(values) - 3}: the file is damaged.")
+    return {index: offset for index, offset in enumerate(values[3:]) if offset >= 0}
+
+
+def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding:
+    tensor = model.tensors[index]
+    dtype = DATA_TYPES.get(tensor.dtype)
+    if tensor.dtype in STATE_TYPES:
+        raise InputError(
+            f"Tensor {tensor.name!r} has type {tensor.dtype}: state that a runtime keeps outside all tensors is not run here; "
+            "pass the state as inputs and outputs."
+        )
+    if dtype is None:
+        raise InputError(f"Tensor {tensor.name!r} has type {tensor.dtype}: an arena holds {', '.join(DATA_TYPES)}; change the network.")
+    if index not in offsets:
+        raise InputError(f"Tensor {tensor.name!r} has no arena offset in {OFFLINE_ALLOCATION}: compile with Vela's .tflite output.")
+    if len(tensor.shape) > _MAX_RANK:
+        raise InputError(f"Tensor {tensor.name!r} has {len(tensor.shape)} dimensions: up to {_MAX_RANK} are known; the file is damaged.")
+    if any(extent < 1 for extent in tensor.shape):
+        raise InputError(f"Tensor {tensor.name!r} has shape {tensor.shape}: every extent must be at least 1; the file is damaged.")
+    quantisation = Quantisation(tensor.scales[0], tensor.zero_points[0]) if tensor.scales and tensor.zero_points else None
+    return Binding(tensor.name, 1, offsets[index], tensor.shape, dtype, quantisation)
+
+
+def _size(tensor: TfliteTensor) -> int:
+    """Bytes of a scratch tensor: its (one-dimensional uint8) shape."""
+    size = tensor.shape[0] if tensor.shape else 0
+    if size < 0:
+        raise InputError(f"The scratch tensor {tensor.name!r} has {size} bytes: 0 or more are needed; the file is damaged.")
+    return size
+
+
+def _regions(model: TfliteModel, operator: TfliteOperator) -> tuple[Region, ...]:
+    constants = model.tensors[operator.inputs[_CONSTANTS]].data
+    arena = _size(model.tensors[operator.inputs[_SCRATCH]])
+    fast = _size(model.tensors[operator.inputs[_FAST_SCRATCH]])
+    return (
+        Region(0, RegionRole.CONSTANTS, len(constants), constants),
+        Region(1, RegionRole.ARENA, arena),
+        Region(2, RegionRole.FAST_SCRATCH, fast),
+    )
+
+
+def _bindings(model: TfliteModel, indices: tuple[int, ...], offsets: dict[int, int]) -> tuple[Binding, ...]:
+    return tuple(_binding(model, index, offsets) for index in indices if index >= 0 and not model.tensors[index].data)
+
+
+def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
+    for index in indices:
+        dtype = DATA_TYPES.get(model.tensors[index].dtype)
+        if dtype is not None and (dtype.floating or dtype.bits > _NPU_BITS):
+            raise InputError(
+                f"Tensor {model.tensors[index].name!r} has type {model.tensors[index].dtype}: the NPU works on integers of up to "
+                f"{_NPU_BITS} bits; quantise the network."
+            )
+
+
+def _program(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> Program:
+    if len(operator.inputs) < _FIRST_IFM or min(operator.inputs[:_FIRST_IFM]) < 0:
+        raise InputError(f"The {CUSTOM_CODE} operator has {len(operator.inputs)} inputs: {_FIRST_IFM} or more are needed; compile again.")
+    payload = parse_payload(model.tensors[operator.inputs[_STREAM]].data)
+    operations, words = decode_words(payload.words)
+    _require_integers(model, operator.inputs[_FIRST_IFM:] + operator.outputs)
+    program = Program(
+        accelerator=payload.accelerator,
+        operations=operations,
+        words=words,
+        regions=_regions(model, operator),
+        inputs=_bindings(model, operator.inputs[_FIRST_IFM:], offsets),
+        outputs=_bindings(model, operator.outputs, offsets),
+    )
+    check_program(program, accelerator(program.accelerator))
+    return program
+
+
+def _cpu_operator(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> CpuOperator:
+    return CpuOperator(
+        code=operator.name,
+        inputs=_bindings(model, tuple(i for i in operator.inputs if i in offsets or not model.tensors[i].is_variable), offsets),
+        outputs=_bindings(model, operator.outputs, offsets),
+    )
+
+
+def initial_byte(dtype: DataType | None, zero_point: int) -> int:
+    """What every byte of a variable tensor holds before the first inference: the zero point if it is int8, else 0.
+
+    So LiteRT has it (``ResetVariableTensors``), although 0 is not the real zero of a uint8 tensor.
+    """
+    return zero_point & 0xFF if dtype == DATA_TYPES["INT8"] else 0
+
+
+def _variables(model: TfliteModel, steps: tuple[Program | CpuOperator, ...], offsets: dict[int, int]) -> tuple[Binding, ...]:
+    """The variable tensors that a step has, each array once: Vela writes one tensor for every time that it touches a state."""
+    used = {binding for step in steps for binding in step.inputs + step.outputs}
+    found = (_binding(model, index, offsets) for index, tensor in enumerate(model.tensors) if tensor.is_variable and index in offsets)
+    return tuple(dict.fromkeys(binding for binding in found if binding in used))
+
+
+def is_compiled(model: TfliteModel) -> bool:
+    """Whether the model holds at least one ``ethos-u`` custom operator, in any of its subgraphs."""
+    every = (model.operators, *(graph.operators for graph in model.others))
+    return any(op.custom_code == CUSTOM_CODE for operators in every for op in operators)
+
+
+def require_programs_in_first(model: TfliteModel) -> None:
+    """InputError if a subgraph beside the first has an ``ethos-u`` operator: it would be lost, as only the first one's are run."""
+    for number, graph in enumerate(model.others, start=1):
+        programs = sum(op.custom_code == CUSTOM_CODE for op in graph.operators)
+        if programs:
+            raise InputError(
+                f"Subgraph {number} ({graph.name!r}) of {1 + len(model.others)} has NPU programs ({programs}): only those of subgraph 0 "
+                "are scheduled and simulated; make each signature or branch a model of its own."
+            )
+
+
+def read_compiled(data: bytes) -> CompiledNetwork:
+    """Decode every Program of a ``*_vela.tflite``.
+
+    InputError if the file is damaged, was not compiled for an Ethos-U that :func:`accelerator` knows, or breaks a
+    rule of :func:`check_program`.
+    """
+    model = read_tflite(data)
+    if not is_compiled(model):
+        raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: compile it with Vela first.")
+    require_programs_in_first(model)
+    offsets = _arena_offsets(model)
+    steps = tuple(
+        _program(model, op, offsets) if op.custom_code == CUSTOM_CODE else _cpu_operator(model, op, offsets) for op in model.operators
+    )
+    arena = max((region.size for step in steps if isinstance(step, Program) for region in step.regions if region.index == 1), default=0)
+    inputs, outputs = (_bindings(model, indices, offsets) for indices in (model.inputs, model.outputs))
+    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, offsets), len(model.others))

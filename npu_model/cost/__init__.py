@@ -1,0 +1,1 @@
+"""The cost of operations: cycles, shared buffer, traversal, traffic and block work, as pure functions."""

@@ -1,0 +1,89 @@
+"""Traffic: the runs of data beats that moving a box of a feature map takes.
+
+A beat is one data word of the port. Rules found from the FVP's beat counters, which they reproduce exactly: the NPU moves
+one row at a time; NHCWB16 in whole 16-channel bricks; an NHWC row is one run if its pixels are dense, else one run per
+pixel, and writes are further cut at every 16 channels; a run touches every beat that it overlaps.
+"""
+
+from __future__ import annotations
+
+from npu_model.cost.traversal import Box
+from npu_model.program import BRICK, FeatureMap, Layout
+from npu_model.shapes import ceil_div
+
+BEAT_BYTES = 8
+"""Bytes of one data beat on the U55 (PMU data beats, verified by traffic replay): its ``port_bytes_per_cycle``."""
+
+Runs = tuple[int, ...]
+"""Data beats of runs of consecutive addresses, in order; a run is moved in one or more transactions."""
+
+
+def _beats(address: int, length: int, word: int) -> int:
+    """Beats of ``word`` bytes that ``length`` bytes at ``address`` overlap."""
+    return ceil_div(address + length, word) - address // word
+
+
+def _brick_runs(feature_map: FeatureMap, box: Box, word: int) -> Runs:
+    bricks = ceil_div(box.c1, BRICK) - box.c0 // BRICK
+    run = ceil_div((box.x1 - box.x0) * BRICK * feature_map.dtype.bytes, word)
+    return (run,) * ((box.y1 - box.y0) * bricks)
+
+
+def _row_runs(feature_map: FeatureMap, box: Box, word: int) -> Runs:
+    length = (box.x1 - box.x0) * feature_map.strides.x
+    return tuple(_beats(feature_map.address(y, box.x0, 0), length, word) for y in range(box.y0, box.y1))
+
+
+def _pixel_addresses(feature_map: FeatureMap, box: Box) -> list[int]:
+    """Addresses of channel 0 of the pixels of an NHWC box, row by row; inside a tile they are evenly spaced."""
+    split = min(max(feature_map.tiles.width0, box.x0), box.x1)
+    sides, step = [(first, end) for first, end in ((box.x0, split), (split, box.x1)) if first < end], feature_map.strides.x
+    starts = ((feature_map.address(y, first, 0), end - first) for y in range(box.y0, box.y1) for first, end in sides)
+    return [start + number * step for start, count in starts for number in range(count)]
+
+
+def _pixel_runs(feature_map: FeatureMap, box: Box, channels: int, word: int) -> Runs:
+    """One run per pixel and ``channels`` channels."""
+    size = feature_map.dtype.bytes
+    pieces = [(c * size, min(channels, box.c1 - c) * size) for c in range(box.c0, box.c1, channels)]
+    return tuple([_beats(pixel + start, length, word) for pixel in _pixel_addresses(feature_map, box) for start, length in pieces])
+
+
+def _is_dense(feature_map: FeatureMap, box: Box) -> bool:
+    """Whether the pixels of a row follow each other without a gap."""
+    return box.c0 == 0 and (box.c1 - box.c0) * feature_map.dtype.bytes == feature_map.strides.x
+
+
+def placement(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> tuple[int, ...]:
+    """What the runs of ``box`` depend on beside its shape and channels: boxes that are equal in all three have equal runs.
+
+    None of it in bricks; where rows start on words, the place of the first pixel in its word; else the box's corner.
+    """
+    if feature_map.layout is Layout.NHCWB16:
+        return ()
+    tiles, strides = feature_map.tiles, feature_map.strides
+    if strides.y % word or tiles.width0 < feature_map.shape.width or any(base % word for base in tiles.bases):
+        return box.y0, box.x0
+    return (box.x0 * strides.x % word,)
+
+
+def read_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs:
+    """Runs that read ``box`` over a port of ``word`` bytes; none for an empty box."""
+    if box.is_empty:
+        return ()
+    if feature_map.layout is Layout.NHCWB16:
+        return _brick_runs(feature_map, box, word)
+    if _is_dense(feature_map, box):
+        return _row_runs(feature_map, box, word)
+    return _pixel_runs(feature_map, box, box.c1 - box.c0, word)
+
+
+def write_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs:
+    """Runs that write ``box`` over a port of ``word`` bytes; none for an empty box."""
+    if box.is_empty:
+        return ()
+    if feature_map.layout is Layout.NHCWB16:
+        return _brick_runs(feature_map, box, word)
+    if _is_dense(feature_map, box) and box.c1 - box.c0 <= BRICK:
+        return _row_runs(feature_map, box, word)
+    return _pixel_runs(feature_map, box, BRICK, word)

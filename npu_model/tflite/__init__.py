@@ -1,0 +1,1 @@
+"""TFLite models as plain values: read, held as records and written."""

@@ -1,0 +1,177 @@
+"""The decoder of compressed weight streams (MLW): from the bytes of a weight range to the symbols the MACs read.
+
+A stream is a row of slices with an end mark. A slice has a header (:mod:`npu_model.weight_stream.mlw_header`) and chunks of
+weights and zero runs (:mod:`npu_model.weight_stream.mlw_chunks`). The format is that of ``mlw_codec`` in Vela 5.2.0, against which
+the tests hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_model.errors import InputError
+from npu_model.weight_stream.mlw_bits import Bits, Int64
+from npu_model.weight_stream.mlw_chunks import Chunks, Symbols, run_symbols, walk, weight_symbols
+from npu_model.weight_stream.mlw_header import Header, Palette, read_header
+
+Int16 = npt.NDArray[np.int16]
+
+_LARGEST_INDEX = 511
+"""A weight has 9 bits: sign in bit 0, magnitude up to 255."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One slice of a stream: its first symbol and their number (zeros of runs included), its first bit and the bit after it."""
+
+    first: int
+    count: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """One slice whose chunks are found but whose symbols are not worked out: from bit ``start`` to bit ``end``."""
+
+    bits: Bits
+    header: Header
+    weights: Chunks
+    zeros: Chunks
+    start: int
+    end: int
+
+    def runs(self) -> Symbols | None:
+        """The lengths of the slice's zero runs; None if it has no runs."""
+        return None if self.header.runs is None else run_symbols(self.bits, self.zeros, self.header.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    span: Slice
+    header: Header
+    indices: Symbols
+    runs: Symbols | None
+
+
+def walk_slices(stream: bytes) -> Iterator[Walked]:
+    """The slices of a stream, in order; InputError if the stream is damaged."""
+    bits = Bits.of(stream)
+    position = 0
+    palette: Palette | None = None
+    while True:
+        header = read_header(bits, position, palette)
+        if header is None:  # the stream fills up to the byte; what follows is a new stream, or more end marks that fill it up to 16 bytes
+            position = (position + 3 + 7) // 8 * 8
+            palette = None
+            if position == bits.length:
+                return
+            continue
+        palette = header.palette
+        weights, zeros, end = walk(bits, header)
+        yield Walked(bits, header, weights, zeros, position, end)
+        position = end
+
+
+def _slices(stream: bytes) -> Iterator[_Decoded]:
+    """The slices of a stream, each read but not yet laid out; InputError if the stream is damaged."""
+    first = 0
+    for part in walk_slices(stream):
+        header, runs = part.header, part.runs()
+        count = header.count + (0 if runs is None else int(runs.values.sum()))
+        yield _Decoded(Slice(first, count, part.start, part.end), header, weight_symbols(part.bits, part.weights, header.weights), runs)
+        first += count
+
+
+def _weights(part: _Decoded) -> Int64:
+    """The weights of a slice's indices: an entry of the palette, or the direct values after it; bit 0 is the sign."""
+    palette, indices = part.header.palette, part.indices.values
+    size = len(palette.entries)
+    coded = indices + (palette.direct_offset - size)
+    if size:
+        entries = np.array(palette.entries, np.int64)
+        coded = np.where(indices < size, entries[np.minimum(indices, size - 1)], coded)
+    largest = int(coded.max())
+    if largest > _LARGEST_INDEX:
+        raise InputError(
+            f"The weight slice at bit {part.span.start} has a weight of magnitude {largest >> 1}: {_LARGEST_INDEX >> 1} is the limit of "
+            "9 bits; the file is damaged; compile the network again."
+        )
+    return np.where(coded & 1, -(coded >> 1), coded >> 1)
+
+
+def places(header: Header, runs: Symbols | None) -> Int64:
+    """Where in its slice each weight stands: after the zero runs before it and the weights before it."""
+    first = np.arange(header.count)
+    if runs is None:
+        return first
+    before = np.cumsum(runs.values) - (0 if header.new_palette else runs.values)
+    return first + before[: header.count]
+
+
+def decode(stream: bytes, limit: int | None = None) -> Int16:
+    """Symbols of a stream in hardware order: weights of -255 to 255, zero point subtracted, padding zeros included.
+
+    Memory and time are bounded by the stream: a weight takes a bit or more and a slice holds up to 32768 of them; a zero
+    run takes a bit for at most 8 zeros, so that a byte holds no more than 64 symbols. ``limit`` is the number of symbols wanted.
+    InputError if the stream has no end mark, a header that the hardware does not know, a weight of more than 9 bits, or
+    more symbols than ``limit``.
+    """
+    parts = []
+    for part in _slices(stream):
+        span = part.span
+        if limit is not None and span.first + span.count > limit:
+            raise InputError(
+                f"A weight stream of {len(stream)} bytes holds {span.first + span.count} or more weights: {limit} are needed; the file is "
+                "damaged or belongs to another operation; compile the network again."
+            )
+        symbols = np.zeros(span.count, np.int16)
+        symbols[places(part.header, part.runs)] = _weights(part)
+        parts.append(symbols)
+    return np.concatenate(parts) if parts else np.zeros(0, np.int16)
+
+
+def _ready(part: _Decoded) -> Int64:
+    """For each symbol of a slice the first bit after what tells it: its own remainder, and that of the zero run before it."""
+    runs = part.runs
+    stands = places(part.header, runs)
+    ready = np.zeros(part.span.count, np.int64)
+    if runs is not None:
+        zeros = np.ones(part.span.count, np.bool_)
+        zeros[stands] = False
+        ready[zeros] = np.repeat(runs.ends, runs.values)
+    ready[stands] = part.indices.ends
+    if runs is not None:
+        before = runs.ends if part.header.new_palette else np.append(0, runs.ends)
+        ready[stands] = np.maximum(ready[stands], before[: stands.size])
+    result: Int64 = np.maximum.accumulate(ready)
+    return result
+
+
+def bits_at(stream: bytes, counts: Sequence[int]) -> tuple[int, ...]:
+    """Bits that the decoder must have read before the first n symbols are known, for each n of ``counts``.
+
+    The chunks interleave, so that the bits of one symbol do not lie together; differences say what a block of symbols costs.
+    Errors are those of :func:`decode`, and InputError if an n is negative or larger than the number of symbols.
+    """
+    wanted = np.asarray(counts, np.int64)
+    found = np.zeros(wanted.size, np.int64)
+    total = 0
+    for part in _slices(stream):
+        span, total = part.span, part.span.first + part.span.count
+        inside = (wanted > span.first) & (wanted <= total)
+        if inside.any():
+            found[inside] = _ready(part)[wanted[inside] - span.first - 1]
+    for count in counts:
+        if not 0 <= count <= total:
+            raise InputError(f"The weight stream holds {total} weights but {count} are asked for: ask for 0 to {total}.")
+    return tuple(found.tolist())
+
+
+def slices(stream: bytes) -> tuple[Slice, ...]:
+    """Where the slices of a stream lie, in symbols and in bits; costs and errors are those of :func:`decode`."""
+    return tuple(part.span for part in _slices(stream))

@@ -1,0 +1,83 @@
+"""What the weight decoder has to do for a stream: the bits that it reads and the turns that it takes, symbol by symbol.
+
+The format says how the decoder works: it takes up to 12 weights (8 if they are long and uncompressed) and up to 12 zero runs
+together, while the remainders of the ones before pass (:mod:`npu_model.weight_stream.mlw_chunks`). Such a turn is one cycle here.
+That is an assumption, but for dense 8-bit weights it is what Arm's estimators say, 8 weights a cycle; where weights repeat or
+are zero a turn yields more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from npu_model.errors import InputError
+from npu_model.weight_stream.mlw import Walked, places, walk_slices
+from npu_model.weight_stream.mlw_bits import Int64
+from npu_model.weight_stream.mlw_chunks import Chunks
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderWork:
+    """The decoder's work up to the end of each part of a stream, all from its start: bits read and turns taken."""
+
+    bits: tuple[int, ...]
+    turns: tuple[int, ...]
+
+
+def _at(chunks: Chunks, remainder: int, counts: Int64) -> tuple[Int64, Int64]:
+    """Bits and turns behind the first n symbols of one kind, for each n of ``counts``; 0 for none."""
+    sizes = np.array(chunks.counts, np.int64)
+    ends = np.array(chunks.remainders, np.int64) + sizes * remainder
+    turns = np.array(chunks.turns, np.int64) + 1
+    chunk = np.searchsorted(np.cumsum(sizes), counts)
+    zero = np.zeros(1, np.int64)
+    # The chunk of the n-th symbol, and chunk 0 of nothing before the first one.
+    index = np.where(counts > 0, chunk + 1, 0)
+    return np.concatenate((zero, ends))[index], np.concatenate((zero, turns))[index]
+
+
+def _slice_work(part: Walked, counts: Int64) -> tuple[Int64, Int64, int]:
+    """Bits and turns behind the first n symbols of a slice, for each n of ``counts`` (1 or more), and its symbols."""
+    header, runs = part.header, part.runs()
+    total = header.count + (0 if runs is None else int(runs.values.sum()))
+    inside = counts[counts <= total]
+    stands = places(header, runs)
+    weights = np.searchsorted(stands, inside)
+    bits, turns = _at(part.weights, header.weights.remainder, weights)
+    if header.runs is not None:
+        # A weight needs the run before it, a zero the run that it is in.
+        is_weight = (weights > 0) & (stands[np.maximum(weights - 1, 0)] == inside - 1)
+        needed = weights + header.new_palette - is_weight
+        zero_bits, zero_turns = _at(part.zeros, header.runs.remainder, needed)
+        bits, turns = np.maximum(bits, zero_bits), np.maximum(turns, zero_turns)
+    return bits, turns, total
+
+
+@lru_cache(maxsize=4096)
+def decoder_work(stream: bytes, counts: tuple[int, ...]) -> DecoderWork:
+    """The work up to the end of each part of a stream that ends with the n-th symbol, for each n of ``counts``, ascending.
+
+    The last part has all bits that are left, the end mark and what fills the stream up. Headers and palettes take no turn: how long they
+    take is unknown. Errors are those of :func:`npu_model.weight_stream.mlw.decode`, and InputError unless the stream holds as many
+    symbols as the last n.
+    """
+    wanted = np.asarray(counts, np.int64)
+    bits, turns = np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)
+    symbols = taken = 0
+    for part in walk_slices(stream):
+        later = wanted > symbols
+        found_bits, found_turns, count = _slice_work(part, wanted[later] - symbols)
+        here = np.flatnonzero(later)[: found_bits.size]
+        bits[here], turns[here] = found_bits, found_turns + taken
+        taken += max((chunks.turns[-1] + 1 for chunks in (part.weights, part.zeros) if chunks.turns), default=0)
+        symbols += count
+    if counts and counts[-1] != symbols:
+        raise InputError(
+            f"A weight stream of {len(stream)} bytes holds {symbols} weights: {counts[-1]} are needed; the file is damaged or belongs to "
+            "another operation; compile the network again."
+        )
+    bits[-1:] = 8 * len(stream)
+    return DecoderWork(tuple(bits.tolist()), tuple(turns.tolist()))

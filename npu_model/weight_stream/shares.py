@@ -1,0 +1,69 @@
+"""Which part of a kernel's weight streams each step takes: from the streams where they are known, else in proportion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.traversal import Box
+from npu_model.program import KernelOperation
+from npu_model.shapes import ceil_div
+from npu_model.timing import TimingParameters
+from npu_model.weight_stream.mlw_work import DecoderWork
+
+TURNS_PER_32_WEIGHTS = 4
+"""Turns of the decoder for 32 uncompressed 8-bit weights: what ``decoder_cycles_per_channel`` counts in the constant model."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightShare:
+    """One step's part of the weights: port words of each core's stream before it and in it, and the decoder's cycles (None if unknown)."""
+
+    firsts: tuple[int, ...]
+    beats: tuple[int, ...]
+    decoding: int | None = None
+
+
+def _share(before: tuple[int, ...], after: tuple[int, ...], decoding: int | None = None) -> WeightShare:
+    return WeightShare(before, tuple(b - a for a, b in zip(before, after, strict=True)), decoding)
+
+
+def _slice(length: int, part: int, whole: int) -> int:
+    """Bytes of a compressed stream before ``part`` of ``whole`` equal shares: a stream's own slices lie on 16 bytes."""
+    return length if part == whole else length * part // whole // 16 * 16
+
+
+def _dealt(length: int, ofm_box: Box, depth: int, takes: tuple[int, ...], word: int) -> list[int]:
+    """Port words before each step, and after the last, in a stream of ``length`` bytes of which nothing else is known."""
+    start, end = _slice(length, ofm_box.c0, depth), _slice(length, ofm_box.c1, depth)
+    total = sum(takes)
+    return [ceil_div(start + (end - start) * done // total, word) for done in accumulate(takes, initial=0)]
+
+
+def dealt_shares(op: KernelOperation, ofm_box: Box, takes: tuple[int, ...], word: int) -> tuple[WeightShare, ...]:
+    """Shares in proportion to the depth of the block and, inside it, to what each step ``takes``."""
+    columns = [_dealt(where.length, ofm_box, op.ofm.shape.depth, takes, word) for where in op.weights]
+    return tuple(_share(tuple(c[i] for c in columns), tuple(c[i + 1] for c in columns)) for i in range(len(takes)))
+
+
+def decoded_shares(
+    op: KernelOperation, ofm_box: Box, steps: int, work: tuple[DecoderWork, ...], accelerator: Accelerator, timing: TimingParameters
+) -> tuple[WeightShare, ...]:
+    """Shares that follow the streams, for the ``steps`` of an OFM block.
+
+    A decoder takes a turn and reads a word of the port's width in a cycle at most; cores decode side by side.
+    """
+    first, word = ofm_box.c0 // op.block.depth * steps, 8 * accelerator.port_bytes_per_cycle
+
+    def words_and_turns(step: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of each core, up to the start of ``step``."""
+        if not step:
+            return (0,) * len(work), (0,) * len(work)
+        return tuple(ceil_div(core.bits[step - 1], word) for core in work), tuple(core.turns[step - 1] for core in work)
+
+    shares = []
+    for (before, first_turns), (after, last_turns) in pairwise(words_and_turns(step) for step in range(first, first + steps + 1)):
+        longest = max(b - a for a, b in zip(before + first_turns, after + last_turns, strict=True))
+        shares.append(_share(before, after, ceil_div(longest * timing.decoder_cycles_per_channel, TURNS_PER_32_WEIGHTS)))
+    return tuple(shares)

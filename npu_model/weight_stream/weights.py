@@ -1,0 +1,143 @@
+"""Weight and scale streams: the compressed weights and the scale and bias records that a convolution reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
+from npu_model.program import KernelOperation, OperationKind
+from npu_model.shapes import ceil_div
+from npu_model.weight_stream.mlw import decode
+from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, symbol_count
+
+STREAM_ALIGNMENT = 16
+"""A weight range's base and length are multiples of this many bytes (core driver ``ethosu55_interface.h``)."""
+MAX_WEIGHT = 255
+"""Largest magnitude of a weight once its zero point is subtracted: the decoder yields 9-bit signed values."""
+RECORD_BYTES = 10
+"""Bytes of one channel's scale and bias record: bias 40 bits, scale 32, shift 6, little endian (Vela 5.2.0 ``npu_encode_bias``)."""
+_BIAS_BITS, _SCALE_BITS, _SHIFT_BITS = 40, 32, 6
+
+
+def _codec() -> ModuleType:
+    from ethosu import mlw_codec  # noqa: PLC0415  # only who encodes weights pays for the extension, and 6.0 may drop it
+
+    module: ModuleType = mlw_codec
+    return module
+
+
+def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> bytes:
+    """Compressed stream of weights (OHWI, zero point subtracted), a multiple of 16 bytes long.
+
+    The codec is Vela's; the stream is that of ``ethosu.vela.api.npu_encode_weights``.
+    """
+    check_format(weights.shape, layout, accelerator)
+    largest = int(np.abs(weights.astype(np.int64)).max())
+    if largest > MAX_WEIGHT:
+        raise InputError(f"A weight has magnitude {largest}: {MAX_WEIGHT} is the limit of the decoder; quantise the weights to 8 bits.")
+    sub_height, sub_width = layout.subkernel
+    encoded, _ = _codec().reorder_encode(
+        accelerator.ifm_ublock.depth,
+        accelerator.ofm_ublock.depth,
+        np.ascontiguousarray(weights, np.int16),
+        layout.block_depth,
+        layout.depthwise,
+        layout.part_kernel,
+        layout.ifm_bits,
+        sub_height,
+        sub_width,
+    )
+    return bytes(encoded)
+
+
+def compressed_size(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> int:
+    """Bytes of the compressed stream."""
+    return len(encode_weights(weights, layout, accelerator))
+
+
+def decode_stream(stream: bytes, limit: int | None = None) -> Int16:
+    """Symbols of a compressed stream, in hardware order, ``limit`` at most.
+
+    InputError if its length is none of a weight range, or for a reason of :func:`npu_model.weight_stream.mlw.decode`.
+    """
+    if not stream or len(stream) % STREAM_ALIGNMENT:
+        raise InputError(
+            f"A weight stream of {len(stream)} bytes is no positive multiple of {STREAM_ALIGNMENT} bytes: the file is cut off; "
+            "compile the network again."
+        )
+    return decode(stream, limit)
+
+
+def weight_shape(op: KernelOperation) -> tuple[int, int, int, int]:
+    """Shape (OHWI) of the weights of a convolution or depthwise operation; IFM channels are 1 for depthwise."""
+    kernel = op.kernel
+    channels = 1 if op.kind is OperationKind.DEPTHWISE else op.ifm.shape.depth
+    return op.ofm.shape.depth, kernel.height, kernel.width, channels
+
+
+def core_channels(depth: int, core: int, cores: int) -> int:
+    """OFM channels of one core: they take the channels in turn, so that core 0 has the odd one."""
+    return ceil_div(depth - core, cores)
+
+
+def core_format(op: KernelOperation, core: int) -> tuple[tuple[int, int, int, int], WeightFormat]:
+    """Shape (OHWI) and format of one core's weights; the cores share the depth of a block as they share that of the tensor."""
+    depth, *others = weight_shape(op)
+    layout, cores = WeightFormat.of(op), len(op.weights)
+    shape = (core_channels(depth, core, cores), *others)
+    return (shape[0], shape[1], shape[2], shape[3]), replace(layout, block_depth=core_channels(layout.block_depth, core, cores))
+
+
+def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Accelerator, core: int = 0) -> Int16:
+    """Weights (OHWI, zero point subtracted) of a convolution or depthwise operation, from the bytes of its weight range.
+
+    Where several cores have a range each, those of the channels that ``core`` takes. InputError if the stream is damaged or does
+    not fit the operation.
+    """
+    shape, layout = core_format(op, core)
+    check_format(shape, layout, accelerator)
+    return from_hardware_order(decode_stream(stream, symbol_count(shape, layout, accelerator)), shape, layout, accelerator)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelScale:
+    """One channel's record: 40-bit signed bias, 32-bit unsigned scale, 6-bit shift."""
+
+    bias: int
+    scale: int
+    shift: int
+
+
+def encode_scales(records: Sequence[ChannelScale]) -> bytes:
+    """The scale and bias table of a convolution: 10 bytes a channel, zeros up to a multiple of 16 bytes."""
+    table = bytearray()
+    for record in records:
+        if not -(1 << _BIAS_BITS - 1) <= record.bias < 1 << _BIAS_BITS - 1:
+            raise InputError(f"Bias {record.bias} is too large: {_BIAS_BITS} signed bits hold it; check the scales of the network.")
+        if not (0 <= record.scale < 1 << _SCALE_BITS and 0 <= record.shift < 1 << _SHIFT_BITS):
+            raise InputError(
+                f"Scale {record.scale} with shift {record.shift} does not fit: {_SCALE_BITS} and {_SHIFT_BITS} bits hold them; "
+                "check the scales of the network."
+            )
+        table += record.bias.to_bytes(5, "little", signed=True) + record.scale.to_bytes(4, "little") + bytes([record.shift])
+    return bytes(table) + bytes(-len(table) % STREAM_ALIGNMENT)
+
+
+def decode_scales(table: bytes, channels: int) -> tuple[ChannelScale, ...]:
+    """The first ``channels`` records of a scale and bias table; InputError if it is too short."""
+    if len(table) < channels * RECORD_BYTES:
+        raise InputError(
+            f"A scale table of {len(table)} bytes is too short: {channels * RECORD_BYTES} are needed for {channels} channels; "
+            "the file is cut off."
+        )
+    records = (table[i : i + RECORD_BYTES] for i in range(0, channels * RECORD_BYTES, RECORD_BYTES))
+    return tuple(
+        ChannelScale(int.from_bytes(r[:5], "little", signed=True), int.from_bytes(r[5:9], "little"), r[9] & ((1 << _SHIFT_BITS) - 1))
+        for r in records
+    )

@@ -1,0 +1,1 @@
+"""The replay engine: the NPU's units as SimPy processes."""

@@ -1,0 +1,39 @@
+"""The replay engine: the NPU's units as SimPy processes, run over one Program.
+
+Time is in whole NPU cycles. Everything that could be taken in two orders has one: queues are first in, first out, and
+the AXI ports serve their channels in turn (:mod:`sim.engine.ports`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.block_jobs import program_jobs
+from npu_model.memory.system import MemorySystem
+from npu_model.program import Program
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.weight_stream.work import StreamWork
+from sim.engine.commands import command_fetch, command_processor, dma
+from sim.engine.machine import Machine
+from sim.engine.pipeline import input_load, mac_array, output_unit, weight_decoder, write_back
+from sim.events import Listener
+
+
+def run_engine(
+    program: Program,
+    accelerator: Accelerator,
+    system: MemorySystem,
+    listeners: Sequence[Listener] = (),
+    timing: TimingParameters = DEFAULT_TIMING,
+    work: StreamWork | None = None,
+) -> Machine:
+    """Simulate until every operation is finished; the machine holds the clock, the counts and the ports' beats.
+
+    ``work`` is as in :func:`npu_model.cost.block_jobs.program_jobs`.
+    """
+    machine = Machine(program, accelerator, system, listeners, timing, program_jobs(program, accelerator, timing, work))
+    for unit in (command_fetch, dma, input_load, weight_decoder, mac_array, output_unit, write_back):
+        machine.env.process(unit(machine))
+    machine.env.run(until=machine.env.process(command_processor(machine)))
+    return machine

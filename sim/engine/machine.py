@@ -1,0 +1,169 @@
+"""The state that the NPU's units share during one replay: queues, double buffers, counts and ports."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import simpy
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.block_jobs import BlockJob
+from npu_model.memory.system import MemorySystem
+from npu_model.program import KernelOperation, Program
+from npu_model.timing import BlockdepRule, TimingParameters
+from sim.engine.clock import Clock
+from sim.engine.ports import Ports
+from sim.engine.recorder import Recorder
+from sim.events import Listener
+
+
+class Threshold:
+    """A count that grows; an event fires when it reaches a level."""
+
+    def __init__(self, env: Clock) -> None:
+        self._env = env
+        self._waiting: list[tuple[int, simpy.Event]] = []
+        self.count = 0
+
+    def reach(self, level: int) -> simpy.Event:
+        """An event that fires once the count is at least ``level``."""
+        event = self._env.event()
+        if self.count >= level:
+            event.succeed()
+        else:
+            self._waiting.append((level, event))
+        return event
+
+    def advance(self, by: int = 1) -> None:
+        """Count on; the waiting events fire in the order in which they were made."""
+        self.count += by
+        if self._waiting:
+            ready = [event for level, event in self._waiting if level <= self.count]
+            self._waiting = [entry for entry in self._waiting if entry[0] > self.count]
+            for event in ready:
+                event.succeed()
+
+
+class Fifo:
+    """First in, first out: what is put in goes to the getters in the order in which they came.
+
+    As :class:`simpy.Store` without a capacity, but a put makes no event of its own: hand-offs are most of a replay's events.
+    """
+
+    def __init__(self, env: Clock, content: Iterable[object] = ()) -> None:
+        self._env = env
+        self._content = deque(content)
+        self._getters: deque[simpy.Event] = deque()
+
+    def put(self, item: object) -> None:
+        """Give ``item`` to the first who waits, or keep it."""
+        if self._getters:
+            self._getters.popleft().succeed(item)
+        else:
+            self._content.append(item)
+
+    def get(self) -> simpy.Event:
+        """An event that fires with the next item."""
+        event = self._env.event()
+        if self._content:
+            event.succeed(self._content.popleft())
+        else:
+            self._getters.append(event)
+        return event
+
+
+class DoubleBuffer:
+    """The slots (two) between two units: the producer takes a free one, fills it, the consumer empties and frees it."""
+
+    def __init__(self, env: Clock, slots: int) -> None:
+        self._free = Fifo(env, range(slots))
+        self._filled = Fifo(env)
+
+    def take(self) -> simpy.Event:
+        """An event that fires when a slot is free, and takes it."""
+        return self._free.get()
+
+    def fill(self, content: object) -> None:
+        """Hand a filled slot to the consumer."""
+        self._filled.put(content)
+
+    def next(self) -> simpy.Event:
+        """An event that fires with the content of the next filled slot."""
+        return self._filled.get()
+
+    def release(self) -> None:
+        """Free a slot."""
+        self._free.put(0)
+
+
+@dataclass(slots=True)
+class KernelRun:
+    """A kernel operation on its way through the units."""
+
+    index: int
+    op: KernelOperation
+    jobs: tuple[BlockJob, ...]
+    previous: KernelRun | None
+    written: Threshold
+    """Blocks that are stored."""
+    issued: int
+    """Cycle at which the kernel entered its queue."""
+
+    def needed_of_previous(self, block: int, rule: BlockdepRule) -> int:
+        """Blocks of the previous kernel that must be stored before this one's ``block`` may start (BLOCKDEP)."""
+        if self.previous is None or rule is BlockdepRule.IGNORED:
+            return 0
+        blockdep = self.op.blockdep if rule is BlockdepRule.HONOURED else 0
+        return len(self.previous.jobs) - max(0, blockdep - block)
+
+    @property
+    def repartitions(self) -> bool:
+        """Whether the SHRAM partition differs from the previous kernel's."""
+        return self.previous is not None and self.previous.op.shram != self.op.shram
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When an operation was issued to its queue and when it was finished, in cycles."""
+
+    issued: int
+    finished: int
+
+
+class Machine:
+    """Everything that more than one unit looks at."""
+
+    def __init__(
+        self,
+        program: Program,
+        accelerator: Accelerator,
+        system: MemorySystem,
+        listeners: Sequence[Listener],
+        timing: TimingParameters,
+        jobs: Mapping[int, tuple[BlockJob, ...]],
+    ) -> None:
+        env = Clock()
+        self.env = env
+        self.program = program
+        self.accelerator = accelerator
+        self.timing = timing
+        self.jobs = jobs
+        self.recorder = Recorder(env, listeners)
+        self.ports = Ports(env, system, timing, accelerator.port_bytes_per_cycle)
+        self.times: dict[int, Times] = {}
+        # The command processor's view: words fetched and parsed, operations finished.
+        self.fetched = Threshold(env)
+        self.parsed = Threshold(env)
+        self.kernels_done = Threshold(env)
+        self.dmas_done = Threshold(env)
+        # The queues that it fills.
+        self.kernel_queue = Fifo(env)
+        self.dma_queue = Fifo(env)
+        # The pipeline's buffers, in the data's way.
+        self.weight_queue = Fifo(env)
+        self.input_buffer = DoubleBuffer(env, timing.buffer_slots)
+        self.weight_buffer = DoubleBuffer(env, timing.buffer_slots)
+        self.accumulators = DoubleBuffer(env, timing.buffer_slots)
+        self.output_buffer = DoubleBuffer(env, timing.buffer_slots)

@@ -1,0 +1,150 @@
+"""The kernel pipeline: input load, weight decoder, MAC array, output unit and write-back.
+
+Each unit is one process that tells its story top to bottom. The units run on from one kernel operation to the next;
+only BLOCKDEP and a changed SHRAM partition hold the next kernel back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import simpy
+
+from npu_model.cost.block_jobs import BlockJob
+from sim.engine.machine import KernelRun, Machine, Times
+from sim.engine.ports import Channel
+from sim.events import Cause, Unit
+
+Process = Generator[simpy.Event, Any, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One step of one block of one kernel, as it is handed from unit to unit."""
+
+    run: KernelRun
+    block: int
+    step: int
+
+    @property
+    def job(self) -> BlockJob:
+        """The block's job."""
+        return self.run.jobs[self.block]
+
+    @property
+    def is_last_step(self) -> bool:
+        """Whether the block's accumulation is complete after this step."""
+        return self.step == len(self.job.steps) - 1
+
+    @property
+    def is_last_block(self) -> bool:
+        """Whether this is the kernel's last block."""
+        return self.block == len(self.run.jobs) - 1
+
+
+def _dependencies(machine: Machine, run: KernelRun, block: int) -> Process:
+    """Wait until the previous kernel is far enough for this one's ``block``."""
+    previous, recorder = run.previous, machine.recorder
+    if previous is None:
+        return
+    if block == 0 and run.repartitions and machine.timing.shram_drains:
+        # The areas of the shared buffer move, so every block of the previous kernel must have left it.
+        yield from recorder.wait(Unit.IFM, Cause.SHRAM, previous.written.reach(len(previous.jobs)), run.index)
+    needed = run.needed_of_previous(block, machine.timing.blockdep)
+    yield from recorder.wait(Unit.IFM, Cause.BLOCKDEP, previous.written.reach(needed), run.index)
+
+
+def _ask_for_weights(machine: Machine, blocks: Sequence[Work]) -> None:
+    """Let the weight decoder go on with these blocks."""
+    for work in blocks:
+        machine.weight_queue.put(work)
+
+
+def input_load(machine: Machine) -> Process:
+    """Fetch the IFM blocks (both operands' for elementwise) into the input buffer."""
+    recorder, timing = machine.recorder, machine.timing
+    while True:
+        run: KernelRun = yield machine.kernel_queue.get()
+        weights = [Work(run, block, 0) for block in range(len(run.jobs))]
+        if timing.weights_ahead:
+            # Weights depend on no other kernel, so their decoder need not wait where the input load does.
+            _ask_for_weights(machine, weights)
+        for block, job in enumerate(run.jobs):
+            yield from _dependencies(machine, run, block)
+            if not timing.weights_ahead:
+                _ask_for_weights(machine, weights[block : block + 1])
+            if block == 0 and timing.kernel_start_cycles:
+                yield from recorder.wait(Unit.IFM, Cause.START, machine.env.timeout(timing.kernel_start_cycles), run.index)
+            for number, step in enumerate(job.steps):
+                yield from recorder.wait(Unit.IFM, Cause.IB, machine.input_buffer.take(), run.index)
+                start = machine.env.cycle
+                fetches = [machine.ports.read(read.region, Channel.IFM, read.runs) for read in step.fetches]
+                yield from fetches
+                recorder.was_busy(Unit.IFM, start, run.index)
+                machine.input_buffer.fill(Work(run, block, number))
+
+
+def weight_decoder(machine: Machine) -> Process:
+    """Fetch scales and weights step by step, ahead of the kernel's IFM; the decoder's own rate is part of the MAC cycles."""
+    recorder = machine.recorder
+    while True:
+        work: Work = yield machine.weight_queue.get()
+        for number, step in enumerate(work.job.steps):
+            yield from recorder.wait(Unit.WD, Cause.DW, machine.weight_buffer.take(), work.run.index)
+            start = machine.env.cycle
+            reads = [machine.ports.read(read.region, Channel.WEIGHTS, read.runs, read.phase) for read in step.weights]
+            if number == 0:
+                reads += [machine.ports.read(read.region, Channel.SCALES, read.runs, read.phase) for read in work.job.scales]
+            yield from reads
+            recorder.was_busy(Unit.WD, start, work.run.index)
+            machine.weight_buffer.fill(number)
+
+
+def mac_array(machine: Machine) -> Process:
+    """Accumulate step by step; a block's accumulators go to the output unit after its last step."""
+    recorder = machine.recorder
+    while True:
+        start = machine.env.cycle
+        work: Work = yield machine.input_buffer.next()
+        index = work.run.index
+        recorder.waited(Unit.MAC, Cause.IB, start, index)
+        yield from recorder.wait(Unit.MAC, Cause.WEIGHTS, machine.weight_buffer.next(), index)
+        if work.step == 0:
+            yield from recorder.wait(Unit.MAC, Cause.ACC, machine.accumulators.take(), index)
+        cycles = work.job.steps[work.step].mac_cycles
+        if cycles:
+            yield from recorder.work(Unit.MAC, machine.env.timeout(cycles), index)
+        machine.input_buffer.release()
+        machine.weight_buffer.release()
+        if work.is_last_step:
+            machine.accumulators.fill(work)
+
+
+def output_unit(machine: Machine) -> Process:
+    """Scale, clamp and look up block by block; elementwise operations are computed here."""
+    recorder = machine.recorder
+    while True:
+        start = machine.env.cycle
+        work: Work = yield machine.accumulators.next()
+        index = work.run.index
+        recorder.waited(Unit.AO, Cause.ACC, start, index)
+        yield from recorder.wait(Unit.AO, Cause.OB, machine.output_buffer.take(), index)
+        yield from recorder.work(Unit.AO, machine.env.timeout(work.job.output_cycles), index)
+        machine.accumulators.release()
+        machine.output_buffer.fill(work)
+
+
+def write_back(machine: Machine) -> Process:
+    """Store block by block; a block counts as stored with its last write response."""
+    while True:
+        work: Work = yield machine.output_buffer.next()
+        run = work.run
+        stored = machine.ports.write(run.op.ofm.region, Channel.OFM, work.job.writes)
+        yield from machine.recorder.work(Unit.OFM, stored, run.index)
+        machine.output_buffer.release()
+        if work.is_last_block:
+            machine.times[run.index] = Times(run.issued, machine.env.cycle)
+            machine.kernels_done.advance()
+        run.written.advance()

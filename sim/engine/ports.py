@@ -1,0 +1,221 @@
+"""The AXI ports: memories as servers of transactions, with latency, outstanding limits, bandwidth and a pulse gate."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import simpy
+
+from npu_model.cost.traffic import BEAT_BYTES, Runs
+from npu_model.memory.system import Memory, MemorySystem
+from npu_model.timing import TimingParameters
+from sim.engine.clock import Clock
+
+_NO_CAP = 1 << 62
+"""More words than any replay moves."""
+
+
+class Channel(IntEnum):
+    """The DMA channels of the NPU, in arbitration order (PMCAXI_CHAN of the core driver)."""
+
+    COMMANDS = 0
+    IFM = 1
+    WEIGHTS = 2
+    SCALES = 3
+    MEM2MEM = 4
+    OFM = 5
+
+
+class Completion(simpy.Event):
+    """An event that the server triggers ahead of time: it fires at the cycle of the last response."""
+
+    def fire_in(self, delay: int) -> None:
+        """Schedule the event ``delay`` cycles from now."""
+        # The two lines that simpy.Timeout runs when it is created; here the delay is known only later.
+        self._ok, self._value = True, None
+        self.env.schedule(self, delay=delay)
+
+
+class PulseGate:
+    """The timing adapter's gate, shared by the reads and writes of a port."""
+
+    def __init__(self, env: Clock, memory: Memory) -> None:
+        self._env = env
+        pulse = memory.pulse
+        self._is_open = pulse is None
+        self._on, self._length, self._cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (0, 0, 0)
+        # One direction may be periods ahead of the other one, so each period keeps its own count until it is over.
+        self._words: dict[int, int] = {}
+
+    def admit(self, time: int, words: int) -> int:
+        """Let the address of a transaction of ``words`` data words pass: the first cycle from ``time`` on at which it may."""
+        if self._is_open:
+            return time
+        counts, length = self._words, self._length
+        period = time // length
+        count = counts.get(period, 0)
+        while count >= self._cap or time - period * length >= self._on:
+            period += 1
+            time = period * length
+            count = counts.get(period, 0)
+        if not count:
+            now = self._env.cycle // length
+            self._words = counts = {p: n for p, n in counts.items() if p >= now}
+        counts[period] = count + words
+        return time
+
+
+class DataPath:
+    """When a memory's data path is free, in fractions of a cycle so that any rate is exact."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._numerator, self._denominator = memory.cycles_per_word.as_integer_ratio()
+        self._exact = 0
+        self.free = 0
+        """First whole cycle at which the path is free."""
+
+    def occupy(self, start: int, words: int) -> int:
+        """Pass ``words`` from cycle ``start`` (or when the path is free); the cycle at which the last has passed."""
+        denominator = self._denominator
+        self._exact = max(self._exact, start * denominator) + words * self._numerator
+        self.free = free = -(-self._exact // denominator)
+        return free
+
+
+def transactions(runs: Runs, limit: int, phase: int = 0) -> list[int]:
+    """Beats of the transactions that move ``runs``, at most ``limit`` each.
+
+    The first run starts ``phase`` words behind a multiple of ``limit``, which its transactions do not cross; the others start on one.
+
+    >>> transactions((3, 10), 4)
+    [3, 4, 4, 2]
+    >>> transactions((10,), 4, phase=3)
+    [1, 4, 4, 1]
+    """
+    head = min(-phase % limit, runs[0])
+    pieces = [min(limit, run - done) for run in (runs[0] - head, *runs[1:]) for done in range(0, run, limit)]
+    return [head, *pieces] if head else pieces
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The transactions of one transfer that are still to be issued, last first, and the event that completes it."""
+
+    beats: list[int]
+    done: Completion
+
+
+class PortServer:
+    """One direction of one port: issues transactions, channel by channel in turn, and completes transfers."""
+
+    def __init__(
+        self, env: Clock, memory: Memory, gate: PulseGate, path: DataPath, timing: TimingParameters, word: int, *, reads: bool
+    ) -> None:
+        self._env = env
+        self._gate = gate
+        self._path = path
+        self._grants = timing.grant
+        # Latency comes before the data of a read and after the data of a write.
+        self._before, self._after = (memory.read_latency, 0) if reads else (0, memory.write_latency)
+        self._lead = self._before + timing.lookahead
+        self._limit = memory.max_reads if reads else memory.max_writes
+        burst = memory.burst_bytes // word
+        self._burst_beats = dict.fromkeys(Channel, burst) | {Channel.IFM: max(1, burst // timing.ifm_burst_divisor)}
+        self._outstanding: deque[int] = deque()
+        self._queues: tuple[deque[_Request], ...] = tuple(deque() for _ in Channel)
+        self._turn = 0
+        self._wake: simpy.Event | None = None
+        self.beats = 0
+        env.process(self._serve())
+
+    def transfer(self, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
+        """Queue the transactions of one transfer; the event fires with the last data word read or response received.
+
+        ``phase`` is the word address of the first run as far as alignment goes.
+        """
+        done = Completion(self._env)
+        if not runs:
+            done.fire_in(0)
+            return done
+        self._queues[channel].append(_Request(transactions(runs, self._burst_beats[channel], phase)[::-1], done))
+        if self._wake is not None and not self._wake.triggered:
+            self._wake.succeed()
+        return done
+
+    def _pick(self) -> deque[_Request] | None:
+        """The next channel in turn that has work."""
+        for i in range(len(self._queues)):
+            turn = (self._turn + i) % len(self._queues)
+            if self._queues[turn]:
+                self._turn = (turn + 1) % len(self._queues)
+                return self._queues[turn]
+        return None
+
+    def _serve(self) -> Generator[simpy.Event, Any, None]:
+        while True:
+            queue = self._pick()
+            if queue is None:
+                self._wake = self._env.event()
+                yield self._wake
+                continue
+            yield self._env.timeout(self._grant(queue) + 1 - self._env.cycle)
+
+    def _grant(self, queue: deque[_Request]) -> int:
+        """Issue what one turn of a channel grants, one a cycle at most; the cycle of the last issue."""
+        request = queue[0]
+        time = self._env.cycle - 1
+        for _ in range(self._grants):
+            time, finish = self._issue(time + 1, request.beats.pop())
+            if not request.beats:
+                queue.popleft()
+                request.done.fire_in(finish - self._env.cycle)
+                break
+        return time
+
+    def _issue(self, time: int, words: int) -> tuple[int, int]:
+        """Issue a transaction at the first cycle from ``time`` on at which a slot is free, the path near and the gate open.
+
+        Returns the cycles of its issue and its completion.
+        """
+        outstanding, path = self._outstanding, self._path
+        if self._limit and len(outstanding) >= self._limit:
+            time = max(time, outstanding[0])
+        time = self._gate.admit(max(time, path.free - self._lead), words)
+        finish = path.occupy(time + self._before, words) + self._after
+        if self._limit:
+            while outstanding and outstanding[0] <= time:
+                outstanding.popleft()
+            outstanding.append(finish)
+        self.beats += words
+        return time, finish
+
+
+class Ports:
+    """Both AXI ports of the NPU, of ``word`` bytes each."""
+
+    def __init__(self, env: Clock, system: MemorySystem, timing: TimingParameters, word: int = BEAT_BYTES) -> None:
+        self.system = system
+        self.reads: list[PortServer] = []
+        self.writes: list[PortServer] = []
+        for memory in system.ports:
+            gate, path = PulseGate(env, memory), DataPath(memory)
+            write_gate = gate if timing.shared_cap else PulseGate(env, memory)
+            write_path = path if memory.shared else DataPath(memory)
+            self.reads.append(PortServer(env, memory, gate, path, timing, word, reads=True))
+            self.writes.append(PortServer(env, memory, write_gate, write_path, timing, word, reads=False))
+
+    def read(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
+        """Read from a base-pointer region."""
+        return self.reads[self.system.port_of(region)].transfer(channel, runs, phase)
+
+    def write(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
+        """Write to a base-pointer region."""
+        return self.writes[self.system.port_of(region)].transfer(channel, runs, phase)
+
+    def fetch_commands(self, runs: Runs) -> Completion:
+        """Read from the command stream."""
+        return self.reads[self.system.command_port].transfer(Channel.COMMANDS, runs)

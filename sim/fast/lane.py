@@ -1,0 +1,158 @@
+"""Lane: one direction of a port as an automaton, so that what a turn of transactions does to it is worked out once.
+
+How a turn goes depends on nothing but the cycles that the transactions before it still need. There are some hundred such states
+in the replay of a network; a state remembers where each turn leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from npu_model.memory.system import Memory
+from npu_model.timing import TimingParameters
+
+Admit = Callable[[int, int], int]
+"""A gate: the first cycle from a given one on at which a transaction of so many words may pass."""
+
+_MAX_REMEMBERED = 100_000
+"""Answers that a lane remembers before it forgets all: some tens of megabytes."""
+
+
+class Turn:
+    """The data words of the transactions of one turn, or of several that nothing comes between: each, all, and all but the last.
+
+    The last of several turns begins behind ``before_last`` transactions. Equal turns are one object.
+    """
+
+    __slots__ = ("all_but_last", "beats", "before_last", "words")
+
+    def __init__(self, beats: tuple[int, ...], before_last: int = 0) -> None:
+        self.beats = beats
+        self.before_last = before_last
+        self.words = sum(beats)
+        self.all_but_last = self.words - beats[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The transactions of one transfer, turn by turn and all together; equal transfers are one object."""
+
+    turns: tuple[Turn, ...]
+    whole: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a turn does, in cycles from its start: first and last issue, last completion; and the lane one cycle after the last issue.
+
+    ``last_turn`` is when the last turn starts if there are several.
+    ``admitted`` are the words that passed the gate, by its periods from that of the start on; empty if there is no gate in the way.
+    """
+
+    first: int
+    last: int
+    last_turn: int
+    finish: int
+    after: State
+    admitted: tuple[tuple[int, int], ...] = ()
+
+
+GatedTurn = tuple[Turn, int, tuple[tuple[int, int], ...]]
+"""A turn, the cycle of the gate's period in which it starts, and the words by period that have passed before."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """The work that a lane has left.
+
+    ``finishes`` are the cycles until each of the last transactions is complete, oldest first, as many as may be outstanding.
+    ``path`` is the time until the data path is free, in the lane's parts of a cycle; negative if it has been. After ``rest`` cycles
+    nothing is left.
+    """
+
+    finishes: tuple[int, ...]
+    path: int
+    rest: int
+    steps: dict[Turn, Step] = field(default_factory=dict)
+    gated: dict[GatedTurn, Step] = field(default_factory=dict)
+    waited: dict[int, State] = field(default_factory=dict)
+    repathed: dict[int, State] = field(default_factory=dict)
+
+
+class Lane:
+    """Reads or writes of one memory; a data word takes ``numerator / denominator`` cycles of its path."""
+
+    def __init__(self, memory: Memory, timing: TimingParameters, *, reads: bool) -> None:
+        # Latency comes before the data of a read and after the data of a write.
+        self._before, self._behind = (memory.read_latency, 0) if reads else (0, memory.write_latency)
+        self._lead = self._before + timing.lookahead
+        self._limit = memory.max_reads if reads else memory.max_writes
+        self._numerator, self.denominator = memory.cycles_per_word.as_integer_ratio()
+        self._states: dict[tuple[tuple[int, ...], int], State] = {}
+        self._remembered = 0
+        self.idle = self._state((0,) * self._limit, 0)
+        """The lane with nothing left to do."""
+
+    def _state(self, finishes: tuple[int, ...], path: int) -> State:
+        found = self._states.get((finishes, path))
+        if found is None:
+            found = self._states[finishes, path] = State(finishes, path, max(-(-path // self.denominator), *finishes, 0))
+        return found
+
+    def _remember(self) -> None:
+        self._remembered += 1
+        if self._remembered > _MAX_REMEMBERED:
+            self._remembered = 0
+            self._states.clear()
+            self.idle = self._state((0,) * self._limit, 0)
+
+    def waited(self, state: State, cycles: int) -> State:
+        """The lane after fewer than ``state.rest`` cycles without a transaction."""
+        self._remember()
+        finishes = tuple([max(0, finish - cycles) for finish in state.finishes])
+        found = state.waited[cycles] = self._state(finishes, max(0, state.path - cycles * self.denominator))
+        return found
+
+    def repathed(self, state: State, path: int) -> State:
+        """The lane after the other direction has used the data path, which is now busy for ``path`` parts of a cycle."""
+        found = state.repathed.get(path)
+        if found is None:
+            self._remember()
+            found = state.repathed[path] = self._state(state.finishes, path)
+        return found
+
+    def step(self, state: State, turn: Turn) -> Step:
+        """A turn of which the gate holds no transaction back."""
+        self._remember()
+        found = state.steps[turn] = self._issue(state, turn, None)
+        return found
+
+    def gated_step(self, state: State, gated: GatedTurn, admit: Admit, words: dict[int, int]) -> Step:
+        """A turn under a gate; ``admit`` counts the words that pass in ``words``, by its periods."""
+        self._remember()
+        turn, _, before = gated
+        step = self._issue(state, turn, admit)
+        counted = dict(before)
+        admitted = tuple((period, count - counted.get(period, 0)) for period, count in words.items() if count != counted.get(period, 0))
+        found = state.gated[gated] = Step(step.first, step.last, step.last_turn, step.finish, step.after, admitted)
+        return found
+
+    def _issue(self, state: State, turn: Turn, admit: Admit | None) -> Step:
+        """Issue transactions as :mod:`sim.engine.ports` does: with a slot free, the path near and the gate open, one a cycle at most."""
+        denominator, path = self.denominator, state.path
+        free = -(-path // denominator)
+        finishes, issues = list(state.finishes), [-1]
+        for number, words in enumerate(turn.beats):
+            time = max(issues[-1] + 1, free - self._lead)
+            if self._limit:
+                time = max(time, finishes[number])
+            if admit is not None:
+                time = admit(time, words)
+            path = max(path, (time + self._before) * denominator) + words * self._numerator
+            free = -(-path // denominator)
+            issues.append(time)
+            finishes.append(free + self._behind)
+        after = issues[-1] + 1
+        left = tuple([max(0, finish - after) for finish in finishes[len(turn.beats) :]]) if self._limit else ()
+        return Step(issues[1], issues[-1], issues[turn.before_last] + 1, finishes[-1], self._state(left, path - after * denominator))

@@ -1,0 +1,141 @@
+"""The twin's kernel pipeline: the units of :mod:`sim.engine.pipeline`, wait by wait in the same order, with nothing recorded."""
+
+from __future__ import annotations
+
+from npu_model.timing import BlockdepRule
+from sim.engine.machine import Times
+from sim.engine.ports import Channel
+from sim.fast.clock import Resume, Unit
+from sim.fast.jobs import Request
+from sim.fast.machine import KernelRun, Machine
+from sim.fast.ports import Ports
+
+
+class _Countdown:
+    """Resumes a unit with the last of several completions, as a unit does that waits for one after the other."""
+
+    __slots__ = ("_left", "_resume")
+
+    def __init__(self, left: int, resume: Resume) -> None:
+        self._left = left
+        self._resume = resume
+
+    def __call__(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._resume()
+
+
+def _ask(ports: Ports, requests: tuple[Request, ...], me: Resume) -> None:
+    """Queue reads; the unit is resumed when all are there."""
+    done: Resume = me if len(requests) == 1 else _Countdown(len(requests), me)
+    for request in requests:
+        ports[request.port][0].transfer(request.channel, request.transfer, done)
+
+
+def _dependencies(run: KernelRun, rule: BlockdepRule) -> tuple[int, int]:
+    """Blocks of the previous kernel that must be stored before this one's may start, and how many fewer for its first one (BLOCKDEP)."""
+    if run.previous is None or rule is BlockdepRule.IGNORED:
+        return 0, 0
+    return len(run.previous.flat.blocks), run.op.blockdep if rule is BlockdepRule.HONOURED else 0
+
+
+def input_load(machine: Machine) -> Unit:  # noqa: C901  # the unit's waits one after the other, as in the engine
+    """Fetch the IFM blocks into the input buffer."""
+    me = yield
+    agenda, timing, ports, slots, loaded = machine.agenda, machine.timing, machine.ports, machine.input_slots, machine.loaded
+    while True:
+        if machine.kernel_queue.wait(me):
+            yield
+        run = machine.kernel_queue.items.popleft()
+        if timing.weights_ahead:
+            machine.weight_queue.put_all(run.flat.blocks)
+        previous = run.previous
+        all_but, ahead = _dependencies(run, timing.blockdep)
+        for number, block in enumerate(run.flat.blocks):
+            if previous is not None:
+                if number == 0 and run.repartitions and timing.shram_drains and previous.written.reach(len(previous.flat.blocks), me):
+                    yield
+                if previous.written.reach(all_but - max(0, ahead - number), me):
+                    yield
+            if not timing.weights_ahead:
+                machine.weight_queue.put(block)
+            if number == 0 and timing.kernel_start_cycles and agenda.later(timing.kernel_start_cycles, me):
+                yield
+            for step in block.steps:
+                if slots.take(me):
+                    yield
+                if step.fetches:
+                    _ask(ports, step.fetches, me)
+                    yield
+                loaded.put((run, number, block, step))
+
+
+def weight_decoder(machine: Machine) -> Unit:
+    """Fetch scales and weights step by step."""
+    me = yield
+    queue, ports, slots, decoded = machine.weight_queue, machine.ports, machine.weight_slots, machine.decoded
+    while True:
+        if queue.wait(me):
+            yield
+        for step in queue.items.popleft().steps:
+            if slots.take(me):
+                yield
+            if step.weights:
+                _ask(ports, step.weights, me)
+                yield
+            decoded.put(step)
+
+
+def mac_array(machine: Machine) -> Unit:
+    """Accumulate step by step."""
+    me = yield
+    agenda, loaded, decoded, accumulators = machine.agenda, machine.loaded, machine.decoded, machine.accumulator_slots
+    while True:
+        if loaded.wait(me):
+            yield
+        run, number, block, step = loaded.items.popleft()
+        if decoded.wait(me):
+            yield
+        decoded.items.popleft()
+        if step.is_first and accumulators.take(me):
+            yield
+        if step.mac_cycles and agenda.later(step.mac_cycles, me):
+            yield
+        machine.input_slots.release()
+        machine.weight_slots.release()
+        if step.is_last:
+            machine.accumulated.put((run, number, block))
+
+
+def output_unit(machine: Machine) -> Unit:
+    """Scale block by block."""
+    me = yield
+    agenda, accumulated, slots = machine.agenda, machine.accumulated, machine.output_slots
+    while True:
+        if accumulated.wait(me):
+            yield
+        work = accumulated.items.popleft()
+        if slots.take(me):
+            yield
+        if agenda.later(work[2].output_cycles, me):
+            yield
+        machine.accumulator_slots.release()
+        machine.scaled.put(work)
+
+
+def write_back(machine: Machine) -> Unit:
+    """Store block by block."""
+    me = yield
+    scaled, ports = machine.scaled, machine.ports
+    while True:
+        if scaled.wait(me):
+            yield
+        run, number, block = scaled.items.popleft()
+        ports[run.flat.port][1].transfer(Channel.OFM, block.writes, me)
+        yield
+        machine.output_slots.release()
+        if number == len(run.flat.blocks) - 1:
+            machine.times[run.index] = Times(run.issued, machine.agenda.cycle)
+            machine.kernels_done.advance()
+        run.written.advance()

@@ -1,0 +1,74 @@
+"""Quick replays: cycles, data beats and the times of the operations of a Program, from the fast recurrence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.system import MemorySystem
+from npu_model.program import KernelOperation, Program
+from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.weight_stream.work import StreamWork, stream_work
+from sim.engine.commands import WORD_BYTES
+from sim.engine.machine import Times
+from sim.fast.commands import command_fetch, command_processor, dma
+from sim.fast.jobs import replay_cache
+from sim.fast.machine import Machine
+from sim.fast.pipeline import input_load, mac_array, output_unit, weight_decoder, write_back
+from sim.replay import Beats, check_work
+
+
+@dataclass(frozen=True, slots=True)
+class QuickReplay:
+    """What :func:`sim.replay` says of a Program, but for units and waits: equal to it, to the cycle.
+
+    ``times`` are those of the kernel operations and DMA transfers, by their index in the Program.
+    """
+
+    cycles: int
+    beats: Beats
+    times: dict[int, Times]
+
+
+def quick_replay(
+    program: Program, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, work: StreamWork | None = None
+) -> QuickReplay:
+    """Run one Program; ``work`` is what is known of its weight streams, by default what its constants tell.
+
+    InputError if its accelerator is unknown, a weight stream is damaged or it is absurdly large.
+    Replays on equal devices, memory systems and parameters share what they have worked out, as long as the process lives.
+    """
+    device = accelerator(program.accelerator)
+    check_work(program)
+    known = ({} if not timing.decodes_streams else stream_work(program, device)) if work is None else work
+    cache = replay_cache(device, system, timing)
+    operations = enumerate(program.operations)
+    flat = {index: cache.kernel(op, known.get(index, ())) for index, op in operations if isinstance(op, KernelOperation)}
+    machine = Machine(program, cache, flat)
+    agenda = machine.agenda
+    # The engine starts its units in this order.
+    for unit in (command_fetch, dma, input_load, weight_decoder, mac_array, output_unit, write_back, command_processor):
+        agenda.start(unit(machine))
+    agenda.walk()
+    return QuickReplay(machine.end, _beats(machine), machine.times)
+
+
+def _beats(machine: Machine) -> Beats:
+    """Data beats of both ports: of the kernels, of the transfers and of the command fetch."""
+    system, word = machine.system, machine.accelerator.port_bytes_per_cycle
+    moved = [flat.words for flat in machine.flat.values()]
+    words = [sum(column) for column in zip(*moved, strict=True)] if moved else [0, 0, 0, 0]
+    words[2 * system.command_port] += ceil_div(sum(machine.program.words) * WORD_BYTES, word)
+    for op in machine.program.transfers:
+        length = ceil_div(op.length, word)
+        words[2 * system.port_of(op.source.region)] += length
+        if not op.to_shram:
+            words[2 * system.port_of(op.destination_region) + 1] += length
+    return Beats(*words)
+
+
+def quick_cycles(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> int:
+    """NPU ACTIVE of all Programs of a network, one after the other: the cycles of :func:`sim.replay_network`."""
+    return sum(quick_replay(program, system, timing).cycles for program in network.programs)

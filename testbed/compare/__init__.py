@@ -1,0 +1,1 @@
+"""Comparisons with Vela: one network, many networks, tables and verdicts."""

@@ -1,0 +1,99 @@
+"""Many networks beside Vela: its schedules replayed, and ours compared with them; what fails on one network costs no other its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+from npu_model.accelerator import accelerator, require_schedulable
+from testbed.compare.comparison import Comparison, compare
+from testbed.compare.summary import Summary
+from testbed.failures import Failure, attempt
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
+from testbed.memory_use import require_one_memory
+from testbed.models import Model, load_model
+from testbed.peers import validate_vela
+from testbed.progress import Progress, silent
+from validation.vela.replays import OPTIMISE, VelaScore
+from validation.vela.replays import passed as scores_passed
+
+
+@dataclass(frozen=True, slots=True)
+class BesideVela:
+    """Vela's schedules replayed (on what Vela compiles for by default), and a summary of comparisons per accelerator."""
+
+    scores: tuple[VelaScore, ...]
+    failures: tuple[Failure, ...]
+    summaries: tuple[Summary, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed, no difference in SRAM is unexplained and every summary passes."""
+        return not self.failures and scores_passed(self.scores) and all(summary.passed for summary in self.summaries)
+
+
+Sources = Sequence[tuple[str, Model]]
+"""Where each network comes from (a path or ``zoo:NAME``), with the network."""
+
+
+def _scores(
+    sources: Sources, devices: Sequence[str], optimise: Sequence[str], progress: Progress
+) -> tuple[tuple[VelaScore, ...], tuple[Failure, ...]]:
+    scores: list[VelaScore] = []
+    failures: list[Failure] = []
+    for (source, model), device, strategy in product(sources, devices, optimise):
+        replay = partial(validate_vela, (source,), (device,), (strategy,), progress)
+        outcome = attempt(replay, model.name, device, f"The replay of Vela {strategy}")
+        if isinstance(outcome, Failure):
+            failures.append(outcome)
+        else:
+            scores += outcome
+    return tuple(scores), tuple(failures)
+
+
+def _placed(progress: Progress, place: str) -> Progress:
+    """Progress that says, too, where in the list of networks it is."""
+    return lambda doing: progress(f"{place}: {doing}")
+
+
+def _summary(sources: Sources, device: str, memory: MemoryOptions, processes: int | None, progress: Progress) -> Summary:
+    comparisons: list[Comparison] = []
+    failures: list[Failure] = []
+    for number, (source, model) in enumerate(sources, 1):
+        show = _placed(progress, f"{model.name}, {device}, {number} of {len(sources)}")
+        comparison = partial(compare, source, device, memory=memory, processes=processes, progress=show)
+        outcome = attempt(comparison, model.name, device, "The comparison")
+        if isinstance(outcome, Failure):
+            failures.append(outcome)
+        else:
+            comparisons.append(outcome)
+    return Summary(device, memory.memory_system().name, tuple(comparisons), tuple(failures))
+
+
+def beside_vela(
+    models: Sequence[str],
+    accelerators: Sequence[str],
+    optimise: Sequence[str] = OPTIMISE,
+    *,
+    memory: MemoryOptions = NO_OPTIONS,
+    processes: int | None = None,
+    progress: Progress = silent,
+) -> BesideVela:
+    """Vela's schedules of ``models`` (paths or ``zoo:NAME``) by the strategies ``optimise``, and the comparisons with ours on ``memory``.
+
+    A network that fails is reported in place of its row. InputError before anything takes time if a model cannot be read or a name is
+    wrong; if nothing at all could be done, the first failure is raised.
+    """
+    for name in accelerators:
+        require_schedulable(name)
+    require_one_memory(memory.memory_system())
+    sources = [(source, load_model(source)) for source in models]
+    devices = tuple(accelerator(name).name for name in accelerators)
+    scores, failures = _scores(sources, devices, optimise, progress)
+    summaries = tuple(_summary(sources, device, memory, processes, progress) for device in devices)
+    failed = (*failures, *(failure for summary in summaries for failure in summary.failures))
+    if failed and not scores and not any(summary.comparisons for summary in summaries):
+        raise failed[0].error
+    return BesideVela(scores, failures, summaries)

@@ -1,0 +1,173 @@
+"""Comparison: our frontier beside Vela's schedules of the same network, all replayed by one simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cascader.ethosu.schedule.schedule import ARENA_ALIGNMENT
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.errors import InputError
+from npu_model.shapes import round_up
+from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaTask, both_cores, vela_points
+from testbed.frontier import Frontier, FrontierPoint, replayed_frontier
+from testbed.legalise import load_task
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
+from testbed.models import load_model
+from testbed.progress import Progress, silent
+from testbed.resume import Resumed
+from testbed.search import EVERYTHING, search
+from testbed.workers import processes_for, workers
+
+NOISE = 0.03
+"""Relative difference in cycles below which neither side is called faster: our search picks by the simulator that judges it."""
+
+SWEEP = 8
+"""Arena sizes at which both are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What our frontier has to say to one of Vela's points; None if no point of it meets the condition.
+
+    ``condition`` says what ours may not exceed, ``vela`` is the point it was taken from.
+    """
+
+    condition: str
+    vela: VelaPoint
+    ours: FrontierPoint | None
+
+    @property
+    def memory_ratio(self) -> float | None:
+        """Our bytes per byte of Vela's."""
+        return None if self.ours is None else self.ours.memory / self.vela.memory
+
+    @property
+    def cycles_ratio(self) -> float | None:
+        """Our cycles per cycle of Vela's."""
+        return None if self.ours is None else self.ours.cycles / self.vela.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """Both at one arena size: the best of Vela's cores, which may overflow it, and our fastest that fits."""
+
+    arena_cache_size: int
+    vela: VelaPoint | None
+    ours: FrontierPoint | None
+
+    @property
+    def cycles_ratio(self) -> float | None:
+        """Our cycles per cycle of Vela's; None unless both fit."""
+        if self.ours is None or self.vela is None or self.vela.overflows:
+            return None
+        return self.ours.cycles / self.vela.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Our frontier, all of Vela's points and what follows: ``size`` and ``performance`` are the better of its cores."""
+
+    frontier: Frontier
+    points: tuple[VelaPoint, ...]
+    failures: tuple[VelaFailure, ...]
+    size: VelaPoint
+    performance: VelaPoint
+    answers: tuple[Answer, ...]
+    sweep: tuple[SweepRow, ...]
+
+
+def cycles_verdict(ratio: float) -> str:
+    """Who is faster, if the difference is more than noise.
+
+    >>> cycles_verdict(0.98), cycles_verdict(0.9), cycles_verdict(1.1)
+    ('even', 'ours', 'Vela')
+    """
+    if abs(ratio - 1) < NOISE:
+        return "even"
+    return "ours" if ratio < 1 else "Vela"
+
+
+def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
+    """``count`` arena sizes in bytes from ``low`` to ``high``, geometrically spaced, both included; fewer if the range is short.
+
+    >>> sweep_sizes(1024, 4096, 3)
+    (1024, 2048, 4096)
+    """
+    low, high = round_up(low, ARENA_ALIGNMENT), round_up(high, ARENA_ALIGNMENT)
+    if low >= high:
+        return (low,)
+    step = (high / low) ** (1 / (count - 1))
+    inner = {round_up(int(low * step**i), ARENA_ALIGNMENT) for i in range(1, count - 1)}
+    return tuple(sorted({low, high} | {size for size in inner if low < size < high}))
+
+
+def _best(points: Iterable[VelaPoint], optimise: str) -> VelaPoint:
+    """The point of the core that did better by what was optimised for."""
+    chosen = [point for point in points if point.run.optimise == optimise and point.run.arena_cache_size is None]
+    return min(chosen, key=lambda p: (p.memory, p.cycles) if optimise == "Size" else (p.cycles, p.memory))
+
+
+def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
+    """The fastest that fits, or the one that overflows least."""
+    tried = [point for point in points if point.run.arena_cache_size == size]
+    fitting = [point for point in tried if not point.overflows]
+    if fitting:
+        return min(fitting, key=lambda p: (p.cycles, p.memory))
+    return min(tried, key=lambda p: (p.memory, p.cycles), default=None)
+
+
+def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tuple[Answer, ...]:
+    """What the frontier has to say to Vela's two strategies."""
+    return (
+        Answer("at Vela Size's cycles or fewer", size, frontier.at_most(size.cycles)),
+        Answer("smallest", size, frontier.points[0]),
+        Answer("at Vela Performance's cycles or fewer", performance, frontier.at_most(performance.cycles)),
+        Answer("at Vela Performance's bytes or fewer", performance, frontier.within(performance.memory)),
+    )
+
+
+def compare(
+    source: str,
+    accelerator_config: str = DEFAULT_ACCELERATOR,
+    *,
+    rungs: int | None = None,
+    sweep: int = SWEEP,
+    memory: MemoryOptions = NO_OPTIONS,
+    processes: int | None = None,
+    progress: Progress = silent,
+    schedules: Path | None = None,
+) -> Comparison:
+    """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a ``sweep`` of arena sizes.
+
+    The sweep goes from our smallest arena to Vela Performance's, and is left out if it is 0; ours is also asked for the best at each of
+    its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
+    on both cores. ``schedules`` is a folder as :func:`testbed.frontier.frontier` has one.
+    """
+    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
+    system_config, memory_mode = memory.vela_names
+    vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system)
+    with workers(processes_for(task.network, processes)) as pool:
+        executor = pool if schedules is None else Resumed(pool, schedules, task.provenance.model)
+        plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress)
+        if {point.run.optimise for point in plain} != {"Size", "Performance"}:
+            raise InputError(f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}")
+        size, performance = _best(plain, "Size"), _best(plain, "Performance")
+        found = search(task, EVERYTHING, executor, progress)
+        sizes = sweep_sizes(min(candidate.memory for candidate in found.candidates), performance.memory, sweep) if sweep else ()
+        swept, more = vela_points(vela, [run for at in sizes for run in both_cores("Performance", at)], executor, progress)
+        budgets = tuple(sorted({*sizes, *(point.memory for point in plain)}))
+        targets = (size.cycles, performance.cycles)
+        frontier = replayed_frontier(task, found, executor, budgets, targets, progress)
+        if isinstance(executor, Resumed):
+            executor.finish({point.memory: point.schedule for point in frontier.points})
+    return Comparison(
+        frontier=frontier,
+        points=(*plain, *swept),
+        failures=(*failures, *more),
+        size=size,
+        performance=performance,
+        answers=answers(frontier, size, performance),
+        sweep=tuple(SweepRow(at, _best_at(swept, at), frontier.within(at)) for at in sizes),
+    )

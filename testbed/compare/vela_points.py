@@ -1,0 +1,130 @@
+"""Vela's own schedules of a network on both of its cores, replayed as ours are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cascader.frontends.vela import CORES, checked_network, compile_network
+from npu_model.compiled.network import CpuOperator
+from npu_model.errors import InputError
+from npu_model.memory.system import MemorySystem
+from sim import replay_network
+from sim.functional import is_copy
+from testbed.memory_use import arena_bytes
+from testbed.progress import Progress, silent
+
+
+@dataclass(frozen=True, slots=True)
+class VelaRun:
+    """One compilation: ``optimise`` and ``arena_cache_size`` (bytes, None for Vela's default) are its options."""
+
+    core: str
+    optimise: str
+    arena_cache_size: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What a table calls it."""
+        return f"Vela {self.optimise}" if self.arena_cache_size is None else f"Vela at {self.arena_cache_size:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class VelaPoint:
+    """A compilation replayed: ``memory`` is the arena in bytes that its compiled file asks for, ``cycles`` are the replay's."""
+
+    run: VelaRun
+    memory: int
+    cycles: int
+
+    @property
+    def overflows(self) -> bool:
+        """Whether its arena exceeds the one that was asked for, which Vela takes as a wish."""
+        return self.run.arena_cache_size is not None and self.memory > self.run.arena_cache_size
+
+
+@dataclass(frozen=True, slots=True)
+class VelaFailure:
+    """A compilation that Vela did not finish, whose stream is wrong, or that cannot be compared, with the reason."""
+
+    run: VelaRun
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VelaTask:
+    """A model, what it is compiled for by the names that Vela knows, and the memory system of the replay."""
+
+    model: bytes = field(repr=False)
+    accelerator: str
+    system_config: str
+    memory_mode: str
+    config: Path | None
+    system: MemorySystem
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A point with the operators that its core leaves on the CPU, whose time no replay counts."""
+
+    point: VelaPoint
+    on_cpu: tuple[str, ...]
+
+
+def _run(task: VelaTask, run: VelaRun) -> _Outcome | VelaFailure:
+    try:
+        result = compile_network(
+            task.model,
+            task.accelerator,
+            optimise=run.optimise,
+            arena_cache_size=run.arena_cache_size,
+            system_config=task.system_config,
+            memory_mode=task.memory_mode,
+            config=task.config,
+            legacy=run.core == CORES[1],
+        )
+        network = checked_network(result)
+        cycles = replay_network(network, task.system).cycles
+    except InputError as error:
+        return VelaFailure(run, str(error))
+    on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not is_copy(step))
+    return _Outcome(VelaPoint(run, arena_bytes(network), cycles), on_cpu)
+
+
+def _comparable(outcomes: Sequence[_Outcome | VelaFailure]) -> Iterator[VelaPoint | VelaFailure]:
+    """The points, but of cores that leave more to the CPU than another one: their cycles leave out what others count."""
+    fewest = min((len(outcome.on_cpu) for outcome in outcomes if isinstance(outcome, _Outcome)), default=0)
+    for outcome in outcomes:
+        if isinstance(outcome, VelaFailure):
+            yield outcome
+        elif len(outcome.on_cpu) > fewest:
+            codes = ", ".join(sorted(set(outcome.on_cpu)))
+            point = outcome.point
+            yield VelaFailure(
+                point.run,
+                f"the {point.run.core} core leaves {len(outcome.on_cpu)} operators on the CPU ({codes}), another one {fewest}: "
+                f"its {point.memory:,} bytes and {point.cycles:,} cycles are of another network",
+            )
+        else:
+            yield outcome.point
+
+
+def vela_points(
+    task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent
+) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
+    """The points of ``runs`` in their order, and the runs that failed, are wrong or cannot be compared."""
+    answers = [executor.submit(_run, task, run) for run in runs]
+    outcomes: list[_Outcome | VelaFailure] = []
+    for run, answer in zip(runs, answers, strict=True):
+        show(f"Compiling and replaying {run.name} ({run.core} core)")
+        outcomes.append(answer.result())
+    found = tuple(_comparable(outcomes))
+    points = tuple(one for one in found if isinstance(one, VelaPoint))
+    return points, tuple(one for one in found if isinstance(one, VelaFailure))
+
+
+def both_cores(optimise: str, arena_cache_size: int | None = None) -> tuple[VelaRun, ...]:
+    """The same compilation on each core."""
+    return tuple(VelaRun(core, optimise, arena_cache_size) for core in CORES)

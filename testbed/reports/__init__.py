@@ -1,0 +1,1 @@
+"""Reports of replays and frontiers, as tables for a terminal and as JSON."""

@@ -1,0 +1,171 @@
+"""What lies in the arena while a schedule runs: areas of addresses over cycles, from its rows and its replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from cascader.ethosu.network.network import CpuPart, ethosu_part
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import staged_bytes, weight_ranges
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.buffers import joint_rows, rolled
+from cascader.plan.depth_first import StripeJob
+from cascader.plan.liveness import LiveRows, live_rows
+from npu_model.program import KernelOperation
+from sim import NetworkReplay
+
+
+class AreaKind(Enum):
+    """What an area holds, and so how it is drawn."""
+
+    INPUT = "input of the network"
+    OUTPUT = "output of the network"
+    TENSOR = "tensor between layers, rows that are alive"
+    ROLLING = "rolling buffer"
+    STAGED = "staged weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Bytes ``low`` to ``high`` (exclusive) from cycle ``start`` to ``end``."""
+
+    start: int
+    end: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """One tensor or one copy of weights: slabs in order of time, without those that hold nothing."""
+
+    name: str
+    kind: AreaKind
+    slabs: tuple[Slab, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaMap:
+    """All areas of a schedule of ``cycles`` in an arena of ``arena_size`` bytes."""
+
+    model: str
+    accelerator: str
+    cycles: int
+    arena_size: int
+    areas: tuple[Area, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Cycles at which each step begins (with a last entry for the end), and at which each copy is issued."""
+
+    steps: tuple[int, ...]
+    copies: tuple[int, ...]
+
+
+def _clock(schedule: Schedule, replay: NetworkReplay) -> _Clock:
+    """Step i lasts from the end of kernel i - 1 to the end of kernel i: kernels overlap, their ends do not."""
+    finished: list[int] = []
+    issued: list[int] = []
+    now = 0
+    for program in replay.replays:
+        for operation in program.operations:
+            if isinstance(operation.op, KernelOperation):
+                finished.append(now + operation.finished)
+            elif not operation.op.to_shram:
+                issued.append(now + operation.issued)
+        now += program.cycles
+    on_cpu = {part.name for part in schedule.network.graph.parts if isinstance(part.payload, CpuPart)}
+    steps, ends = [0], iter(finished)
+    for job in schedule.jobs:
+        steps.append(steps[-1] if job.part in on_cpu else max(steps[-1], next(ends)))
+    steps[-1] = now
+    return _Clock(tuple(steps), _copy_times(schedule, issued))
+
+
+def _operation(schedule: Schedule, name: str) -> KernelOperation:
+    """The kernel of a part whose weights are copied."""
+    part = ethosu_part(schedule.network.graph.parts[schedule.network.graph.index(name)])
+    assert part is not None  # noqa: S101  # a checked schedule copies weights of NPU parts only
+    return part.operation
+
+
+def _copy_times(schedule: Schedule, issued: Sequence[int]) -> tuple[int, ...]:
+    """When each copy begins: one of several ranges is as many transfers, of which the first counts."""
+    times, position = [], 0
+    for copy in schedule.copies:
+        times.append(issued[position])
+        position += len(weight_ranges(_operation(schedule, copy.part)))
+    return tuple(times)
+
+
+def _joined(slabs: Iterable[Slab]) -> tuple[Slab, ...]:
+    """The slabs that hold bytes for some time, those that go on unchanged as one."""
+    result: list[Slab] = []
+    for slab in slabs:
+        if slab.low >= slab.high or slab.start >= slab.end:
+            continue
+        if result and (result[-1].end, result[-1].low, result[-1].high) == (slab.start, slab.low, slab.high):
+            result[-1] = replace(result[-1], end=slab.end)
+        else:
+            result.append(slab)
+    return tuple(result)
+
+
+_KINDS = {TensorKind.INPUT: AreaKind.INPUT, TensorKind.OUTPUT: AreaKind.OUTPUT}
+
+
+def _places(life: LiveRows, joint: LiveRows, rows: int) -> LiveRows:
+    """Places of a rolling buffer of ``rows`` that are in use by all of its tensors, ``joint``, while rows of one of them are live."""
+    first, last = rolled(joint.low, joint.high, rows)
+    span = slice(life.start - joint.start, life.end - joint.start)
+    alive = life.high > life.low
+    return LiveRows(life.start, first[span] * alive, last[span] * alive)
+
+
+def _tensor_areas(schedule: Schedule, graph: RowGraph, lives: Mapping[int, LiveRows], steps: Sequence[int]) -> Iterator[Area]:
+    """Every tensor's live rows where they lie, in the order of the graph; of a rolling buffer all that is in use while any row is live."""
+    numbers = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
+    buffers = {name: buffer for buffer in schedule.buffers for name in buffer.tensors}
+    for tensor, life in lives.items():
+        facts = graph.tensors[tensor]
+        buffer = buffers[facts.name]
+        kind, places = _KINDS.get(facts.kind, AreaKind.TENSOR), life
+        if buffer.rows is not None and buffer.rows < facts.rows:
+            family = [numbers[name] for name in buffer.tensors if numbers[name] in lives]
+            kind, places = AreaKind.ROLLING, _places(life, joint_rows(lives, family), buffer.rows)
+        rows = zip(places.low.tolist(), places.high.tolist(), strict=True)
+        base, size = buffer.address, facts.row_bytes
+        slabs = [Slab(steps[at], steps[at + 1], base + low * size, base + high * size) for at, (low, high) in enumerate(rows, life.start)]
+        yield Area(facts.name, kind, _joined(slabs))
+
+
+def _copy_area(schedule: Schedule, index: int, clock: _Clock) -> Area:
+    """A copy, from its issue to the end of the last job that reads it."""
+    copy = schedule.copies[index]
+    later = next((other.step for other in schedule.copies[index + 1 :] if other.part == copy.part), len(schedule.jobs))
+    last = max(step for step in range(copy.step, later) if schedule.jobs[step].part == copy.part)
+    size = staged_bytes(_operation(schedule, copy.part))
+    slab = Slab(clock.copies[index], clock.steps[last + 1], copy.address, copy.address + size)
+    return Area(copy.part, AreaKind.STAGED, _joined([slab]))
+
+
+def arena_map(schedule: Schedule, replay: NetworkReplay) -> ArenaMap:
+    """The areas of a schedule at the times of its replay, tensors in the order of the graph and then copies."""
+    network, clock = schedule.network, _clock(schedule, replay)
+    graph = row_graph(network)
+    parts = {part.name: index for index, part in enumerate(network.graph.parts)}
+    jobs = [StripeJob(parts[job.part], *(job.rows or (0, graph.parts[parts[job.part]].rows))) for job in schedule.jobs]
+    areas = list(_tensor_areas(schedule, graph, live_rows(graph, jobs), clock.steps))
+    areas += [_copy_area(schedule, index, clock) for index in range(len(schedule.copies))]
+    return ArenaMap(
+        model=schedule.provenance.model,
+        accelerator=schedule.accelerator,
+        cycles=clock.steps[-1],
+        arena_size=schedule.arena_size,
+        areas=tuple(area for area in areas if area.slabs),
+    )

@@ -1,0 +1,1 @@
+"""The Corstone FVPs: published records and live runs beside the replay."""

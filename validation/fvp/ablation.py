@@ -1,0 +1,85 @@
+"""What each mechanism of the timing model is worth: the measured inferences replayed with one of them switched off.
+
+Run as ``python -m validation.fvp.ablation``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from validation.fvp.references.records import Point, points
+from validation.fvp.scorecard import quick_score_point
+from validation.fvp.scores import Summary, summarise
+from validation.tables import Table, percent, share
+
+ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
+    ("full model", DEFAULT_TIMING),
+    ("single buffers, not double", TimingParameters(buffer_slots=1)),
+    ("no output-unit (AO) cost", TimingParameters(output_scale=Fraction(0))),
+    ("BLOCKDEP ignored", TimingParameters(blockdep=BlockdepRule.IGNORED)),
+    ("BLOCKDEP 0 everywhere", TimingParameters(blockdep=BlockdepRule.DRAINED)),
+    ("no drain at a SHRAM reconfiguration", TimingParameters(shram_drains=False)),
+    ("weights wait for the kernel's dependencies", TimingParameters(weights_ahead=False)),
+    ("pooling floor 4, not 16", TimingParameters(pool_floor=4)),
+    ("no delay between depthwise kernel steps", TimingParameters(depthwise_delays=False)),
+    ("weights dealt in proportion, 8 a cycle", TimingParameters(decodes_streams=False)),
+    ("transactions cut where they start", TimingParameters(aligned_bursts=False)),
+    ("no weight-decoder floor", TimingParameters(decoder_cycles_per_channel=0)),
+    ("decoder twice as fast", TimingParameters(decoder_cycles_per_channel=2)),
+    ("IFM reads of 64 bytes, not 32", TimingParameters(ifm_burst_divisor=1)),
+    ("reads and writes with a cap each", TimingParameters(shared_cap=False)),
+    ("IFM never kept in its buffers", TimingParameters(kept_ifm_blocks=0)),
+    ("IFM kept in one buffer, not two", TimingParameters(kept_ifm_blocks=1)),
+    ("command words parsed in no time", TimingParameters(command_cycles_per_word=0)),
+    ("ports: one transaction a turn, not 8", TimingParameters(grant=1)),
+    ("ports: no issue ahead of the data path", TimingParameters(lookahead=0)),
+)
+"""The mechanisms in the order of the table, each the model with one value changed."""
+
+CANDIDATES: tuple[tuple[str, TimingParameters], ...] = (
+    ("AO at 7/6 of Vela's table", TimingParameters(output_scale=Fraction(7, 6))),
+    ("AO: 8 cycles before every block", TimingParameters(output_start_cycles=8)),
+    ("40 cycles before every kernel", TimingParameters(kernel_start_cycles=40)),
+    ("pooling floor 20, not 16", TimingParameters(pool_floor=20)),
+)
+"""Changes that were considered and are not in the model: nothing but the errors would speak for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AblationScore:
+    """Errors with one mechanism switched off; ``axi0_read`` is the worst error of the AXI0 read beats."""
+
+    name: str
+    on: Summary
+    off: Summary
+    axi0_read: float
+
+
+def ablate(name: str, timing: TimingParameters, measured: Sequence[Point]) -> AblationScore:
+    """Replay ``measured`` with the model changed to ``timing``."""
+    scores = [quick_score_point(point, timing) for point in measured]
+    reads = [beats.error for score in scores for beats in score.beats if beats.port == "AXI0_RD"]
+    return AblationScore(name, summarise(scores, adapters=True), summarise(scores, adapters=False), max(reads, key=abs, default=0.0))
+
+
+def render(title: str, scores: Sequence[AblationScore]) -> Table:
+    """A table of the decision record."""
+    rows = tuple(
+        (s.name, share(s.on.mean), percent(s.on.worst), share(s.off.mean), percent(s.off.worst), percent(s.axi0_read)) for s in scores
+    )
+    headers = ("changed", "mean, adapters on", "worst", "mean, adapters off", "worst", "AXI0 reads, worst")
+    return Table(title, headers, rows)
+
+
+def main() -> None:
+    """Measure and print both tables; about a minute on one core."""
+    for title, changes in (("Ablation: errors of NPU ACTIVE", ABLATIONS), ("Candidates: errors of NPU ACTIVE", CANDIDATES)):
+        table = render(title, [ablate(name, timing, points()) for name, timing in changes])
+        print(table.markdown())  # noqa: T201  # this script exists to print the tables
+
+
+if __name__ == "__main__":
+    main()

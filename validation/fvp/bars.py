@@ -1,0 +1,63 @@
+"""The bars that the FVP scorecard must clear, as data, and their evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from validation.fvp.scores import Bar, OperatorScore, PointScore, SweepScore, mean_error, summarise, worst_error
+
+MEAN_LIMIT = 0.01
+"""Mean absolute error of NPU ACTIVE, with the adapters on and off each."""
+
+WORST_LIMIT = 0.03
+"""Absolute error of NPU ACTIVE of any point."""
+
+SWEEP_MEAN_LIMIT, SWEEP_WORST_LIMIT = 0.05, 0.10
+"""Mean and worst absolute error of NPU TOTAL over the sweeps of the adapters' settings."""
+
+BEAT_LIMITS = {"AXI0_RD": 0.01, "AXI0_WR": 0.002, "AXI1_RD": 0.002}
+"""Largest absolute error of a port's data beats, on every network."""
+
+OPERATOR_LIMIT = 0.03
+"""Absolute error of any single operator."""
+
+OPERATORS_MISSED = "the 4x9 operator's cycles are fewer than its MACs alone can take"
+"""Why the bar of the single operators is missed: the table of the single operators has the figures."""
+
+
+def _cycle_bars(scores: Sequence[PointScore], *, adapters: bool) -> tuple[Bar, Bar]:
+    summary = summarise(scores, adapters=adapters)
+    where = f"NPU ACTIVE, adapters {'on' if adapters else 'off'}"
+    return (
+        Bar(f"mean error of {where}", MEAN_LIMIT, summary.mean, summary.count),
+        Bar(f"worst error of {where}", WORST_LIMIT, abs(summary.worst), summary.count),
+    )
+
+
+def _sweep_bars(scores: Sequence[SweepScore]) -> tuple[Bar, Bar]:
+    errors = [score.error for score in scores]
+    return (
+        Bar("mean error of NPU TOTAL over the sweeps", SWEEP_MEAN_LIMIT, mean_error(errors), len(errors)),
+        Bar("worst error of NPU TOTAL over the sweeps", SWEEP_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
+    )
+
+
+def _beat_bar(port: str, scores: Sequence[PointScore]) -> Bar:
+    errors = [beats.error for score in scores for beats in score.beats if beats.port == port]
+    return Bar(f"worst error of {port} beats", BEAT_LIMITS[port], abs(worst_error(errors)), len(errors))
+
+
+def _operator_bar(scores: Sequence[OperatorScore]) -> Bar:
+    errors = [score.error for score in scores]
+    return Bar("worst error of a single operator", OPERATOR_LIMIT, abs(worst_error(errors)), len(errors), OPERATORS_MISSED)
+
+
+def verdicts(points: Sequence[PointScore], sweeps: Sequence[SweepScore], operators: Sequence[OperatorScore]) -> tuple[Bar, ...]:
+    """Every bar with its figure; a bar without a case to measure is missed."""
+    return (
+        *_cycle_bars(points, adapters=True),
+        *_cycle_bars(points, adapters=False),
+        *_sweep_bars(sweeps),
+        *(_beat_bar(port, points) for port in BEAT_LIMITS),
+        _operator_bar(operators),
+    )

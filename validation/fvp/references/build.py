@@ -1,0 +1,161 @@
+"""Rebuilds the package data of the references from the published records and the compiled networks.
+
+    python -m validation.fvp.references.build --data DIR [--output DIR]
+
+DIR holds ``u55_calibration.csv``, ``u55_memory_sweeps.csv``, ``single_operators.csv`` and the measured ``streams/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import read_compiled
+from npu_model.errors import InputError
+from npu_model.program.text import to_text
+from npu_model.weight_stream.work import stream_work
+from validation.fvp.references.records import OPERATORS, POINTS, SWEEPS, stream_name, work_name
+
+_OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
+_NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face"}
+"""Names of ours for networks whose published name is that of another file."""
+
+
+def _network(published: str) -> str:
+    name = published.removesuffix(".tflite")
+    return _NAMES.get(name, name)
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    try:
+        return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    except OSError as error:
+        raise InputError(f"{path.name} cannot be read ({error.strerror}): give the folder of the published records.") from None
+
+
+def _table(rows: Iterable[dict[str, str]]) -> bytes:
+    """A CSV file with the columns of the first row, lines ended alike on every system."""
+    rows = list(rows)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _point(row: dict[str, str]) -> dict[str, str]:
+    return {
+        "network": _network(row["model"]),
+        "accelerator": row["accelerator"],
+        "adapters": row["timing_adapters"],
+        "npu_active": row["npu_active_cycles"],
+        "npu_total": row["npu_total_cycles"],
+        "axi0_read_beats": row["axi0_rd_beats"],
+        "axi0_write_beats": row["axi0_wr_beats"],
+        "axi1_read_beats": row["axi1_rd_beats"],
+        "vela_cycles": row["vela_estimate_cycles"],
+        "stream_sha256": row["stream_sha256"],
+        "platform": row["platform"].partition(",")[0],
+        "source": row["source"],
+    }
+
+
+def _point_order(row: dict[str, str]) -> tuple[bool, str, int]:
+    return row["adapters"] == "off", row["network"], int(row["accelerator"].rpartition("-")[2])
+
+
+def _sweep(row: dict[str, str]) -> dict[str, str]:
+    return {
+        "network": _network(row["model"]),
+        "accelerator": row["accelerator"],
+        "knob": row["knob"],
+        "sram_cap": row["sram_bwcap_words_per_4000"],
+        "ext_latency": row["ext_read_latency"],
+        "ext_cap": row["ext_bwcap_words_per_400"],
+        "npu_total": row["npu_total_cycles"],
+        "source": row["source"],
+    }
+
+
+def _operator(row: dict[str, str]) -> dict[str, str]:
+    return {
+        "accelerator": row["accelerator"],
+        "operator": row["operator"].removesuffix("_conv2d"),
+        "kernel": f"{row['kernel_h']}x{row['kernel_w']}",
+        "stride": f"{row['stride_h']}x{row['stride_w']}",
+        "padding": "x".join(row["pad_tlbr"].split()),
+        "ifm": "x".join(row["ifm_nhwc"].split()[1:]),
+        "ofm": "x".join(row["ofm_nhwc"].split()[1:]),
+        "block": "x".join(row["ofm_block_hwd"].split()),
+        "cycles": row["cycles"],
+        "source": _OPERATOR_SOURCE,
+    }
+
+
+def _gzip(text: str) -> bytes:
+    """A gzip file without name and time stamp."""
+    packed = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as file:
+        file.write(text.encode())
+    return packed.getvalue()
+
+
+def descriptor(compiled: bytes) -> bytes:
+    """The text form of the one Program of a compiled network, gzipped."""
+    (program,) = read_compiled(compiled).programs
+    return _gzip(to_text(program))
+
+
+def work_file(compiled: bytes) -> bytes:
+    """The decoder's work for the weight streams of the one Program of a compiled network, as JSON by operation index, gzipped."""
+    (program,) = read_compiled(compiled).programs
+    work = stream_work(program, accelerator(program.accelerator))
+    return _gzip(json.dumps({index: [[core.bits, core.turns] for core in cores] for index, cores in work.items()}, separators=(",", ":")))
+
+
+def _streams(data: Path, calibration: Iterable[dict[str, str]]) -> dict[str, bytes]:
+    """Descriptors and the decoder's work by name; InputError if a stream is not the measured one."""
+    files = {}
+    for row in calibration:
+        name = stream_name(_network(row["model"]), row["accelerator"])
+        compiled = (data / row["stream"]).read_bytes()
+        digest = hashlib.sha256(compiled).hexdigest()
+        if digest != row["stream_sha256"]:
+            raise InputError(f"{row['stream']} has the SHA-256 {digest} but {row['stream_sha256']} was measured: restore the file.")
+        files[f"streams/{name}"] = descriptor(compiled)
+        files[f"streams/{work_name(_network(row['model']), row['accelerator'])}"] = work_file(compiled)
+    return files
+
+
+def reference_files(data: Path) -> dict[str, bytes]:
+    """Contents of the package data by relative path, from the records in ``data``; InputError if one is missing or differs."""
+    calibration = _read(data / "u55_calibration.csv")
+    return {
+        POINTS: _table(sorted((_point(row) for row in calibration), key=_point_order)),
+        SWEEPS: _table(_sweep(row) for row in _read(data / "u55_memory_sweeps.csv")),
+        OPERATORS: _table(_operator(row) for row in _read(data / "single_operators.csv")),
+        **_streams(data, calibration),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the files beside this module, or into ``--output``."""
+    parser = argparse.ArgumentParser(prog="python -m validation.fvp.references.build", description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the published records")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="folder to write (default: this package)")
+    options = parser.parse_args(arguments)
+    for name, content in reference_files(options.data).items():
+        path = options.output / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

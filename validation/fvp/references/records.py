@@ -1,0 +1,187 @@
+"""The reference records: FVP counters, memory sweeps, single operators, and the Programs that were measured.
+
+The figures are facts published by others; every record names its source. The Programs are descriptors: the text form
+of a decoded command stream, without the constants. Of these the timing of a replay depends on nothing but the work that the weight
+streams are for the decoder, which is kept beside each descriptor.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from npu_model.program import Padding, Program
+from npu_model.program.text import parse_text
+from npu_model.shapes import Shape3D
+from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.work import StreamWork
+
+POINTS, SWEEPS, OPERATORS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBeats:
+    """Data beats (of 8 bytes) that the FVP's PMU counted: AXI0 reads, AXI0 writes, AXI1 reads."""
+
+    axi0_read: int
+    axi0_write: int
+    axi1_read: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measured inference: ``active`` is NPU ACTIVE, ``total`` NPU TOTAL (on a grid of 1000 cycles), in NPU cycles.
+
+    ``adapters`` says whether the timing adapters were on (profile ``u55_high_end``). ``beats`` is None where none were
+    published. ``vela_cycles`` is the estimate of the Vela that compiled the network, ``stream_sha256`` the SHA-256 of
+    the compiled .tflite that was run.
+    """
+
+    network: str
+    accelerator: str
+    adapters: bool
+    active: int
+    total: int
+    beats: MeasuredBeats | None
+    vela_cycles: int
+    stream_sha256: str
+    platform: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """NPU TOTAL under one change of the adapters' settings; ``knob`` names what the series varies.
+
+    The caps are in bus words per period (SRAM 4000 cycles, external memory 400), 0 for none; the latency in cycles.
+    """
+
+    network: str
+    accelerator: str
+    knob: str
+    sram_cap: int
+    ext_latency: int
+    ext_cap: int
+    total: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SingleOperator:
+    """A convolution or depthwise convolution with a given OFM block, int8, and the cycles that its source expects."""
+
+    accelerator: str
+    depthwise: bool
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: Padding
+    ifm: Shape3D
+    ofm: Shape3D
+    block: Shape3D
+    cycles: int
+    source: str
+
+
+def stream_name(network: str, accelerator: str) -> str:
+    """Name of the descriptor of a measured Program."""
+    return f"{network}.{accelerator}.txt.gz"
+
+
+def work_name(network: str, accelerator: str) -> str:
+    """Name of the decoder's work for the weights of a measured Program."""
+    return f"{network}.{accelerator}.weights.json.gz"
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = (resources.files("validation.fvp.references") / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _point(row: dict[str, str]) -> Point:
+    counts = [row[key] for key in ("axi0_read_beats", "axi0_write_beats", "axi1_read_beats")]
+    return Point(
+        network=row["network"],
+        accelerator=row["accelerator"],
+        adapters=row["adapters"] == "on",
+        active=int(row["npu_active"]),
+        total=int(row["npu_total"]),
+        beats=MeasuredBeats(*map(int, counts)) if all(counts) else None,
+        vela_cycles=int(row["vela_cycles"]),
+        stream_sha256=row["stream_sha256"],
+        platform=row["platform"],
+        source=row["source"],
+    )
+
+
+@cache
+def points() -> tuple[Point, ...]:
+    """The measured inferences, adapters on first, by network and MACs."""
+    return tuple(_point(row) for row in _rows(POINTS))
+
+
+@cache
+def sweeps() -> tuple[Sweep, ...]:
+    """The sweeps of the timing adapters' settings."""
+    return tuple(
+        Sweep(
+            network=row["network"],
+            accelerator=row["accelerator"],
+            knob=row["knob"],
+            sram_cap=int(row["sram_cap"]),
+            ext_latency=int(row["ext_latency"]),
+            ext_cap=int(row["ext_cap"]),
+            total=int(row["npu_total"]),
+            source=row["source"],
+        )
+        for row in _rows(SWEEPS)
+    )
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("x"))
+
+
+def _pair(text: str) -> tuple[int, int]:
+    first, second = _extents(text)
+    return first, second
+
+
+@cache
+def single_operators() -> tuple[SingleOperator, ...]:
+    """The operators with expected cycles."""
+    return tuple(
+        SingleOperator(
+            accelerator=row["accelerator"],
+            depthwise=row["operator"] == "depthwise",
+            kernel=_pair(row["kernel"]),
+            stride=_pair(row["stride"]),
+            padding=Padding(*_extents(row["padding"])),
+            ifm=Shape3D(*_extents(row["ifm"])),
+            ofm=Shape3D(*_extents(row["ofm"])),
+            block=Shape3D(*_extents(row["block"])),
+            cycles=int(row["cycles"]),
+            source=row["source"],
+        )
+        for row in _rows(OPERATORS)
+    )
+
+
+def _stream_file(name: str) -> str:
+    return gzip.decompress((resources.files("validation.fvp.references") / "streams" / name).read_bytes()).decode()
+
+
+@cache
+def measured_program(network: str, accelerator: str) -> Program:
+    """The Program whose inference was measured, without its constants; one of those that :func:`points` names."""
+    return parse_text(_stream_file(stream_name(network, accelerator)))
+
+
+@cache
+def measured_work(network: str, accelerator: str) -> StreamWork:
+    """The decoder's work for the weight streams of :func:`measured_program`."""
+    table = json.loads(_stream_file(work_name(network, accelerator)))
+    return {int(index): tuple(DecoderWork(tuple(bits), tuple(turns)) for bits, turns in cores) for index, cores in table.items()}

@@ -1,0 +1,214 @@
+"""The scorecard against the Corstone FVPs: measured command streams replayed, counter by counter.
+
+What it shows is agreement with Arm's simulator, which is itself an approximation, and not with silicon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import Any
+
+from npu_model.accelerator import accelerator
+from npu_model.memory.mode import MemoryMode
+from npu_model.memory.system import AXI0, MemorySystem
+from npu_model.memory.timing_adapter import profile
+from npu_model.program import Layout
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from sim import QuickReplay, Replay, quick_replay, replay
+from sim.events import Unit
+from validation.fvp.bars import verdicts
+from validation.fvp.references.records import (
+    Point,
+    SingleOperator,
+    Sweep,
+    measured_program,
+    measured_work,
+    points,
+    single_operators,
+    sweeps,
+)
+from validation.fvp.scores import SHARES, Bar, BeatScore, OperatorScore, PointScore, ReadingScore, Summary, SweepScore, summarise
+from validation.fvp.single import single_program
+from validation.fvp.tables import score_tables
+from validation.tables import Table
+
+ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
+"""The timing-adapter profiles of the measurements."""
+
+JSON_SCHEMA = 1
+CLAIM = "Agreement with Arm's simulator, not silicon."
+
+Progress = Callable[[int, int], None]
+"""Told how many replays are done and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard:
+    """Every replay beside its measurement, and the bars."""
+
+    points: tuple[PointScore, ...]
+    sweeps: tuple[SweepScore, ...]
+    operators: tuple[OperatorScore, ...]
+    readings: tuple[ReadingScore, ...] = ()
+    """The operators under other readings of their records; no bar asks for them."""
+
+    @property
+    def summaries(self) -> tuple[Summary, Summary]:
+        """Adapters on, adapters off."""
+        return summarise(self.points, adapters=True), summarise(self.points, adapters=False)
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """The bounds to be kept."""
+        return verdicts(self.points, self.sweeps, self.operators)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every bar is kept but those that are known to be missed."""
+        return not any(bar.fails for bar in self.bars)
+
+
+def _beats(run: Replay | QuickReplay, point: Point) -> tuple[BeatScore, ...]:
+    if point.beats is None:
+        return ()
+    return (
+        BeatScore("AXI0_RD", run.beats.axi0_read, point.beats.axi0_read),
+        BeatScore("AXI0_WR", run.beats.axi0_write, point.beats.axi0_write),
+        BeatScore("AXI1_RD", run.beats.axi1_read, point.beats.axi1_read),
+    )
+
+
+def _replay(measured: Point | Sweep, system: MemorySystem) -> Replay:
+    names = measured.network, measured.accelerator
+    return replay(measured_program(*names), system, work=measured_work(*names))
+
+
+def _adapters(point: Point) -> MemorySystem:
+    """The memory system of a measurement."""
+    return profile(ADAPTERS_ON if point.adapters else ADAPTERS_OFF).memory_system()
+
+
+def quick_score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
+    """As :func:`score_point` with other timing parameters, from the fast recurrence."""
+    names = point.network, point.accelerator
+    run = quick_replay(measured_program(*names), _adapters(point), timing, measured_work(*names))
+    return PointScore(point, run.cycles, _beats(run, point))
+
+
+def score_point(point: Point) -> PointScore:
+    """Replay one measured inference with the adapters as they were."""
+    run = _replay(point, _adapters(point))
+    return PointScore(point, run.cycles, _beats(run, point))
+
+
+def sweep_system(sweep: Sweep) -> MemorySystem:
+    """The memory system of the adapters with the sweep's settings."""
+    base = profile(ADAPTERS_ON)
+    sram = replace(base.sram, bwcap=sweep.sram_cap)
+    ext = replace(base.ext, rlatency=sweep.ext_latency, bwcap=sweep.ext_cap)
+    return replace(base, sram=sram, ext=ext).memory_system()
+
+
+def score_sweep(sweep: Sweep) -> SweepScore:
+    """Replay one inference under the sweep's settings."""
+    return SweepScore(sweep, _replay(sweep, sweep_system(sweep)).cycles)
+
+
+def score_operator(single: SingleOperator) -> OperatorScore:
+    """Replay one operator alone, with the assumptions of :mod:`validation.fvp.single`."""
+    run = replay(single_program(single), profile(ADAPTERS_OFF).memory_system())
+    return OperatorScore(single, run.cycles, run.busy[Unit.MAC])
+
+
+def _only_sram() -> MemorySystem:
+    """The adapters off and everything in SRAM (Vela's Sram_Only)."""
+    return replace(profile(ADAPTERS_OFF), memory_mode=MemoryMode(AXI0, AXI0, AXI0)).memory_system()
+
+
+def _consistent(single: SingleOperator) -> SingleOperator:
+    """A depthwise operator keeps its channels: one whose record says otherwise, with the whole ublocks of both counts."""
+    depth = single.ofm.depth
+    if not single.depthwise or single.ifm.depth == depth:
+        return single
+    depth -= depth % accelerator(single.accelerator).ofm_ublock.depth
+    return replace(single, ifm=replace(single.ifm, depth=depth), ofm=replace(single.ofm, depth=depth))
+
+
+def score_readings(single: SingleOperator) -> tuple[ReadingScore, ...]:
+    """What is not stated read otherwise: constants in SRAM, feature maps in bricks, and channels that do not contradict each other."""
+    memories = (("constants outside", profile(ADAPTERS_OFF).memory_system()), ("constants in SRAM", _only_sram()))
+    return tuple(
+        ReadingScore(one, f"{layout.name}, {where}", replay(single_program(one, layout), system).cycles)
+        for one in dict.fromkeys((single, _consistent(single)))
+        for layout in (Layout.NHWC, Layout.NHCWB16)
+        for where, system in memories
+        if (one, layout, where) != (single, Layout.NHWC, memories[0][0])
+    )
+
+
+def _silent(_done: int, _total: int) -> None:
+    """The progress of a caller who does not ask."""
+
+
+def scorecard(progress: Progress = _silent) -> Scorecard:
+    """Replay everything that the references hold; about ten seconds on one core."""
+    total = len(points()) + len(sweeps()) + 2 * len(single_operators())
+    done = 0
+
+    def count(scores: Iterable[Any]) -> tuple[Any, ...]:
+        nonlocal done
+        rows = []
+        for score in scores:
+            rows.append(score)
+            done += 1
+            progress(done, total)
+        return tuple(rows)
+
+    return Scorecard(
+        points=count(map(score_point, points())),
+        sweeps=count(map(score_sweep, sweeps())),
+        operators=count(map(score_operator, single_operators())),
+        readings=tuple(chain.from_iterable(count(map(score_readings, single_operators())))),
+    )
+
+
+def render(card: Scorecard) -> list[Table]:
+    """The scorecard as tables: verdict, summary, points, beats, sweeps, single operators, their other readings."""
+    return score_tables(card.bars, card.summaries, card.points, card.sweeps, card.operators, card.readings)
+
+
+def _point_json(score: PointScore) -> dict[str, Any]:
+    beats = {b.port: {"ours": b.ours, "fvp": b.fvp, "error": b.error} for b in score.beats}
+    return asdict(score.point) | {"cycles": score.cycles, "error": score.error, "vela_error": score.vela_error, "beats": beats}
+
+
+def _sweep_json(score: SweepScore) -> dict[str, Any]:
+    return asdict(score.sweep) | {
+        "cycles": score.cycles,
+        "cycles_on_grid": score.on_grid,
+        "error": score.error,
+        "resolution": score.resolution,
+    }
+
+
+def to_json(card: Scorecard) -> dict[str, Any]:
+    """The scorecard as values that JSON can hold; errors are ratios."""
+    return {
+        "schema": JSON_SCHEMA,
+        "claim": CLAIM,
+        "passed": card.passed,
+        "bars": [asdict(bar) | {"passed": bar.passed, "verdict": bar.verdict} for bar in card.bars],
+        "summaries": [asdict(s) | {"within": dict(zip(map(str, SHARES), s.within, strict=True))} for s in card.summaries],
+        "points": [_point_json(score) for score in card.points],
+        "sweeps": [_sweep_json(score) for score in card.sweeps],
+        "operators": [
+            asdict(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "mac_cycles": s.mac_cycles, "error": s.error}
+            for s in card.operators
+        ],
+        "readings": [
+            asdict(s.operator) | {"reading": s.reading, "expected_cycles": s.operator.cycles, "cycles": s.cycles, "error": s.error}
+            for s in card.readings
+        ],
+    }

@@ -1,0 +1,186 @@
+"""The FVP scorecard as tables for a terminal or a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_model.errors import InputError
+from validation.fvp.scores import SHARES, TOTAL_GRID, TOTAL_OVERHEAD, Bar, OperatorScore, PointScore, ReadingScore, Summary, SweepScore
+from validation.tables import Table, percent, share
+
+_CLAIM = "Agreement with Arm's simulator (Corstone-300 and Corstone-310 FVP), not silicon."
+_BEATS = "A beat is 8 bytes. The FVP's beats are published for the adapters on alone; AXI1_RD includes the command fetch."
+_GRID = (
+    f"NPU TOTAL alone is published here and sits on a grid of {TOTAL_GRID} cycles: our NPU ACTIVE, plus the {TOTAL_OVERHEAD} cycles "
+    "by which TOTAL exceeds it, is rounded up to that grid before the two are compared; an error below the resolution cannot be seen."
+)
+_VELA = (
+    "Vela's column is the estimate that Vela 5.0.0 gave with the measured streams. It counts the memory timing that the adapters "
+    "stand for, so beside adapters off it only shows what that timing is worth."
+)
+_SINGLE = (
+    "Expected cycles as in the tests of TVM's cascader, which check them to 10 % and do not say how they were found. Assumed here: "
+    "adapters off, NHWC, random weights that use all of their bits, part-kernel traversal up to 8 IFM channels."
+)
+
+
+_READINGS = (
+    "Not scored. The source states neither the layout nor where the constants lie; and as a depthwise operator keeps its channels, the "
+    "record with 42 in and 41 out contradicts itself: 40, five whole ublocks, is the largest number whose MACs take no longer than "
+    "expected. That is an interpretation: nothing says that it was measured. Adapters off. "
+    "docs/decisions/0003-timing-model.md says what else was tried."
+)
+
+
+def _least(scores: Sequence[OperatorScore]) -> str:
+    """What is to be said of operators that claim fewer cycles than their MACs take."""
+    parts = [
+        f"{'x'.join(map(str, s.operator.kernel))}: {s.operator.cycles} cycles are expected but the MAC array alone needs {s.mac_cycles}"
+        for s in scores
+        if s.operator.cycles < s.mac_cycles
+    ]
+    return f"Fewer than its own MACs take: {'; '.join(parts)}." if parts else ""
+
+
+def _onoff(adapters: bool) -> str:  # noqa: FBT001  # the one argument is the thing that is named
+    return "on" if adapters else "off"
+
+
+def _bars(bars: Sequence[Bar]) -> Table:
+    rows = tuple((b.what, share(b.limit), share(b.value), str(b.count), b.verdict) for b in bars)
+    missed = [bar for bar in bars if not bar.passed]
+    verdict = f"{len(missed)} of {len(bars)} bars are missed." if missed else "Every bar is kept."
+    reasons = tuple(f"Known, {bar.what}: {bar.known}." for bar in missed if bar.known)
+    return Table("Verdict", ("figure", "bar", "ours", "cases", "verdict"), rows, (verdict, *reasons, _CLAIM))
+
+
+def _summaries(summaries: Sequence[Summary]) -> Table:
+    headers = ("adapters", "points", "mean error", "worst", *(f"within {limit:.0%}" for limit in SHARES), "Vela mean", "Vela worst")
+    rows = tuple(
+        (
+            _onoff(s.adapters),
+            str(s.count),
+            share(s.mean),
+            percent(s.worst),
+            *(f"{part:.0%}" for part in s.within),
+            share(s.vela_mean),
+            percent(s.vela_worst),
+        )
+        for s in summaries
+    )
+    return Table("Errors of NPU ACTIVE", headers, rows, (_VELA,))
+
+
+def _points(scores: Sequence[PointScore]) -> Table:
+    rows = tuple(
+        (
+            s.point.network,
+            s.point.accelerator,
+            _onoff(s.point.adapters),
+            str(s.point.active),
+            str(s.cycles),
+            percent(s.error),
+            str(s.point.vela_cycles),
+            percent(s.vela_error),
+        )
+        for s in scores
+    )
+    headers = ("network", "accelerator", "adapters", "FVP ACTIVE", "ours", "error", "Vela", "Vela error")
+    return Table("NPU ACTIVE, cycles", headers, rows, (_CLAIM,))
+
+
+def _beats(scores: Sequence[PointScore]) -> Table:
+    measured = [s for s in scores if s.beats]
+    rows = tuple(
+        (s.point.network, s.point.accelerator, *(cell for b in s.beats for cell in (str(b.ours), str(b.fvp), percent(b.error))))
+        for s in measured
+    )
+    ports = measured[0].beats if measured else ()
+    headers = ("network", "accelerator", *(text for b in ports for text in (b.port, "FVP", "error")))
+    return Table("Data beats per AXI port", headers, rows, (_BEATS,))
+
+
+def _sweeps(scores: Sequence[SweepScore]) -> Table:
+    rows = tuple(
+        (
+            s.sweep.network,
+            s.sweep.accelerator,
+            s.sweep.knob,
+            str(s.sweep.sram_cap),
+            str(s.sweep.ext_latency),
+            str(s.sweep.ext_cap),
+            str(s.sweep.total),
+            str(s.cycles),
+            str(s.on_grid),
+            percent(s.error),
+            share(s.resolution),
+        )
+        for s in scores
+    )
+    headers = (
+        "network",
+        "accelerator",
+        "sweep of",
+        "SRAM cap",
+        "EXT latency",
+        "EXT cap",
+        "FVP TOTAL",
+        "ours",
+        "on the grid",
+        "error",
+        "resolution",
+    )
+    return Table("Sweeps of the timing adapters", headers, rows, (_GRID, "A cap is in bus words per period, 0 for none."))
+
+
+def _operators(scores: Sequence[OperatorScore]) -> Table:
+    rows = tuple(
+        (
+            "depthwise" if s.operator.depthwise else "conv2d",
+            "x".join(map(str, s.operator.kernel)),
+            str(s.operator.ifm),
+            str(s.operator.ofm),
+            str(s.operator.block),
+            str(s.operator.cycles),
+            str(s.cycles),
+            str(s.mac_cycles),
+            percent(s.error),
+        )
+        for s in scores
+    )
+    headers = ("operator", "kernel", "IFM", "OFM", "block", "expected", "ours", "of which MAC", "error")
+    least = _least(scores)
+    return Table("Single operators", headers, rows, (_SINGLE, least) if least else (_SINGLE,))
+
+
+def _readings(scores: Sequence[ReadingScore]) -> Table:
+    rows = tuple(
+        (
+            "depthwise" if s.operator.depthwise else "conv2d",
+            "x".join(map(str, s.operator.kernel)),
+            str(s.operator.ifm),
+            str(s.operator.ofm),
+            s.reading,
+            str(s.operator.cycles),
+            str(s.cycles),
+            percent(s.error),
+        )
+        for s in scores
+    )
+    headers = ("operator", "kernel", "IFM", "OFM", "read as", "expected", "ours", "error")
+    return Table("Other readings of the single operators", headers, rows, (_READINGS,))
+
+
+def score_tables(
+    bars: Sequence[Bar],
+    summaries: Sequence[Summary],
+    points: Sequence[PointScore],
+    sweeps: Sequence[SweepScore],
+    operators: Sequence[OperatorScore],
+    readings: Sequence[ReadingScore],
+) -> list[Table]:
+    """The tables in reading order; InputError if there is no point to show."""
+    if not points:
+        raise InputError("The scorecard has 0 points: 1 or more are needed; replay the references first.")
+    tables = [_bars(bars), _summaries(summaries), _points(points), _beats(points), _sweeps(sweeps), _operators(operators)]
+    return [*tables, _readings(readings)]

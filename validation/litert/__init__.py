@@ -1,0 +1,1 @@
+"""LiteRT as the judge of numerics, and as the kernels of CPU operators."""

@@ -1,0 +1,61 @@
+"""What :mod:`validation.litert.cpu_kernels` runs in a process of its own: operators, each a model in a folder, on the arrays in it.
+
+A line on standard input is the number of a model. ``NUMBER.json`` beside it says which tensors are set, from ``inputs.npz`` as bytes,
+and which are written to ``outputs.npz`` afterwards. The answer is a line of JSON on standard output: "" or what went wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+
+@cache
+def _interpreter(model: Path) -> tuple[Any, dict[str, list[int]], dict[int, Any]]:
+    """A model's interpreter, the tensors to set and get, and what LiteRT knows of each tensor."""
+    interpreter = Interpreter(model_path=str(model), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.allocate_tensors()
+    tensors = json.loads(model.with_suffix(".json").read_text(encoding="utf-8"))
+    return interpreter, tensors, {detail["index"]: detail for detail in interpreter.get_tensor_details()}
+
+
+def _run(folder: Path, number: str) -> str:
+    """Run one operator; what went wrong, "" if nothing did."""
+    try:
+        interpreter, tensors, details = _interpreter(folder / f"{number}.tflite")
+        with np.load(folder / "inputs.npz") as arrays:
+            for name, tensor in zip(arrays.files, tensors["set"], strict=True):
+                detail = details[tensor]
+                dtype = np.dtype(detail["dtype"])
+                # What is not 0 is true in C; Python's bool has one true only.
+                values = arrays[name] != 0 if dtype == np.bool_ else arrays[name].view(dtype)
+                interpreter.set_tensor(tensor, values.reshape(detail["shape"]))
+        interpreter.invoke()
+        np.savez(folder / "outputs.npz", *[interpreter.get_tensor(tensor) for tensor in tensors["get"]])
+    except (RuntimeError, ValueError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return f"says {(lines or [type(error).__name__])[0][:300]!r}"
+    return ""
+
+
+def main(folder: Path) -> None:
+    """Answer line by line until standard input ends."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)  # The interpreter's own messages are no answers.
+        for line in sys.stdin:
+            answers.write(json.dumps(_run(folder, line.strip())) + "\n")
+            answers.flush()
+    # The parent holds the other end: it has closed the pipe, or is gone.
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

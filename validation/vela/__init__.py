@@ -1,0 +1,1 @@
+"""Vela as a peer: its schedules replayed and its estimate reproduced."""
