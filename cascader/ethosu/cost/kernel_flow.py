@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
-from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.cost.memory_path import Sources, flat_sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
@@ -184,15 +184,6 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
     return steps, block.output_cycles, block.stored * maps.word
 
 
-def _source(source: Source) -> tuple[float, ...]:
-    return source.word, source.latency, source.reads, source.burst, source.sustained
-
-
-@lru_cache(maxsize=256)
-def _flat_sources(sources: Sources) -> array[float]:
-    return array("d", (*_source(sources.maps), *_source(sources.constants), sources.shared))
-
-
 class Pipeline:
     """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
 
@@ -223,7 +214,7 @@ class Pipeline:
         last = kernel.places if last is None else last
         steps_led = 2 if led else 0
         if _FLOW is not None:
-            return Flow(*_FLOW.kernel_flow(kernel.flat, _flat_sources(sources), self._units, first, last, steps_led, distance))
+            return Flow(*_FLOW.kernel_flow(kernel.flat, flat_sources(sources), self._units, first, last, steps_led, distance))
         return self._run(kernel, sources, steps_led, distance, range(first, last))
 
     def _run(self, kernel: KernelLoad, sources: Sources, steps_led: int, distance: int, places: range) -> Flow:
