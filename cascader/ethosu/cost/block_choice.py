@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cascader.ethosu.cost.memory_path import Source, Sources, flat_sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import MacPace, mac_pace, ofm_ublock, output_rate
-from npu_model.cost.shram import BlockQuery, ifm_depth_step, shram_partition
+from npu_model.cost.shram import BlockQuery, ifm_depth_step, shram_partitions
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.cost.traversal import keeps_ifm, reduces_depth, sub_kernels
 from npu_model.native import native
@@ -39,6 +39,10 @@ WORTHWHILE = 1.05
 """What part of the own block's estimate one may have to be looked at for its partition."""
 
 
+_AT_ONCE = 16
+"""Blocks whose partitions are worked out together."""
+
+
 def _sides(extent: int, ublock: int, limit: int) -> list[int]:
     """Block sides worth a try: whole ublocks, up to the OFM's extent."""
     even = (ceil_div(extent, parts) for parts in range(1, 5))
@@ -51,7 +55,9 @@ def _grid(extent: Shape3D, depths: tuple[int, ...], accelerator: Accelerator) ->
     """Blocks of the given depths for an OFM of ``extent``: a row of height, width and depth each."""
     ublock, limit = accelerator.ofm_ublock, accelerator.max_block
     heights, widths = _sides(extent.height, ublock.height, limit.height), _sides(extent.width, ublock.width, limit.width)
-    return np.array(list(product(heights, widths, depths)), np.int64).reshape(-1, 3)
+    found = np.array(list(product(heights, widths, depths)), np.int64).reshape(-1, 3)
+    found.flags.writeable = False
+    return found
 
 
 def _candidates(op: KernelOperation, accelerator: Accelerator) -> Numbers:
@@ -304,14 +310,15 @@ class Ranking:
         near = np.flatnonzero(cycles[1:] < self._own * WORTHWHILE) + 1
         order = near[np.argsort(cycles[near], kind="stable")]
         self._cycles: list[float] = cycles[order].tolist()
-        self._blocks: list[list[int]] = blocks[order].tolist()
-        self._partitions: list[tuple[Shape3D, Shram | None]] = []
+        self._blocks = array("q", blocks[order].tobytes())
+        self._partitions: list[Shram | None] = []
 
-    def _partition(self, number: int) -> tuple[Shape3D, Shram | None]:
-        """A block, and its partition of the shared buffer."""
+    def _partition(self, number: int) -> Shram | None:
+        """The partition of the shared buffer for a block, worked out for some blocks at a time."""
         while len(self._partitions) <= number:
-            block = Shape3D(*self._blocks[len(self._partitions)])
-            self._partitions.append((block, shram_partition(self._query, block, self._accelerator)))
+            first = len(self._partitions)
+            some = self._blocks[3 * first : 3 * (first + _AT_ONCE)]
+            self._partitions += shram_partitions(self._query, some, self._accelerator)
         return self._partitions[number]
 
     def fastest(self, count: int, *, partitions: bool = False) -> list[tuple[Shape3D, Shram]]:
@@ -326,10 +333,10 @@ class Ranking:
         for number, cycles in enumerate(self._cycles):
             if len(found) == count or cycles >= limit:
                 break
-            block, shram = self._partition(number)
+            shram = self._partition(number)
             if shram is not None and not (partitions and shram in seen):
                 seen.add(shram)
-                found.append((block, shram))
+                found.append((Shape3D(*self._blocks[3 * number : 3 * number + 3]), shram))
         return found
 
 
