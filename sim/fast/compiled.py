@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 
@@ -19,6 +20,7 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, FETCH_WORDS
 from sim.engine.machine import Times
+from sim.events import Cause, Unit
 from sim.replay import Beats
 
 _WORK, _CORE = native("npu_model"), native("sim")
@@ -34,6 +36,8 @@ _LARGEST_TERM = 1 << 20
 """Terms of the cycles of a data word up to which no replay leaves 64 bits."""
 
 _KERNEL, _DMA, _KERNEL_WAIT, _DMA_WAIT, _OTHER = range(5)
+_ROW = 7
+"""Integers of an operation."""
 _RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINED: 2}
 
 
@@ -44,6 +48,48 @@ def _memory(memory: Memory, word: int) -> tuple[int, ...]:
         *(memory.burst_bytes // word, memory.read_latency, memory.write_latency, memory.max_reads, memory.max_writes),
         *(*memory.cycles_per_word.as_integer_ratio(), memory.shared, pulse is not None, on, length, cap),
     )
+
+
+_BUSY = (Unit.CC, Unit.DMA, Unit.IFM, Unit.WD, Unit.MAC, Unit.AO, Unit.OFM)
+_WAITS = (
+    *((Unit.CC, cause) for cause in (Cause.COMMANDS, Cause.KERNEL_QUEUE, Cause.DMA_QUEUE, Cause.KERNEL_WAIT, Cause.DMA_WAIT, Cause.DRAIN)),
+    *((Unit.IFM, cause) for cause in (Cause.START, Cause.BLOCKDEP, Cause.SHRAM, Cause.IB)),
+    *((Unit.MAC, cause) for cause in (Cause.IB, Cause.WEIGHTS, Cause.ACC)),
+    *((Unit.AO, cause) for cause in (Cause.ACC, Cause.OB)),
+    (Unit.WD, Cause.DW),
+)
+"""What the core counts of every operation, in its order: busy cycles of the units, waits by cause; then come data beats."""
+
+_COUNTS = len(_BUSY) + len(_WAITS)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledReplay:
+    """What the core says of a Program: cycles, data beats of the kernels, times in the order in which operations end, and counts."""
+
+    cycles: int
+    beats: Beats
+    times: dict[int, Times]
+    counts: array[int] = field(repr=False)
+
+    def _rows(self) -> Iterator[tuple[int, array[int]]]:
+        return ((index, self.counts[begin : begin + _COUNTS]) for index, begin in enumerate(range(0, len(self.counts), _COUNTS + 4)))
+
+    @property
+    def busy(self) -> dict[tuple[int, Unit], int]:
+        """Busy cycles by operation and unit, where there are any."""
+        return {(index, unit): cycles for index, row in self._rows() for unit, cycles in zip(_BUSY, row, strict=False) if cycles}
+
+    @property
+    def waits(self) -> dict[tuple[int, Unit, Cause], int]:
+        """Waiting cycles by operation, unit and cause, where there are any."""
+        rows = ((index, row[len(_BUSY) :]) for index, row in self._rows())
+        return {(index, *wait): cycles for index, row in rows for wait, cycles in zip(_WAITS, row, strict=True) if cycles}
+
+    def kernel_beats(self, index: int) -> Beats:
+        """Data beats of the kernel at an index."""
+        begin = index * (_COUNTS + 4) + _COUNTS
+        return Beats(*self.counts[begin : begin + 4])
 
 
 class CompiledCache:
@@ -93,7 +139,7 @@ class CompiledCache:
         """Kind and words of each operation, and what its unit has to know of it."""
         previous: KernelOperation | None = None
         for op, words in zip(program.operations, program.words, strict=True):
-            yield *self._row(op, words, previous), 0, 0, 0, 0, 0
+            yield *self._row(op, words, previous), *[0] * _ROW
             previous = op if isinstance(op, KernelOperation) else previous
 
     def _row(self, op: Operation, words: int, previous: KernelOperation | None) -> tuple[int, ...]:
@@ -109,17 +155,19 @@ class CompiledCache:
             return _KERNEL_WAIT if isinstance(op, KernelWait) else _DMA_WAIT, words, op.outstanding
         return _OTHER, words
 
-    def replay(self, program: Program, known: StreamWork) -> tuple[int, Beats, dict[int, Times]]:
-        """Cycles, data beats of kernels alone, and times of one Program."""
+    def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
+        """One Program; only if its replay is ``counted`` it has counts."""
         assert _CORE is not None  # noqa: S101  # is_usable
         works = [self._work(op, known.get(index, ())) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)]
-        rows = array("q", chain.from_iterable(row[:7] for row in self._rows(program)))
-        times, beats = array("q", bytes(24 * len(program.operations))), array("q", bytes(32))
+        rows = array("q", chain.from_iterable(row[:_ROW] for row in self._rows(program)))
+        number = len(program.operations)
+        times, beats, counts = (array("q", bytes(8 * size)) for size in (3 * number, 4, (_COUNTS + 4) * number if counted else 0))
         views = [memoryview(work).cast("q") for work in works]
-        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, views, times, beats)
+        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, views, times, beats, counts)
         # Of each operation its index, issue and end, in the order in which they end; the rest is empty.
         ended = iter(times[: 3 * (len(works) + len(program.transfers))])
-        return cycles, Beats(*beats), {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}
+        found = {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}
+        return CompiledReplay(cycles, Beats(*beats), found, counts)
 
 
 @lru_cache(maxsize=8)

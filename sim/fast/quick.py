@@ -44,9 +44,13 @@ def quick_replay(
     device = accelerator(program.accelerator)
     check_work(program)
     known = ({} if not timing.decodes_streams else stream_work(program, device)) if work is None else work
+    rest = command_and_copy_beats(program, device, system)
     compiled = compiled_cache(device, system, timing)
-    cycles, beats, times = compiled.replay(program, known) if compiled.is_usable else _recurrence(program, device, system, timing, known)
-    return QuickReplay(cycles, beats + _command_and_copy_beats(program, device, system), times)
+    if compiled.is_usable:
+        found = compiled.replay(program, known)
+        return QuickReplay(found.cycles, found.beats + rest, found.times)
+    cycles, beats, times = _recurrence(program, device, system, timing, known)
+    return QuickReplay(cycles, beats + rest, times)
 
 
 def _recurrence(
@@ -66,7 +70,7 @@ def _recurrence(
     return machine.end, Beats(*(sum(column) for column in zip(*moved, strict=True))), machine.times
 
 
-def _command_and_copy_beats(program: Program, device: Accelerator, system: MemorySystem) -> Beats:
+def command_and_copy_beats(program: Program, device: Accelerator, system: MemorySystem) -> Beats:
     """Data beats of the transfers and of the command fetch."""
     word, words = device.port_bytes_per_cycle, [0, 0, 0, 0]
     words[2 * system.command_port] += ceil_div(sum(program.words) * WORD_BYTES, word)

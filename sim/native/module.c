@@ -21,7 +21,7 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
             PyErr_SetString(PyExc_ValueError, "a kernel stores through no port");
             return -1;
         }
-        i64 *times = calloc((size_t)work[2], sizeof(i64));
+        i64 moved[4] = {0, 0, 0, 0}, *times = calloc((size_t)work[2], sizeof(i64));
         if (!times) {
             PyErr_NoMemory();
             return -1;
@@ -30,7 +30,7 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
         for (i64 k = 0; k < work[2] * work[1]; k++) {
             const i64 *job = work + work[work[4] + k], *writes = work + job[1];
             i64 often = times[k / work[1]];
-            for (i64 p = 0; p < writes[0]; p++) beats[2 * kernel->port + 1] += often * writes[1 + 2 * p] * writes[2 + 2 * p];
+            for (i64 p = 0; p < writes[0]; p++) moved[2 * kernel->port + 1] += often * writes[1 + 2 * p] * writes[2 + 2 * p];
             for (i64 list = -1; list < 2 * job[3]; list++) {
                 i64 at = list < 0 ? job[2] : job[4 + list / 2 * 3 + list % 2];
                 if (!at) continue;
@@ -42,11 +42,15 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
                         return -1;
                     }
                     i64 port = m->ports[read[0]], pairs = read[2];
-                    for (read += 3; pairs; pairs--, read += 2) beats[2 * port] += often * read[0] * read[1];
+                    for (read += 3; pairs; pairs--, read += 2) moved[2 * port] += often * read[0] * read[1];
                 }
             }
         }
         free(times);
+        for (int way = 0; way < 4; way++) {
+            beats[way] += moved[way];
+            if (m->counts) m->counts[i * COUNTS + BEATS + way] = moved[way];
+        }
     }
     return 0;
 }
@@ -78,18 +82,18 @@ static void free_machine(Machine *m)
     free(m);
 }
 
-/* Timing, memories, ports of the regions, operations, list of block works, room for times and beats: the cycles. */
+/* Timing, memories, ports of the regions, operations, list of block works, room for times, beats and what is counted of each operation (none: it is not): the cycles. */
 static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     static const int ORDER[UNITS] = {FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR};
     (void)module;
-    if (count != 7 || !PyList_Check(arguments[4])) {
-        PyErr_SetString(PyExc_TypeError, "timing, memories, ports, operations, a list of block works, times and beats are needed");
+    if (count != 8 || !PyList_Check(arguments[4])) {
+        PyErr_SetString(PyExc_TypeError, "timing, memories, ports, operations, a list of block works, times, beats and counts are needed");
         return NULL;
     }
-    PyObject *buffers[6] = {arguments[0], arguments[1], arguments[2], arguments[3], arguments[5], arguments[6]};
-    Flat flats[6], *works = NULL;
-    if (flat_all(buffers, flats, 6, 4) < 0) return NULL;
+    PyObject *buffers[7] = {arguments[0], arguments[1], arguments[2], arguments[3], arguments[5], arguments[6], arguments[7]};
+    Flat flats[7], *works = NULL;
+    if (flat_all(buffers, flats, 7, 4) < 0) return NULL;
     Machine *m = calloc(1, sizeof *m);
     PyObject *result = NULL;
     Py_ssize_t kernels = PyList_Size(arguments[4]);
@@ -110,9 +114,10 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
     m->operations = (const Operation *)flats[3].view.buf;
     m->operation_count = flats[3].length * 8 / (Py_ssize_t)sizeof(Operation);
     m->times = flats[4].at;
+    m->counts = flats[6].length ? flats[6].at : NULL;
     m->kernels = calloc((size_t)kernels + 1, sizeof(Kernel));
-    if (flats[4].length != 3 * m->operation_count) {
-        PyErr_SetString(PyExc_ValueError, "there is no room for the times");
+    if (flats[4].length != 3 * m->operation_count || (m->counts && flats[6].length != COUNTS * m->operation_count)) {
+        PyErr_SetString(PyExc_ValueError, "there is no room for the times or the counts");
         goto end;
     }
     if (!m->kernels || make_servers(m) < 0) {
@@ -133,7 +138,7 @@ end:
             if (works[i].at) PyBuffer_Release(&works[i].view);
     free(works);
     if (m) free_machine(m);
-    flat_release(flats, 6);
+    flat_release(flats, 7);
     return result;
 }
 

@@ -119,6 +119,7 @@ typedef struct {
     i64 operation_count, kernel_count, words, end, *times, finished;
     /* Where each unit waits, and what it has at hand. */
     int at[UNITS];
+    i64 since[UNITS], *counts;
     i64 requested, fetching;
     i64 command, parsed_end, step, issued_kernels, issued_dmas;
     i64 copying, chunk, chunks, copy_start, copy_issued;
@@ -127,6 +128,15 @@ typedef struct {
     i64 mac_item[4];
     i64 output_item[2], write_item[2];
 } Machine;
+
+/* What is counted of every operation: the busy cycles of the units, their waits by cause, and a kernel's data
+   beats by port and direction. */
+enum {
+    BUSY_CC, BUSY_DMA, BUSY_IFM, BUSY_WD, BUSY_MAC, BUSY_AO, BUSY_OFM,
+    CC_COMMANDS, CC_KERNEL_QUEUE, CC_DMA_QUEUE, CC_KERNEL_WAIT, CC_DMA_WAIT, CC_DRAIN,
+    IFM_START, IFM_BLOCKDEP, IFM_SHRAM, IFM_IB, MAC_IB, MAC_WEIGHTS, MAC_ACC, AO_ACC, AO_OB, WD_DW,
+    BEATS, COUNTS = BEATS + 4
+};
 
 /* agenda.c */
 int due_add(Agenda *agenda, Resume resume);

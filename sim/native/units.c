@@ -8,6 +8,14 @@
 #define WAIT(condition) do { if (condition) { m->at[me] = __LINE__; return; case __LINE__:; } } while (0)
 #define END }
 
+/* Wait and count the cycles for an operation. */
+#define COUNTED(operation, what, condition) do { m->since[me] = m->agenda.cycle; WAIT(condition); counted(m, me, operation, what); } while (0)
+
+static void counted(Machine *m, int me, i64 operation, int what)
+{
+    if (m->counts && operation >= 0) m->counts[operation * COUNTS + what] += m->agenda.cycle - m->since[me];
+}
+
 static int must_wait(Machine *m, Resume me)
 {
     if (m->agenda.due[m->agenda.due_length - 1] == me) return 0;
@@ -151,38 +159,35 @@ static void command_fetch(Machine *m)
 static void command_processor(Machine *m)
 {
     const int me = PROCESSOR;
-    const Operation *op;
     i64 item[2];
     BEGIN
     for (m->command = 0; m->command < m->operation_count; m->command++) {
         m->parsed_end += m->operations[m->command].words;
         while (m->parsed.value < m->parsed_end) {
             m->step = least(m->timing.fetch_words, m->parsed_end - m->parsed.value);
-            WAIT(reach(m, &m->fetched, m->parsed.value + m->step, me));
-            WAIT(later(&m->agenda, m->step * m->timing.pace, me));
+            COUNTED(m->command, CC_COMMANDS, reach(m, &m->fetched, m->parsed.value + m->step, me));
+            COUNTED(m->command, BUSY_CC, later(&m->agenda, m->step * m->timing.pace, me));
             advance(m, &m->parsed, m->step);
         }
         if (m->operations[m->command].kind == KERNEL_OPERATION) {
-            WAIT(reach(m, &m->kernels_done, m->issued_kernels + 1 - m->timing.most_kernels, me));
+            COUNTED(m->command, CC_KERNEL_QUEUE, reach(m, &m->kernels_done, m->issued_kernels + 1 - m->timing.most_kernels, me));
             m->kernels[m->issued_kernels].issued = m->agenda.cycle;
             item[0] = m->issued_kernels++;
             put(m, &m->kernel_queue, item);
         } else if (m->operations[m->command].kind == DMA_OPERATION) {
-            WAIT(reach(m, &m->dmas_done, m->issued_dmas + 1 - m->timing.most_dmas, me));
+            COUNTED(m->command, CC_DMA_QUEUE, reach(m, &m->dmas_done, m->issued_dmas + 1 - m->timing.most_dmas, me));
             item[0] = m->command;
             item[1] = m->agenda.cycle;
             put(m, &m->dma_queue, item);
             m->issued_dmas++;
         } else if (m->operations[m->command].kind == KERNEL_WAIT) {
-            op = &m->operations[m->command];
-            WAIT(reach(m, &m->kernels_done, m->issued_kernels - op->first, me));
+            COUNTED(m->command, CC_KERNEL_WAIT, reach(m, &m->kernels_done, m->issued_kernels - m->operations[m->command].first, me));
         } else if (m->operations[m->command].kind == DMA_WAIT) {
-            op = &m->operations[m->command];
-            WAIT(reach(m, &m->dmas_done, m->issued_dmas - op->first, me));
+            COUNTED(m->command, CC_DMA_WAIT, reach(m, &m->dmas_done, m->issued_dmas - m->operations[m->command].first, me));
         }
     }
-    WAIT(reach(m, &m->kernels_done, m->issued_kernels, me));
-    WAIT(reach(m, &m->dmas_done, m->issued_dmas, me));
+    COUNTED(m->operation_count - 1, CC_DRAIN, reach(m, &m->kernels_done, m->issued_kernels, me));
+    COUNTED(m->operation_count - 1, CC_DRAIN, reach(m, &m->dmas_done, m->issued_dmas, me));
     m->end = m->agenda.cycle;
     END
     m->at[me] = -1;
@@ -212,6 +217,7 @@ static void dma(Machine *m)
         pop(&m->dma_queue, item);
         m->copying = item[0];
         m->copy_issued = item[1];
+        m->since[me] = m->agenda.cycle;
         op = &m->operations[m->copying];
         for (m->chunks = 0; op->fifth > chunk_start(m, op, m->chunks); m->chunks++) {}
         WAIT(!m->chunks && soon(&m->agenda, me));
@@ -228,6 +234,7 @@ static void dma(Machine *m)
                            m->chunk == m->chunks - 1 ? me : NOBODY);
         }
         if (m->chunks && m->operations[m->copying].third >= 0) YIELD;
+        counted(m, me, m->copying, BUSY_DMA);
         finish(m, m->copying, m->copy_issued);
         advance(m, &m->dmas_done, 1);
     }
@@ -261,17 +268,20 @@ static void input_load(Machine *m)
         }
         for (m->load_block = 0; m->load_block < m->kernels[m->load_kernel].blocks; m->load_block++) {
             if (m->load_kernel) {
-                WAIT(!m->load_block && m->kernels[m->load_kernel].repartitions && m->timing.shram_drains &&
-                     reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
-                WAIT(reach(m, &m->kernels[m->load_kernel - 1].written, m->load_all_but - most(0, m->load_ahead - m->load_block), me));
+                COUNTED(m->kernels[m->load_kernel].index, IFM_SHRAM,
+                        !m->load_block && m->kernels[m->load_kernel].repartitions && m->timing.shram_drains &&
+                            reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
+                COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP,
+                        reach(m, &m->kernels[m->load_kernel - 1].written, m->load_all_but - most(0, m->load_ahead - m->load_block), me));
             }
             if (!m->timing.weights_ahead) put_weights(m, m->load_kernel, m->load_block);
-            WAIT(!m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
+            COUNTED(m->kernels[m->load_kernel].index, IFM_START,
+                    !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
             for (m->load_step = 0; m->load_step < job_of(&m->kernels[m->load_kernel], m->load_block)[3]; m->load_step++) {
-                WAIT(take(m, &m->input, me));
+                COUNTED(m->kernels[m->load_kernel].index, IFM_IB, take(m, &m->input, me));
                 kernel = &m->kernels[m->load_kernel];
                 job = job_of(kernel, m->load_block) + 4 + 3 * m->load_step;
-                WAIT(ask(m, kernel->work, job[0], IFM, 0, IFM, me));
+                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, job[0], IFM, 0, IFM, me));
                 kernel = &m->kernels[m->load_kernel];
                 job = job_of(kernel, m->load_block);
                 item[0] = m->load_kernel;
@@ -298,10 +308,11 @@ static void weight_decoder(Machine *m)
         m->decode_kernel = item[0];
         m->decode_block = item[1];
         for (m->decode_step = 0; m->decode_step < job_of(&m->kernels[m->decode_kernel], m->decode_block)[3]; m->decode_step++) {
-            WAIT(take(m, &m->weights, me));
+            COUNTED(m->kernels[m->decode_kernel].index, WD_DW, take(m, &m->weights, me));
             kernel = &m->kernels[m->decode_kernel];
             job = job_of(kernel, m->decode_block);
-            WAIT(ask(m, kernel->work, job[4 + 3 * m->decode_step + 1], WEIGHTS, m->decode_step ? 0 : job[2], SCALES, me));
+            COUNTED(m->kernels[m->decode_kernel].index, BUSY_WD,
+                    ask(m, kernel->work, job[4 + 3 * m->decode_step + 1], WEIGHTS, m->decode_step ? 0 : job[2], SCALES, me));
             item[0] = 0;
             put(m, &m->decoded, item);
         }
@@ -315,12 +326,14 @@ static void mac_array(Machine *m)
     i64 item[4];
     BEGIN
     for (;;) {
+        m->since[me] = m->agenda.cycle;
         WAIT(is_empty(m, &m->loaded, me));
         pop(&m->loaded, m->mac_item);
-        WAIT(is_empty(m, &m->decoded, me));
+        counted(m, me, m->kernels[m->mac_item[0]].index, MAC_IB);
+        COUNTED(m->kernels[m->mac_item[0]].index, MAC_WEIGHTS, is_empty(m, &m->decoded, me));
         pop(&m->decoded, item);
-        WAIT((m->mac_item[3] & 1) && take(m, &m->accumulators, me));
-        WAIT(m->mac_item[2] && later(&m->agenda, m->mac_item[2], me));
+        COUNTED(m->kernels[m->mac_item[0]].index, MAC_ACC, (m->mac_item[3] & 1) && take(m, &m->accumulators, me));
+        COUNTED(m->kernels[m->mac_item[0]].index, BUSY_MAC, m->mac_item[2] && later(&m->agenda, m->mac_item[2], me));
         release(m, &m->input);
         release(m, &m->weights);
         if (m->mac_item[3] & 2) put(m, &m->accumulated, m->mac_item);
@@ -333,10 +346,13 @@ static void output_unit(Machine *m)
     const int me = OUTPUT;
     BEGIN
     for (;;) {
+        m->since[me] = m->agenda.cycle;
         WAIT(is_empty(m, &m->accumulated, me));
         pop(&m->accumulated, m->output_item);
-        WAIT(take(m, &m->outputs, me));
-        WAIT(later(&m->agenda, job_of(&m->kernels[m->output_item[0]], m->output_item[1])[0], me));
+        counted(m, me, m->kernels[m->output_item[0]].index, AO_ACC);
+        COUNTED(m->kernels[m->output_item[0]].index, AO_OB, take(m, &m->outputs, me));
+        COUNTED(m->kernels[m->output_item[0]].index, BUSY_AO,
+                later(&m->agenda, job_of(&m->kernels[m->output_item[0]], m->output_item[1])[0], me));
         release(m, &m->accumulators);
         put(m, &m->scaled, m->output_item);
     }
@@ -355,7 +371,9 @@ static void write_back(Machine *m)
         kernel = &m->kernels[m->write_item[0]];
         writes = kernel->work + job_of(kernel, m->write_item[1])[1];
         transfer(m, kernel->port, 1, OFM, writes + 1, writes[0], 0, me);
+        m->since[me] = m->agenda.cycle;
         YIELD;
+        counted(m, me, m->kernels[m->write_item[0]].index, BUSY_OFM);
         release(m, &m->outputs);
         kernel = &m->kernels[m->write_item[0]];
         if (m->write_item[1] == kernel->blocks - 1) {
