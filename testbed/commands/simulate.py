@@ -86,6 +86,12 @@ def _add_report_options(parser: Parser) -> None:
     group = parser.add_argument_group("reports")
     group.add_argument("--stalls", action="store_true", help="also say what every unit's cycles went to: busy, waiting by cause, idle")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
+    parser.add_argument(
+        "--engine",
+        choices=("fast", "simpy"),
+        default="",
+        help="what replays: the fast recurrence or the SimPy engine, equal to the cycle (default: fast, simpy for a trace)",
+    )
     add_json_option(group)
 
 
@@ -99,7 +105,7 @@ def run_schedule(arguments: argparse.Namespace) -> int:
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> Simulation:
         show(f"Reading {arguments.schedule}")
         plan = read_schedule(arguments.schedule)
-        simulation = simulate_schedule(plan, memory, listeners, show)
+        simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine)
         if arguments.sram_map is not None:
             show(f"Drawing {arguments.sram_map}")
             write_file(arguments.sram_map, sram_map_svg(arena_map(plan, simulation.replay)).encode("utf-8"))
@@ -118,7 +124,7 @@ def run_vela(arguments: argparse.Namespace) -> int:
     options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> Simulation:
-        return simulate_vela(arguments.model, options, memory, listeners, show)
+        return simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine)
 
     return _run(arguments, arguments.model, simulate)
 
