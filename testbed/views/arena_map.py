@@ -148,7 +148,7 @@ def _copy_area(schedule: Schedule, index: int, clock: _Clock) -> Area:
     """A copy, from its issue to the end of the last job that reads it."""
     copy = schedule.copies[index]
     later = next((other.step for other in schedule.copies[index + 1 :] if other.part == copy.part), len(schedule.jobs))
-    last = max(step for step in range(copy.step, later) if schedule.jobs[step].part == copy.part)
+    last = max(step for step in range(copy.step, later) if schedule.jobs[step].part in copy.readers)
     size = staged_bytes(_operation(schedule, copy.part))
     slab = Slab(clock.copies[index], clock.steps[last + 1], copy.address, copy.address + size)
     return Area(copy.part, AreaKind.STAGED, _joined([slab]))

@@ -8,7 +8,6 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
