@@ -99,6 +99,11 @@ def add_accelerator_option(parser: Options, default: str | None) -> None:
     parser.add_argument("--accelerator-config", metavar="NAME", default=default, help=help_text)
 
 
+def add_cpu_operations_option(parser: Options) -> None:
+    """``--show-cpu-operations``."""
+    parser.add_argument("--show-cpu-operations", action="store_true", help="also name the operators that stay on the CPU")
+
+
 def add_json_option(parser: Options) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -85,15 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     """Print the networks by group."""
-    from tabulate import tabulate
-
     from testbed.portfolio.run import chosen
+    from validation.layout import grid
 
     networks = chosen(arguments.names, sample=arguments.sample)
     if arguments.json:
         fields = ("name", "group", "idiom", "precision", "exception", "sampled")
-        print_json("validate portfolio", {"networks": [{field: getattr(one, field) for field in fields} for one in networks]})
+        print_json("validate portfolio --list", {"networks": [{field: getattr(one, field) for field in fields} for one in networks]})
     else:
         rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in networks]
-        print(tabulate(rows, ("network", "group", "precision", "sample", "stands for")))
+        print(grid(("network", "group", "precision", "sample", "stands for"), rows, (True,) * 5))
     return 0
