@@ -64,6 +64,16 @@ def add_jobs_option(parser: Options) -> None:
     )
 
 
+def add_results_option(parser: Options) -> None:
+    """``--results``."""
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        help="keep each result in this folder as soon as it is found, and do not find again what is there and still holds",
+    )
+
+
 def seconds(text: str) -> float:
     """A time in seconds, above 0."""
     try:
