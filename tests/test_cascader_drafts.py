@@ -18,7 +18,7 @@ from toy_costs import ToyCosts
 from cascader.allocate.moving import Extent
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups, stripe_jobs
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, prefetch
@@ -56,7 +56,7 @@ def budget_of(graph: RowGraph, share: int) -> int:
 def assert_fits(draft: Draft, budget: int) -> None:
     """Byte by byte and job by job: tensors and copies never share a byte, and none lies outside the arena."""
     packing, steps = draft.packing, len(draft.packing.jobs)
-    tensors = [store.extent for store in packing.stores]
+    tensors = list(packing.extents)
     assert is_valid(tensors, packing.addresses)
     assert (
         max(address + int(tensor.high.max()) for tensor, address in zip(tensors, packing.addresses, strict=True)) <= packing.peak <= budget
@@ -83,7 +83,7 @@ def test_drafts_fit_their_budget_byte_by_byte_and_the_fastest_comes_first(graph:
     assert [draft.cycles for draft in found] == sorted(draft.cycles for draft in found)
     for draft in found:
         assert_fits(draft, budget)
-        assert draft.packing.jobs == schedule_groups(PullScheduler(graph), draft.groups)
+        assert stripe_jobs(draft.packing.jobs) == schedule_groups(PullScheduler(graph), draft.groups)
         if not options.prefetch:
             assert all(issue.step == issue.constants.first for issue in draft.timeline.issues)
 

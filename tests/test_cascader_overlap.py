@@ -11,7 +11,8 @@ from moving_extents import extent, extents, is_valid
 from naive_rows import bytes_held
 from row_graphs import divided_graphs
 
-from cascader.allocate.moving import Extent, allocate, gap, live_bytes, placements
+from cascader.allocate.extents import Extent, gap, live_bytes
+from cascader.allocate.moving import allocate, placements
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import Group, PullScheduler, schedule_groups

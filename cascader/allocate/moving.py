@@ -7,234 +7,48 @@ the one that grows behind it.
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice, permutations
 
 import numpy as np
-import numpy.typing as npt
 
-from npu_model.shapes import round_up
+from cascader.allocate.extents import Extent, Extents, live_bytes
+from cascader.allocate.first_fit import every_placement, search
+from npu_model.native import native
 
-Steps = npt.NDArray[np.int64]
-_NEVER = -(1 << 40)
-_NO_LIMIT = 1 << 60
-_HEATS = (0.03, 0.01)
-"""Annealing runs one after the other, each from the best so far."""
-_PEAK_SHARE, _FAR_SHARE, _NEAR = 0.5, 0.3, 8
-"""How often a move takes a buffer from the peak; how often another one goes anywhere, and how far it goes else, in turns."""
+__all__ = ["Extent", "Extents", "allocate", "live_bytes", "placements"]
 
+ALIGNMENT = 16
+"""Bytes that every address is a multiple of: Vela's alignment of tensors in the arena."""
 
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """Bytes ``low[i]`` to ``high[i]`` (exclusive), from the buffer's base, are live at step ``start + i``; equal means none."""
-
-    name: str
-    start: int
-    low: Steps
-    high: Steps
-
-    @property
-    def end(self) -> int:
-        """First step after the life."""
-        return self.start + len(self.low)
+_NATIVE = native("cascader")
 
 
-def live_bytes(extents: Sequence[Extent], steps: int) -> Steps:
-    """Live bytes at every step: no allocation needs less than their maximum."""
-    total = np.zeros(steps, dtype=np.int64)
-    for extent in extents:
-        total[extent.start : extent.end] += extent.high - extent.low
-    return total
-
-
-def gap(below: Extent, above: Extent) -> int:
-    """Bytes that ``above`` must lie higher than ``below`` if it lies above it; hugely negative if they never meet."""
-    start, end = max(below.start, above.start), min(below.end, above.end)
-    if start >= end:
-        return _NEVER
-    high, low = below.high[start - below.start : end - below.start], above.low[start - above.start : end - above.start]
-    both = (high > below.low[start - below.start : end - below.start]) & (above.high[start - above.start : end - above.start] > low)
-    return int((high - low)[both].max()) if both.any() else _NEVER
-
-
-def _gaps(extents: Sequence[Extent]) -> Steps:
-    """:func:`gap` of every extent (rows) below every other one (columns)."""
-    steps = max(extent.end for extent in extents)
-    # Where nothing is live the top is far below and the bottom far above everything, so that no gap is needed there.
-    tops, bottoms = np.full((len(extents), steps), _NEVER), np.full((len(extents), steps), -_NEVER)
-    for number, extent in enumerate(extents):
-        live = extent.high > extent.low
-        tops[number, extent.start : extent.end] = np.where(live, extent.high, _NEVER)
-        bottoms[number, extent.start : extent.end] = np.where(live, extent.low, -_NEVER)
-    below = np.ascontiguousarray(bottoms.T)
-    gaps = np.empty((len(extents), len(extents)), dtype=np.int64)
-    for number, extent in enumerate(extents):
-        span = slice(extent.start, extent.end)
-        (tops[number, span, None] - below[span]).max(axis=0, initial=_NEVER, out=gaps[number])
-    return np.where(gaps < _NEVER // 2, _NEVER, gaps)
-
-
-class _FirstFit:
-    """First fit for any order of the buffers: each goes to the lowest address that the ones before it leave free.
-
-    ``conflicts[i]`` are the buffers that are live together with i, with the gaps (that one below i, i below that one).
-    A buffer placed at p forbids i the addresses between p - (second gap) and p + (first gap).
-    """
-
-    def __init__(self, extents: Sequence[Extent], alignment: int) -> None:
-        self.tops = [int(extent.high.max()) for extent in extents]
-        self.conflicts: list[list[tuple[int, int, int]]] = [[] for _ in extents]
-        gaps = _gaps(extents)
-        rounded = (-(-gaps // alignment) * alignment).tolist()
-        for i, j in np.argwhere(gaps != _NEVER).tolist():
-            if i != j:
-                self.conflicts[j].append((i, rounded[i][j], rounded[j][i]))
-
-    def place(self, order: Sequence[int], limit: int, before: _Packing | None = None) -> tuple[int, list[int]]:
-        """Peak and addresses; no addresses, and a peak of ``limit`` or more, as soon as that is reached.
-
-        As far as the order is that of the packing ``before``, of a lower peak than ``limit``, the buffers stay where that has them.
-        """
-        turn = 0 if before is None else _common(order, before.order)
-        addresses = [-1] * len(self.tops)
-        peak = 0
-        if before is not None:
-            for index in order[:turn]:
-                addresses[index] = address = before.addresses[index]
-                peak = max(peak, address + self.tops[index])
-        for index in order[turn:]:
-            forbidden = [
-                (address - above, address + below) for other, below, above in self.conflicts[index] if (address := addresses[other]) >= 0
-            ]
-            forbidden.sort()
-            free = 0
-            for start, end in forbidden:
-                if free <= start:
-                    break
-                free = max(free, end)
-            addresses[index] = free
-            if free + self.tops[index] > peak:
-                peak = free + self.tops[index]
-                if peak >= limit:
-                    return peak, []
-        return peak, addresses
-
-
-def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How far two orders of the same buffers agree from their beginning.
-
-    >>> _common([3, 1, 2, 0], [3, 1, 0, 2])
-    2
-    """
-    return next((turn for turn, (one, other) in enumerate(zip(a, b, strict=True)) if one != other), len(a))
-
-
-def _orders(extents: Sequence[Extent]) -> list[list[int]]:
-    """Greedy orders that are worth a try, without repeats."""
-    indices = range(len(extents))
-    most = [int((e.high - e.low).max()) for e in extents]
-    span = [int(e.high.max()) for e in extents]
-    volume = [int((e.high - e.low).sum()) for e in extents]
-    live = live_bytes(extents, max((e.end for e in extents), default=0))
-    crowd = [int(live[e.start : e.end].max(initial=0)) for e in extents]
-    keys = (
-        lambda i: (-most[i], i),
-        lambda i: (-extents[i].end, -span[i], i),
-        lambda i: (extents[i].start, -span[i], i),
-        lambda i: (-volume[i], i),
-        lambda i: (-span[i], -extents[i].end, i),
-        lambda i: (-crowd[i], -most[i], i),
-        lambda i: (-crowd[i], extents[i].start, i),
-        lambda i: (-crowd[i], -extents[i].end, i),
-    )
-    return [sorted(indices, key=key) for key in keys]
-
-
-@dataclass(slots=True)
-class _Packing:
-    """An order with the peak and the addresses that first fit gives it."""
-
-    order: list[int]
-    peak: int
-    addresses: list[int]
-
-
-def _neighbour(draw: random.Random, packing: _Packing, tops: Sequence[int], alignment: int) -> list[int]:
-    """The order with one buffer moved: one that stands at the peak to an earlier turn, or any one anywhere near."""
-    order = list(packing.order)
-    if draw.random() < _PEAK_SHARE:
-        at_peak = [i for i, address in enumerate(packing.addresses) if address + tops[i] > packing.peak - alignment]
-        index = draw.choice(at_peak)
-        turn = order.index(index)
-        order.pop(turn)
-        order.insert(draw.randrange(turn + 1), index)
-        return order
-    turn = draw.randrange(len(order))
-    index = order.pop(turn)
-    near = turn + draw.randrange(-_NEAR, _NEAR + 1)
-    order.insert(draw.randrange(len(order) + 1) if draw.random() < _FAR_SHARE else min(max(near, 0), len(order)), index)
-    return order
-
-
-def _anneal(fit: _FirstFit, start: _Packing, draw: random.Random, moves: int, bound: int, heat: float, alignment: int) -> _Packing:
-    """Simulated annealing over orders from ``start``; ``heat`` is the part of the peak that a worse order may cost at first."""
-    best = current = start
-    for move in range(moves):
-        if best.peak <= bound:
-            break
-        allowance = current.peak * heat * (1 - move / moves)
-        # A threshold instead of a probability: the same in effect, and first fit can give up early.
-        limit = current.peak + int(-allowance * math.log(1 - draw.random())) + 1
-        order = _neighbour(draw, current, fit.tops, alignment)
-        peak, addresses = fit.place(order, limit, current)
-        if addresses:
-            current = _Packing(order, peak, addresses)
-            if peak < best.peak:
-                best = current
-    return best
-
-
-def _search(extents: Sequence[Extent], orders: list[list[int]], alignment: int, moves: int, seed: int) -> _Packing:
-    """The best packing found from ``orders``, by annealing the best of them at every heat."""
-    fit = _FirstFit(extents, alignment)
-    least = int(live_bytes(extents, max(e.end for e in extents)).max())
-    bound = round_up(least, alignment)
-    best = _Packing(orders[0], *fit.place(orders[0], _NO_LIMIT))
-    for order in orders[1:]:
-        if best.peak <= least:
-            break
-        peak, addresses = fit.place(order, best.peak)
-        best = _Packing(order, peak, addresses) if addresses else best
-    draw = random.Random(seed)  # noqa: S311  # a search, not a secret
-    for heat in _HEATS:
-        best = min(best, _anneal(fit, best, draw, moves, bound, heat, alignment), key=lambda packing: packing.peak)
-    return best
-
-
-def allocate(extents: Sequence[Extent], *, alignment: int = 16, moves: int = 2000, seed: int = 1) -> tuple[int, tuple[int, ...]]:
+def allocate(
+    extents: Sequence[Extent] | Extents, *, alignment: int = ALIGNMENT, moves: int = 2000, seed: int = 1
+) -> tuple[int, tuple[int, ...]]:
     """Peak (a multiple of ``alignment``) and addresses: greedy orders, then ``moves`` seeded moves at each of two heats.
 
     Stops at the lower bound, the most live bytes at one step.
     """
-    if not extents:
+    found = Extents.of(extents)
+    if not len(found):
         return 0, ()
-    orders = _orders(extents)
-    best = _search(extents, orders, alignment, moves, seed)
-    return round_up(best.peak, alignment), tuple(best.addresses)
+    if _NATIVE is None:
+        return search(tuple(found), alignment, moves, seed)
+    addresses = np.empty(len(found), dtype=np.int64)
+    peak = _NATIVE.allocate(*found.arrays, np.array([alignment, moves, seed], dtype=np.int64), addresses)
+    return int(peak), tuple(addresses.tolist())
 
 
-def placements(extents: Sequence[Extent], limit: int, *, alignment: int = 16, most: int = 720) -> tuple[tuple[int, tuple[int, ...]], ...]:
+def placements(
+    extents: Sequence[Extent] | Extents, limit: int, *, alignment: int = ALIGNMENT, most: int = 720
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Every (peak, addresses) of at most ``limit`` bytes that first fit gives some order, without repeats.
 
     Of the orders the first ``most`` are tried: all of them of up to six buffers.
     """
-    fit = _FirstFit(extents, alignment)
-    found: dict[tuple[int, ...], int] = {}
-    for order in islice(permutations(range(len(extents))), most):
-        peak, addresses = fit.place(order, limit + 1)
-        if addresses and round_up(peak, alignment) <= limit:
-            found.setdefault(tuple(addresses), round_up(peak, alignment))
-    return tuple((peak, addresses) for addresses, peak in found.items())
+    found = Extents.of(extents)
+    if _NATIVE is None:
+        return tuple(dict.fromkeys(every_placement(tuple(found), limit, alignment, most)))
+    raw = np.frombuffer(_NATIVE.placements(*found.arrays, np.array([alignment, limit, most], dtype=np.int64)), dtype=np.int64)
+    return tuple(dict.fromkeys((line[0], tuple(line[1:])) for line in raw.reshape(-1, len(found) + 1).tolist()))

@@ -17,7 +17,7 @@ from cascader.ethosu.rewrites.columns import column_counts
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import PullScheduler
+from cascader.plan.depth_first import PullScheduler, stripe_jobs
 from cascader.plan.jobs import Copy
 from cascader.plan.plans import Plan, Planner
 from cascader.plan.proposals import ladder, smallest_limit
@@ -83,22 +83,23 @@ class Cascader:
 
     def realise(self, draft: Draft) -> Candidate:
         """The schedule of a draft, with the blocks that are fastest together."""
-        packing, issues = draft.packing, draft.timeline.issues
+        packing, issues, jobs = draft.packing, draft.timeline.issues, stripe_jobs(draft.packing.jobs)
         kept = draft.timeline.staged
+        stores = packing.stores
         schedule = make_schedule(
             self.network,
             self.accelerator,
             self.graph,
-            packing.jobs,
-            {tensor: address for store, address in zip(packing.stores, packing.addresses, strict=True) for tensor in store.tensors},
-            {tensor: store.rows for store in packing.stores for tensor in store.tensors},
+            jobs,
+            {tensor: address for tensors, address in zip(stores.tensors, packing.addresses, strict=True) for tensor in tensors},
+            {tensor: rows for tensors, rows in zip(stores.tensors, stores.rows, strict=True) for tensor in tensors},
             tuple(Copy(self.graph.parts[issue.constants.part].name, issue.step, issue.address) for issue in issues),
             provenance=self.provenance,
         )
-        options = [self.cost.options(job.part, job.start, job.end, staged=job.part in kept) for job in packing.jobs]
+        options = [self.cost.options(job.part, job.start, job.end, staged=job.part in kept) for job in jobs]
         chosen = choose_together(operations(schedule), options, find_accelerator(self.accelerator))
-        jobs = tuple(replace(job, block=option.block) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
-        return Candidate(replace(schedule, jobs=jobs), draft.cycles)
+        blocked = (replace(job, block=option.block) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
+        return Candidate(replace(schedule, jobs=tuple(blocked)), draft.cycles)
 
     def schedules_at(self, limit: int) -> tuple[Candidate, ...]:
         """Schedules whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found."""

@@ -8,13 +8,15 @@ from math import lcm
 
 import numpy as np
 
-from cascader.allocate.moving import Extent
+from cascader.allocate.extents import Extent, Extents
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import Group, StripeJob, crossing_tensors
+from cascader.plan.depth_first import Group, JobTable, PullScheduler, StripeJob, crossing_tensors, stripe_jobs
 from cascader.plan.liveness import LiveRows, Steps, live_rows
+from npu_model.native import native
 from npu_model.shapes import round_up
 
 _FAR = 1 << 40
+_NATIVE = native("cascader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,15 @@ class Storage:
     tensors: tuple[int, ...]
     rows: int
     extent: Extent
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffers:
+    """Buffers as arrays: the tensors and the rows of each, and their live bytes."""
+
+    tensors: tuple[tuple[int, ...], ...]
+    rows: tuple[int, ...]
+    extents: Extents
 
 
 def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
@@ -98,3 +109,31 @@ def storages(graph: RowGraph, jobs: Sequence[StripeJob], groups: Sequence[Group]
     lives, crossing = live_rows(graph, jobs), crossing_tensors(graph, groups)
     families = _families(graph, lives, in_place=in_place)
     return tuple(_storage(graph, lives, family, rolls=crossing.isdisjoint(family)) for family in families)
+
+
+def buffers(scheduler: PullScheduler, jobs: JobTable, groups: Sequence[Group], *, in_place: bool = True) -> Buffers:
+    """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
+    if _NATIVE is None:
+        stores = storages(scheduler.graph, stripe_jobs(jobs), groups, in_place=in_place)
+        extents = Extents.of([store.extent for store in stores])
+        return Buffers(tuple(store.tensors for store in stores), tuple(store.rows for store in stores), extents)
+    crossing = np.zeros(len(scheduler.graph.tensors), dtype=np.int64)
+    crossing[scheduler.crossing(groups)] = 1
+    raw = np.frombuffer(_NATIVE.buffers(scheduler.flat, jobs, crossing, np.array([in_place], dtype=np.int64)), dtype=np.int64)
+    return _parsed(raw)
+
+
+def _parsed(raw: Steps) -> Buffers:
+    """Records of the compiled core: the number of tensors, rows, start and end, then the tensors, their low and their high bytes."""
+    tensors, rows, starts, ends, offsets = [], [], [], [], []
+    at = 0
+    while at < len(raw):
+        count, height, start, end = raw[at : at + 4].tolist()
+        tensors.append(tuple(raw[at + 4 : at + 4 + count].tolist()))
+        rows.append(height)
+        starts.append(start)
+        ends.append(end)
+        offsets.append(at + 4 + count)
+        at += 4 + count + 2 * (end - start)
+    begun, ended, places = (np.array(column, dtype=np.int64) for column in (starts, ends, offsets))
+    return Buffers(tuple(tensors), tuple(rows), Extents(begun, ended, places, raw))

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.flat_graph import flat_graph
 from cascader.graph.row_graph import RowGraph, RowMap, RowPropagator
+from npu_model.native import native
 from npu_model.shapes import round_up
+
+JobTable = npt.NDArray[np.int64]
+"""Stripe jobs in order, one a line: part, first row and end (exclusive) of the rows that it makes."""
+
+_FAR = 1 << 40
+_NATIVE = native("cascader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +63,16 @@ class PullScheduler:
             for tensor, propagator in part.inputs:
                 self.consumers[tensor].append((index, propagator))
         self.needed = self._needed_rows()
-        self._jobs: dict[Group, tuple[StripeJob, ...]] = {}
+        self.flat = flat_graph(graph, self.needed)
+        self._tables: dict[Group, JobTable] = {}
+        users = [sorted({*self.producers[t], *(part for part, _ in self.consumers[t])}) or [0] for t in range(len(graph.tensors))]
+        begins = np.cumsum([0, *(len(parts) for parts in users)], dtype=np.int64)[:-1]
+        self._users = np.array([part for parts in users for part in parts], dtype=np.int64), begins
+        self._bound = np.array([tensor.kind is not TensorKind.INTERMEDIATE for tensor in graph.tensors], dtype=np.bool_)
 
     def __getstate__(self) -> dict[str, object]:
         """Everything but the jobs: those of a search are a million, and another process soon makes the few that it needs."""
-        return self.__dict__ | {"_jobs": {}}
+        return self.__dict__ | {"_tables": {}}
 
     def _needed_rows(self) -> tuple[int, ...]:
         """Rows that each part makes, at least one stripe of them, from the last part to the first."""
@@ -68,6 +85,16 @@ class PullScheduler:
                 rows = max(part.rows_until(output, propagator.demand(0, needed[consumer])[1]) for output, consumer, propagator in readers)
                 needed[index] = min(part.rows, part.border_from(max(rows, 1)))
         return tuple(needed)
+
+    def crossing(self, groups: Sequence[Group]) -> list[int]:
+        """As :func:`crossing_tensors` of groups that cover all parts."""
+        number = np.full(len(self.graph.parts), -1, dtype=np.int64)
+        for at, group in enumerate(groups):
+            number[group.first : group.last + 1] = at
+        users, begins = self._users
+        groups_of = number[users]
+        apart = np.maximum.reduceat(groups_of, begins) != np.minimum.reduceat(groups_of, begins)
+        return [int(tensor) for tensor in np.flatnonzero(apart | self._bound)]
 
     def rows_behind(self, tensor: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts that write the tensor, each with the rows that it must make until the tensor's rows before ``end`` are there."""
@@ -91,15 +118,57 @@ class PullScheduler:
             chunks[index] = part.rows if part.atomic else min(part.rows, round_up(rows, part.align))
         return chunks
 
+    def table(self, group: Group) -> JobTable:
+        """The stripe jobs of one group as a table; earlier groups are complete."""
+        if group not in self._tables:
+            self._tables[group] = self._table(group)
+        return self._tables[group]
+
+    def _table(self, group: Group) -> JobTable:
+        if _NATIVE is None:
+            return self.table_in_python(group)
+        asked = np.array([group.first, group.last, group.stripe_rows, group.inner_rows], dtype=np.int64)
+        return np.frombuffer(_NATIVE.pull(self.flat, asked), dtype=np.int64).reshape(-1, 3)
+
+    def table_in_python(self, group: Group) -> JobTable:
+        """As :meth:`table`, without the compiled core."""
+        run = _Run(self, group, self._chunks(group))
+        run.produce(group.last, self.needed[group.last])
+        for index in range(group.first, group.last):
+            run.produce(index, self.needed[index])
+        return np.array(run.out, dtype=np.int64).reshape(-1, 3)
+
+    def distances(self, jobs: JobTable) -> list[int | None]:
+        """For every job the rows by which the one before it begins behind the first row from which on this one reads all of its operands.
+
+        None if it reads nothing that the one before makes, or is the first. Two pairs of jobs as high and as far apart are alike.
+        """
+        if _NATIVE is not None:
+            raw = np.frombuffer(_NATIVE.distances(self.flat, jobs), dtype=np.int64).tolist()
+            return [None if distance == _FAR else distance for distance in raw]
+        pairs = pairwise(stripe_jobs(jobs))
+        return [None, *(self.distance(before, after) for before, after in pairs)][: len(jobs)]
+
+    def distance(self, before: StripeJob, after: StripeJob) -> int | None:
+        """As :meth:`distances`, for one pair of jobs."""
+        part = self.graph.parts[before.part]
+        numbers = {tensor: output for output, tensor in enumerate(part.outputs)}
+        read = (
+            max(0, part.rows_until(numbers[tensor], propagator.demand(after.start, after.end)[0] + 1) - 1)
+            for tensor, propagator in self.graph.parts[after.part].inputs
+            if tensor in numbers
+        )
+        first = max(read, default=None)
+        return None if first is None else before.start - first
+
     def jobs(self, group: Group) -> tuple[StripeJob, ...]:
         """The stripe jobs of one group, in order; earlier groups are complete."""
-        if group not in self._jobs:
-            run = _Run(self, group, self._chunks(group))
-            run.produce(group.last, self.needed[group.last])
-            for index in range(group.first, group.last):
-                run.produce(index, self.needed[index])
-            self._jobs[group] = tuple(run.out)
-        return self._jobs[group]
+        return stripe_jobs(self.table(group))
+
+
+def stripe_jobs(table: JobTable) -> tuple[StripeJob, ...]:
+    """The jobs of a table as values."""
+    return tuple(StripeJob(*job) for job in table.tolist())
 
 
 def _asked(rows: int, propagator: RowPropagator, made: RowMap | None) -> int | None:
@@ -123,7 +192,7 @@ class _Run:
         self.group = group
         self.chunks = chunks
         self.done = dict.fromkeys(range(group.first, group.last + 1), 0)
-        self.out: list[StripeJob] = []
+        self.out: list[tuple[int, int, int]] = []
 
     def produce(self, index: int, until: int) -> None:
         """Make rows of part ``index`` up to ``until``, chunk by chunk, pulling what they need first."""
@@ -143,7 +212,7 @@ class _Run:
                 for producer, rows in self.scheduler.rows_behind(tensor, propagator.demand(start, end)[1]):
                     if self.group.first <= producer < index:
                         self.produce(producer, rows)
-            self.out.append(StripeJob(index, start, end))
+            self.out.append((index, start, end))
             self.done[index] = end
 
 
@@ -158,6 +227,11 @@ def crossing_tensors(graph: RowGraph, groups: Sequence[Group]) -> frozenset[int]
     return frozenset(i for i, facts in enumerate(graph.tensors) if len(users[i]) > 1 or facts.kind is not between)
 
 
+def group_table(scheduler: PullScheduler, groups: Sequence[Group]) -> JobTable:
+    """The jobs of all groups, one group after the other, as a table."""
+    return np.concatenate([scheduler.table(group) for group in groups]) if groups else np.empty((0, 3), dtype=np.int64)
+
+
 def schedule_groups(scheduler: PullScheduler, groups: Sequence[Group]) -> tuple[StripeJob, ...]:
     """The jobs of all groups, one group after the other."""
-    return tuple(job for group in groups for job in scheduler.jobs(group))
+    return stripe_jobs(group_table(scheduler, groups))

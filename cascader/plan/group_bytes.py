@@ -6,7 +6,7 @@ sequence of steps serves them all, and a group that begins one part earlier only
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.buffers import rolled, rolling_rows
-from cascader.plan.depth_first import Group, PullScheduler, StripeJob
+from cascader.plan.depth_first import Group, JobTable, PullScheduler
+from npu_model.native import native
 
 Steps = npt.NDArray[np.int64]
 Span = tuple[Steps, Steps]
 """First and last (exclusive) live row of a tensor at every step."""
 _UNREAD = 1 << 40
+_NATIVE = native("cascader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,15 @@ def _union(a: Span, b: Span) -> Span:
     return low, high
 
 
+def group_bytes(scheduler: PullScheduler, longest: Group, jobs: JobTable, *, in_place: bool) -> list[int]:
+    """Most bytes that are live at one step of every group that ends like ``longest``, from that one to the last part alone."""
+    if _NATIVE is not None:
+        how = np.array([longest.first, longest.last, in_place], dtype=np.int64)
+        return [int(size) for size in np.frombuffer(_NATIVE.group_bytes(scheduler.flat, jobs, how), dtype=np.int64)[::-1]]
+    grown = GroupBytes(scheduler, tensor_facts(scheduler), longest, jobs, in_place=in_place)
+    return [grown.grow() for _ in range(longest.first, longest.last + 1)][::-1]
+
+
 class GroupBytes:
     """Live bytes, step by step, of a group that grows: empty at first, :meth:`grow` adds the part before its first one.
 
@@ -95,14 +106,12 @@ class GroupBytes:
     reads and writes nothing then, so that no tensor of it holds more than at its step before, or at its first step.
     """
 
-    def __init__(
-        self, scheduler: PullScheduler, facts: tuple[TensorFacts, ...], longest: Group, jobs: Sequence[StripeJob], *, in_place: bool
-    ) -> None:
+    def __init__(self, scheduler: PullScheduler, facts: tuple[TensorFacts, ...], longest: Group, jobs: JobTable, *, in_place: bool) -> None:
         self._graph = scheduler.graph
         self._facts = facts
         self._in_place = in_place
         self._first, self._last = longest.last + 1, longest.last
-        self._parts, self._starts, self._ends = np.array([(job.part, job.start, job.end) for job in jobs], dtype=np.int64).T
+        self._parts, self._starts, self._ends = jobs.T
         self._read: dict[int, Steps] = {}
         self._written: dict[int, Steps] = {}
         self._sharing: dict[int, list[int]] = {}

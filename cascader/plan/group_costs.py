@@ -10,9 +10,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cascader.plan.depth_first import Group, StripeJob
+from cascader.plan.depth_first import Group, JobTable
 
 Numbers = npt.NDArray[np.int64]
+_HEIGHTS = 1 << 32
+"""More rows than any job has."""
 
 
 class CostModel(Protocol):
@@ -58,25 +60,23 @@ class _Work:
     saved: Numbers
 
 
-def _work(jobs: Sequence[StripeJob], cost: CostModel) -> _Work:
+def _work(jobs: JobTable, cost: CostModel) -> _Work:
     """The work of the jobs; those of a part that are equally high cost the same."""
-    known: dict[tuple[int, int], tuple[int, int]] = {}
-    cycles: list[tuple[int, int]] = []
-    for job in jobs:
-        key = job.part, job.end - job.start
-        if key not in known:
-            known[key] = cost.compute_cycles(job.part, job.start, job.end), cost.direct_cycles(job.part, job.start, job.end)
-        cycles.append(known[key])
-    column = {part: number for number, part in enumerate(dict.fromkeys(job.part for job in jobs))}
-    columns = np.array([column[job.part] for job in jobs], dtype=np.int64)
-    firsts = np.unique(columns, return_index=True)[1]
-    spent = np.zeros((2, len(jobs) + 1, len(column)), dtype=np.int64)
-    spent[:, np.arange(1, len(jobs) + 1), columns] = np.array(cycles, dtype=np.int64).T
-    staged, direct = np.cumsum(spent, axis=1)[:, [*firsts, len(jobs)]]
-    return _Work(tuple(column), direct, direct - staged)
+    parts, starts, ends = jobs.T
+    _, firsts, numbers = np.unique(parts * _HEIGHTS + ends - starts, return_index=True, return_inverse=True)
+    asked = [(cost.compute_cycles(*job), cost.direct_cycles(*job)) for job in jobs[firsts].tolist()]
+    cycles = np.array(asked, dtype=np.int64)[numbers.reshape(len(jobs))]
+    present, first_jobs = np.unique(parts, return_index=True)
+    order = np.argsort(first_jobs, kind="stable")
+    column = np.empty(len(present), dtype=np.int64)
+    column[order] = np.arange(len(present))
+    spent = np.zeros((2, len(jobs) + 1, len(present)), dtype=np.int64)
+    spent[:, np.arange(1, len(jobs) + 1), column[np.searchsorted(present, parts)]] = cycles.T
+    staged, direct = np.cumsum(spent, axis=1)[:, [*first_jobs[order], len(jobs)]]
+    return _Work(tuple(present[order].tolist()), direct, direct - staged)
 
 
-def staged_costs(longest: Group, jobs: Sequence[StripeJob], cost: CostModel, staging: Sequence[int]) -> Iterator[tuple[StagedCosts, ...]]:
+def staged_costs(longest: Group, jobs: JobTable, cost: CostModel, staging: Sequence[int]) -> Iterator[tuple[StagedCosts, ...]]:
     """The costs of every group that ends like ``longest``, from that one to the last part alone, with each choice of staged constants.
 
     ``jobs`` are those of the longest group; a shorter one has those that fall to its parts. Each size of ``staging`` is a choice:

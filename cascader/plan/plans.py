@@ -7,12 +7,12 @@ forks and joins (residual sums, concatenations) need nothing special, as a skip 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import Group, PullScheduler
-from cascader.plan.group_bytes import GroupBytes, tensor_facts
+from cascader.plan.group_bytes import group_bytes
 from cascader.plan.group_costs import CostModel, StagedCosts, staged_costs
 from cascader.plan.pareto import pareto
 
@@ -53,9 +53,9 @@ class Plan:
 class _Ending:
     """The plans of all groups that end with one part and are asked for the same rows: the longest one and those that begin later."""
 
-    def __init__(self, longest: Group, memory: GroupBytes, costs: Iterable[tuple[StagedCosts, ...]]) -> None:
+    def __init__(self, longest: Group, memory: Sequence[int], costs: Iterable[tuple[StagedCosts, ...]]) -> None:
         self._longest = longest
-        self._bytes = [memory.grow() for _ in range(longest.first, longest.last + 1)][::-1]
+        self._bytes = memory
         self._costs = tuple(costs)
 
     def plans(self, first: int) -> tuple[Plan, ...]:
@@ -74,7 +74,6 @@ class Planner:
         self.scheduler = scheduler
         self.cost = cost
         self.options = options
-        self._facts = tensor_facts(scheduler)
 
     @property
     def graph(self) -> RowGraph:
@@ -86,8 +85,8 @@ class Planner:
         return self._ending(group).plans(group.first)
 
     def _ending(self, longest: Group) -> _Ending:
-        jobs = self.scheduler.jobs(longest)
-        memory = GroupBytes(self.scheduler, self._facts, longest, jobs, in_place=self.options.in_place)
+        jobs = self.scheduler.table(longest)
+        memory = group_bytes(self.scheduler, longest, jobs, in_place=self.options.in_place)
         return _Ending(longest, memory, staged_costs(longest, jobs, self.cost, self.options.staging))
 
     def _stripe_choices(self, first: int, last: int) -> tuple[int, ...]:
@@ -102,11 +101,12 @@ class Planner:
         """The ways to make some parts as one group; one that comes to the same jobs is left out."""
         choices = self._stripe_choices(first, last)
         yield from (Group(first, last, rows) for rows in choices)
-        known = {self.scheduler.jobs(Group(first, last, rows)) for rows in choices[:1]} if first < last else set()
+        known = {self.scheduler.table(Group(first, last, rows)).tobytes() for rows in choices[:1]} if first < last else set()
         for inner in self.options.inner_rows if known else ():
             group = Group(first, last, choices[0], inner)
-            if self.scheduler.jobs(group) not in known:
-                known.add(self.scheduler.jobs(group))
+            jobs = self.scheduler.table(group).tobytes()
+            if jobs not in known:
+                known.add(jobs)
                 yield group
 
     def _firsts(self, last: int) -> range:

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+import numpy.typing as npt
+
 from cascader.plan.plans import Plan
+from npu_model.native import native
+
+Numbers = npt.NDArray[np.int64]
+_NATIVE = native("cascader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +34,45 @@ class Proposal:
         return sum(plan.cycles for plan in self.plans)
 
 
-def propose(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fraction(0)) -> Proposal | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanTable:
+    """Plans as flat arrays: ``ending[i]`` holds those whose last part is i.
+
+    ``columns`` has a line for each plan, in their order: first part, memory, cycles, cold cycles; ``begins`` where those of a part begin.
+    """
+
+    ending: Sequence[Sequence[Plan]]
+    plans: tuple[Plan, ...]
+    columns: Numbers
+    begins: Numbers
+
+    @staticmethod
+    def of(ending: Sequence[Sequence[Plan]]) -> PlanTable:
+        """The same plans as arrays."""
+        plans = tuple(plan for some in ending for plan in some)
+        lines = [(plan.group.first, plan.memory, plan.cycles, plan.cold_cycles) for plan in plans]
+        begins = np.cumsum([0, *(len(some) for some in ending)], dtype=np.int64)
+        return PlanTable(ending, plans, np.array(lines, dtype=np.int64).reshape(-1, 4), begins)
+
+
+def propose(plans: PlanTable | Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fraction(0)) -> Proposal | None:
     """The fastest proposal whose plans each need at most ``limit`` bytes; None if there is none.
 
-    ``ending[i]`` holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
+    Of a sequence, item i holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
     hidden by the group before: 0 trusts prefetching wholly, 1 not at all. O(number of plans).
     """
+    table = plans if isinstance(plans, PlanTable) else PlanTable.of(plans)
+    if _NATIVE is None:
+        return propose_in_python(table.ending, limit, cold)
+    asked = np.array([limit, *cold.as_integer_ratio()], dtype=np.int64)
+    found = np.frombuffer(_NATIVE.propose(table.columns, table.begins, asked), dtype=np.int64).tolist()
+    if not found:
+        return None if table.ending else Proposal(())
+    return Proposal(tuple(table.plans[number] for number in reversed(found)))
+
+
+def propose_in_python(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fraction(0)) -> Proposal | None:
+    """As :func:`propose`, without the compiled core."""
     share, whole = cold.as_integer_ratio()
     best: list[int | None] = [0]
     choice: list[Plan | None] = [None]

@@ -239,18 +239,14 @@ def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room
     return Prefetcher(jobs, room, shared).timeline(wanted)
 
 
-def choose_copies(constants: Mapping[int, Constants], starts: Sequence[frozenset[int]], prefetcher: Prefetcher) -> Timeline:
-    """The best timeline found by adding and leaving out one part's copy at a time, from the best of some sets of parts."""
-
-    def timeline(parts: frozenset[int]) -> Timeline:
-        return prefetcher.timeline([constants[part] for part in parts])
-
-    best = min((timeline(parts) for parts in starts), key=lambda t: t.cycles)
+def choose_copies(constants: Mapping[int, Constants], start: Timeline, prefetcher: Prefetcher) -> Timeline:
+    """The best timeline found from ``start`` by adding and leaving out one part's copy at a time."""
+    best = start
     improved = True
     while improved:
         improved = False
         for part in sorted(constants, key=lambda p: (constants[p].first, p)):
-            found = timeline(best.staged ^ {part})
+            found = prefetcher.timeline([constants[part] for part in best.staged ^ {part}])
             if found.cycles < best.cycles:
                 best, improved = found, True
     return best

@@ -1,25 +1,28 @@
-"""Trials: groups at given addresses, with the copies that fill what their tensors leave free."""
+"""Candidates: groups at given addresses, with the copies that fill what their tensors leave free."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from cascader.plan.depth_first import PullScheduler
-from cascader.prefetch.free_space import Room
-from cascader.prefetch.timeline import Constants, Prefetcher, Timeline, choose_copies
-from cascader.search.job_costs import JobCostModel, Overlap, Pace
+from cascader.prefetch.copies import CopyTable, best_copies
+from cascader.prefetch.timeline import Timeline
+from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
 from cascader.search.placement import Packing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
-    """Groups, their tensors with places, and the copies with theirs."""
+    """Groups, their tensors with places in an arena of ``budget`` bytes, and the copies with theirs."""
 
     groups: Groups
     packing: Packing
     timeline: Timeline
+    budget: int
 
     @property
     def cycles(self) -> int:
@@ -27,70 +30,46 @@ class Draft:
         return self.timeline.cycles
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Trial:
-    """A draft with what its copies were chosen from, and the ways to place them, of which the first one made it."""
-
-    draft: Draft
-    constants: Mapping[int, Constants]
-    prefetchers: tuple[Prefetcher, ...]
-
-    @property
-    def cycles(self) -> int:
-        """Cycles that are expected."""
-        return self.draft.cycles
-
-    def finished(self) -> Draft:
-        """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
-        best = choose_copies(self.constants, [self.draft.timeline.staged], self.prefetchers[0])
-        for prefetcher in self.prefetchers[1:]:
-            if prefetcher.timeline([self.constants[part] for part in best.staged]).cycles < best.cycles:
-                best = choose_copies(self.constants, [best.staged], prefetcher)
-        return replace(self.draft, timeline=best)
-
-
 class Placer:
-    """Makes the trials of one graph.
+    """Makes the drafts of one graph.
 
     With ``prefetch`` off a copy is issued only right before the first job that uses it, with ``ends`` off none is put as high as it goes.
     """
 
     def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
-        self._cost = cost
-        self._segments = [part.segment for part in scheduler.graph.parts]
-        self._pace = Pace(scheduler, cost, overlap)
+        parts = range(len(scheduler.graph.parts))
+        self._costs = JobCosts(scheduler, cost, overlap)
+        self._segments = np.array([part.segment for part in scheduler.graph.parts], dtype=np.int64)
+        self._sizes = np.array([cost.constant_bytes(part) for part in parts], dtype=np.int64)
+        self._transfers = np.array([cost.transfer_cycles(part) if cost.constant_bytes(part) else 0 for part in parts], dtype=np.int64)
         self._prefetch = prefetch
-        self._ends = (False, True) if ends else (False,)
+        self._ends = ends
 
-    def _constants(self, packing: Packing) -> dict[int, Constants]:
-        """The constants that could be staged, by part."""
-        uses: dict[int, list[int]] = {}
-        begins: dict[int, int] = {}
-        for step, job in enumerate(packing.jobs):
-            uses.setdefault(job.part, []).append(step)
-            begins.setdefault(self._segments[job.part], step)
-        return {
-            part: Constants(
-                part=part,
-                size=size,
-                transfer=self._cost.transfer_cycles(part),
-                first=at[0],
-                last=at[-1],
-                earliest=begins[self._segments[part]] if self._prefetch else at[0],
-            )
-            for part, at in uses.items()
-            if (size := self._cost.constant_bytes(part))
-        }
+    def _constants(self, packing: Packing) -> CopyTable:
+        """The constants that could be staged, in the order of their first use."""
+        used = packing.jobs[:, 0]
+        parts, firsts = np.unique(used, return_index=True)
+        lasts = len(used) - 1 - np.unique(used[::-1], return_index=True)[1]
+        segments, begins = np.unique(self._segments[used], return_index=True)
+        earliest = begins[np.searchsorted(segments, self._segments[parts])] if self._prefetch else firsts
+        lines = np.stack([parts, self._sizes[parts], self._transfers[parts], firsts, lasts, earliest], axis=1)[self._sizes[parts] > 0]
+        return np.ascontiguousarray(lines[np.argsort(lines[:, 3], kind="stable")])
 
-    def trial(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> Trial:
+    def trial(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> Draft:
         """Groups at given addresses with the best of some sets of copies, or all of them."""
-        room, constants = Room(packing.extents, packing.addresses, len(packing.jobs), budget), self._constants(packing)
-        times, shared = self._pace.times(groups), self._pace.shared(groups)
-        prefetchers = tuple(Prefetcher(times, room, shared, ends=ends) for ends in self._ends)
-        sets = dict.fromkeys((*staged, frozenset(constants)))
-        timelines = (prefetchers[0].timeline([constants[part] for part in parts]) for parts in sets)
-        return Trial(Draft(groups, packing, min(timelines, key=lambda timeline: timeline.cycles)), constants, prefetchers)
+        constants = self._constants(packing)
+        sets = dict.fromkeys((*staged, frozenset(constants[:, 0].tolist())))
+        jobs = self._costs.costed(groups)
+        return Draft(groups, packing, best_copies(jobs, constants, packing.extents, packing.addresses, budget, list(sets)), budget)
+
+    def finished(self, draft: Draft) -> Draft:
+        """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
+        packing = draft.packing
+        jobs, constants = self._costs.costed(draft.groups), self._constants(packing)
+        start = [draft.timeline.staged]
+        best = best_copies(jobs, constants, packing.extents, packing.addresses, draft.budget, start, improve=True, ends=self._ends)
+        return replace(draft, timeline=min((draft.timeline, best), key=lambda timeline: timeline.cycles))
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
-        return sum(min(time.staged - time.staged_lead, time.direct - time.lead) for time in self._pace.times(groups))
+        return self._costs.least(groups)

@@ -15,8 +15,8 @@ from functools import cached_property
 from cascader.allocate.moving import placements
 from cascader.plan.depth_first import PullScheduler
 from cascader.plan.plans import Plan, PlanOptions
-from cascader.plan.proposals import propose, smallest_limit
-from cascader.search.builder import Draft, Placer, Trial
+from cascader.plan.proposals import PlanTable, propose, smallest_limit
+from cascader.search.builder import Draft, Placer
 from cascader.search.job_costs import JobCostModel, Overlap
 from cascader.search.local_moves import Groups, divisions, neighbours
 from cascader.search.placement import Packer
@@ -78,31 +78,32 @@ class Drafter:
     ) -> None:
         self._graph = scheduler.graph
         self._ending = ending
+        self._table = PlanTable.of(ending)
         self._plans = plans
         self._options = options
         self._packer = Packer(scheduler, in_place=plans.in_place)
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
-    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Trial | None:
+    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Draft | None:
         """Groups with the best of some sets of copies, or all of them; None if they do not fit."""
         packing = self._packer.within(budget, groups, moves)
         return None if packing is None else self._placer.trial(groups, packing, staged, budget)
 
-    def _regrouped(self, best: Trial, budget: int) -> Trial:
+    def _regrouped(self, best: Draft, budget: int) -> Draft:
         """The best that is found by changing the groups, one change after the other, round and round as long as any helps."""
         graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
-        changes = list(neighbours(graph, best.draft.groups, rows, inner))
+        changes = list(neighbours(graph, best.groups, rows, inner))
         # There are many, so that none of them is worth a long search for addresses.
         moves = self._options.moves // _QUICK
         at = idle = 0
         for _ in range(self._options.regroupings * _PARTS // len(graph.parts)):
             if idle >= len(changes):
                 break
-            found = self._trial(changes[at % len(changes)], [best.draft.timeline.staged], budget, moves)
+            found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, moves)
             at, idle = at + 1, idle + 1
             if found is not None and found.cycles < best.cycles:
                 best, idle = found, 0
-                changes = list(neighbours(graph, best.draft.groups, rows, inner))
+                changes = list(neighbours(graph, best.groups, rows, inner))
         return best
 
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
@@ -110,7 +111,7 @@ class Drafter:
         found: dict[Groups, list[frozenset[int]]] = {}
         for share in _SHARES:
             for cold in _TRUST:
-                proposal = propose(self._ending, int(budget * share), cold)
+                proposal = propose(self._table, int(budget * share), cold)
                 if proposal is not None:
                     groups = tuple(plan.group for plan in proposal.plans)
                     found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
@@ -127,7 +128,7 @@ class Drafter:
                 break
             greedy = self._packer.greedily(groups)
             for peak, addresses in placements(greedy.extents, budget):
-                draft = self._placer.trial(groups, replace(greedy, peak=peak, addresses=addresses), [], budget).finished()
+                draft = self._placer.finished(self._placer.trial(groups, replace(greedy, peak=peak, addresses=addresses), [], budget))
                 if draft.cycles < cycles:
                     best, cycles = draft, draft.cycles
         return best
@@ -138,7 +139,7 @@ class Drafter:
         fitting = sorted((trial for trial in trials if trial is not None), key=lambda trial: trial.cycles)
         drafts: dict[Groups, Draft] = {}
         for trial in fitting[: max(1, self._options.polished * _PARTS // len(self._graph.parts))]:
-            best = self._regrouped(trial, budget).finished()
+            best = self._placer.finished(self._regrouped(trial, budget))
             drafts.setdefault(best.groups, best)
         if len(self._graph.parts) <= self._options.every:
             one = self._best_of_every(budget, min((draft.cycles for draft in drafts.values()), default=_NO_LIMIT))
@@ -153,12 +154,12 @@ class Drafter:
         least = smallest_limit(self._ending)
         sizes = sorted({plan.memory for plans in self._ending for plan in plans if least <= plan.memory <= least * _NEAR_SMALLEST})
         tried = sizes[:: max(1, len(sizes) // _SMALLEST_TRIES)]
-        proposals = dict.fromkeys(propose(self._ending, size) for size in tried)
+        proposals = dict.fromkeys(propose(self._table, size) for size in tried)
         groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)
         moves = self._options.moves * _PATIENT * _PARTS // max(_PARTS, len(self._graph.parts))
         packings = self._packer.smallest(tuple(groups), moves)
         trials = (self._placer.trial(one, packing, [], packing.peak) for one, packing in packings.items())
-        return min(trials, key=lambda trial: trial.cycles).finished()
+        return self._placer.finished(min(trials, key=lambda trial: trial.cycles))
 
     def smallest(self) -> Draft:
         """The draft in the smallest arena found."""

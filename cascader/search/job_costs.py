@@ -1,72 +1,125 @@
-"""Pace: the cycles of the jobs of any groups and what neighbours share, asked of the device once for each group and border."""
+"""Job costs: the cycles of the jobs of any groups and what neighbours share, asked of the device once for each kind of job and of pair."""
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Callable
+from dataclasses import astuple
+from itertools import pairwise
 from typing import Protocol
 
-from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups
+import numpy as np
+import numpy.typing as npt
+
+from cascader.plan.depth_first import Group, JobTable, PullScheduler, StripeJob, group_table
 from cascader.plan.group_costs import CostModel
-from cascader.prefetch.timeline import JobTimes, Shared, nothing_shared
+from cascader.prefetch.copies import CASES, UNKNOWN, CostedJobs
+from cascader.prefetch.timeline import JobTimes
 from cascader.search.local_moves import Groups
 
-_Known = dict[tuple[bool, bool], int]
-"""What two jobs in a row share, by whether each of them is staged, as far as it was asked for."""
+Numbers = npt.NDArray[np.int64]
+_START = 1024
+"""Kinds of jobs and of pairs that there is room for at first."""
 
 
 class JobCostModel(CostModel, Protocol):
     """What the device says of stripe jobs beside their cycles: how they share their constants' memory with copies."""
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
-        """Everything that a timeline asks of rows ``start`` to ``end``."""
+        """Everything that a timeline asks of rows ``start`` to ``end``; the same for all stripes of the part that are as high."""
 
 
 class Overlap(Protocol):
     """What the device says of two jobs in a row."""
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
-        """Cycles that two jobs in a row share, as the second may begin while the first one drains."""
+        """Cycles that two jobs in a row share, as the second may begin while the first one drains.
+
+        The same for all pairs of as high stripes of the same parts that are as far apart (:meth:`PullScheduler.distances`).
+        """
 
 
-class Pace:
-    """What a device says of the jobs of one graph; without ``overlap`` they run one after the other."""
+def _grown(array: Numbers, lines: int, fill: int) -> Numbers:
+    """The array with room for ``lines``."""
+    if lines <= len(array):
+        return array
+    return np.concatenate([array, np.full((max(lines, 2 * len(array)) - len(array), array.shape[1]), fill, dtype=np.int64)])
+
+
+class JobCosts:
+    """Costs of the jobs of one graph; without ``overlap`` they run one after the other."""
 
     def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None) -> None:
         self._scheduler = scheduler
         self._cost = cost
         self._overlap = overlap
-        self._times: dict[Group, list[JobTimes]] = {}
-        self._within: dict[Group, list[_Known]] = {}
-        self._between: dict[tuple[Group, Group], _Known] = {}
+        self._kind_numbers: dict[tuple[int, int], int] = {}
+        self._times = np.zeros((_START, len(JobTimes.__dataclass_fields__) - 1), dtype=np.int64)
+        self._pair_numbers: dict[tuple[int | None, ...], int] = {}
+        self._pair_costs = np.full((_START, CASES), UNKNOWN, dtype=np.int64)
+        self._kinds: dict[Group, Numbers] = {}
+        self._within: dict[Group, Numbers] = {}
+        self._between: dict[tuple[Group, Group], int] = {}
 
-    def times(self, groups: Groups) -> list[JobTimes]:
-        """The times of all jobs of the groups, in order."""
+    def _kind(self, part: int, start: int, end: int) -> int:
+        key = part, end - start
+        if key not in self._kind_numbers:
+            number = self._kind_numbers[key] = len(self._kind_numbers)
+            self._times = _grown(self._times, number + 1, 0)
+            self._times[number] = astuple(self._cost.times(part, start, end))[1:]
+        return self._kind_numbers[key]
+
+    def _pair(self, before: list[int], after: list[int], distance: int | None) -> int:
+        key = before[0], before[2] - before[1], after[0], after[2] - after[1], distance
+        if key not in self._pair_numbers:
+            self._pair_numbers[key] = len(self._pair_numbers)
+            self._pair_costs = _grown(self._pair_costs, len(self._pair_numbers), UNKNOWN)
+        return self._pair_numbers[key]
+
+    def _pairs(self, jobs: JobTable) -> list[int]:
+        """The kinds of pairs among jobs in a row, behind the first one."""
+        lines, distances = jobs.tolist(), self._scheduler.distances(jobs)
+        return [self._pair(lines[at - 1], lines[at], distances[at]) for at in range(1, len(lines))]
+
+    def _know(self, group: Group) -> None:
+        if group not in self._kinds:
+            jobs = self._scheduler.table(group)
+            self._kinds[group] = np.array([self._kind(*job) for job in jobs.tolist()], dtype=np.int64)
+            self._within[group] = np.array([0, *self._pairs(jobs)] if self._overlap else np.zeros(len(jobs)), dtype=np.int64)
+
+    def _border(self, before: Group, after: Group) -> int:
+        if (before, after) not in self._between:
+            ends = np.concatenate([self._scheduler.table(before)[-1:], self._scheduler.table(after)[:1]])
+            self._between[before, after] = self._pairs(ends)[0]
+        return self._between[before, after]
+
+    def least(self, groups: Groups) -> int:
+        """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
         for group in groups:
-            if group not in self._times:
-                self._times[group] = [self._cost.times(job.part, job.start, job.end) for job in self._scheduler.jobs(group)]
-        return list(chain.from_iterable(self._times[group] for group in groups))
+            self._know(group)
+        times = {name: self._times[:, at] for at, name in enumerate(list(JobTimes.__dataclass_fields__)[1:])}
+        each = np.minimum(times["staged"] - times["staged_lead"], times["direct"] - times["lead"])
+        return int(sum(each[self._kinds[group]].sum() for group in groups))
 
-    def _pairs(self, groups: Groups) -> list[_Known]:
-        """What is known of each job of the groups and the one before; of the first one it is never asked for."""
-        pairs: list[_Known] = []
-        for at, group in enumerate(groups):
-            if group not in self._within:
-                self._within[group] = [{} for _ in self._scheduler.jobs(group)[1:]]
-            pairs.append(self._between.setdefault((groups[at - 1], group), {}))
-            pairs += self._within[group]
-        return pairs
+    def costed(self, groups: Groups) -> CostedJobs:
+        """All jobs of the groups, in order, with what they cost."""
+        for group in groups:
+            self._know(group)
+        jobs = group_table(self._scheduler, groups)
+        pairs = np.concatenate([self._within[group] for group in groups])
+        at = 0
+        for before, after in pairwise(groups):
+            at += len(self._kinds[before])
+            pairs[at] = self._border(before, after) if self._overlap else 0
+        kinds = np.concatenate([self._kinds[group] for group in groups])
+        return CostedJobs(jobs[:, 0].copy(), kinds, self._times, pairs, self._pair_costs, self._shared(jobs))
 
-    def shared(self, groups: Groups) -> Shared:
-        """What neighbours among all jobs of the groups share."""
+    def _shared(self, jobs: JobTable) -> Callable[[int, int, int], int] | None:
         overlap = self._overlap
         if overlap is None:
-            return nothing_shared
-        jobs, pairs = schedule_groups(self._scheduler, groups), self._pairs(groups)
+            return None
 
-        def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
-            known, case = pairs[step], (before, now)
-            if case not in known:
-                known[case] = overlap.shared(jobs[step - 1], jobs[step], before_staged=before, staged=now)
-            return known[case]
+        def shared(step: int, before: int, now: int) -> int:
+            one, two = (StripeJob(*job) for job in jobs[step - 1 : step + 1].tolist())
+            return overlap.shared(one, two, before_staged=bool(before), staged=bool(now))
 
         return shared

@@ -1,4 +1,4 @@
-"""Packings: the jobs of groups, with addresses for their tensors that are found by a greedy search or a longer one."""
+"""Placement: the jobs of groups, with addresses for their tensors that are found by a greedy search or a longer one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cascader.allocate.moving import Extent, allocate, live_bytes
-from cascader.plan.buffers import Storage, storages
-from cascader.plan.depth_first import PullScheduler, StripeJob, schedule_groups
+from cascader.allocate.extents import Extents, live_bytes
+from cascader.allocate.moving import allocate
+from cascader.plan.buffers import Buffers, buffers
+from cascader.plan.depth_first import JobTable, PullScheduler, group_table
 from cascader.search.local_moves import Groups
 
 _HOPEFUL = Fraction(4, 5)
@@ -25,16 +26,16 @@ class Packing:
     ``live`` are most bytes that are live at one job.
     """
 
-    jobs: tuple[StripeJob, ...]
-    stores: tuple[Storage, ...]
+    jobs: JobTable
+    stores: Buffers
     addresses: tuple[int, ...]
     peak: int
     live: int
 
     @property
-    def extents(self) -> Sequence[Extent]:
+    def extents(self) -> Extents:
         """The live bytes of the buffers."""
-        return [store.extent for store in self.stores]
+        return self.stores.extents
 
 
 class Packer:
@@ -47,11 +48,10 @@ class Packer:
         self._searched: dict[tuple[Groups, int], Packing] = {}
 
     def _packed(self, groups: Groups) -> Packing:
-        jobs = schedule_groups(self._scheduler, groups)
-        stores = storages(self._scheduler.graph, jobs, groups, in_place=self._in_place)
-        extents = [store.extent for store in stores]
-        peak, addresses = allocate(extents, moves=0)
-        return Packing(jobs, stores, addresses, peak, int(live_bytes(extents, len(jobs)).max()))
+        jobs = group_table(self._scheduler, groups)
+        stores = buffers(self._scheduler, jobs, groups, in_place=self._in_place)
+        peak, addresses = allocate(stores.extents, moves=0)
+        return Packing(jobs, stores, addresses, peak, int(live_bytes(stores.extents, len(jobs)).max()))
 
     def greedily(self, groups: Groups) -> Packing:
         """The groups' tensors at the addresses that a greedy search finds."""

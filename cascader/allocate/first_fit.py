@@ -1,0 +1,209 @@
+"""First fit in the best order found: the Python form of the compiled core's allocation, and its twin in tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations
+
+import numpy as np
+
+from cascader.allocate.extents import NEVER, Extent, Steps, live_bytes
+from npu_model.shapes import round_up
+
+_NO_LIMIT = 1 << 60
+_HEATS = (0.03, 0.01)
+"""Annealing runs one after the other, each from the best so far."""
+_PEAK_SHARE, _FAR_SHARE, _NEAR = 0.5, 0.3, 8
+"""How often a move takes a buffer from the peak; how often another one goes anywhere, and how far it goes else, in turns."""
+_WORD = (1 << 64) - 1
+
+
+class Draw:
+    """Seeded draws by SplitMix64 (Steele, Lea and Flood, 2014), which the compiled core makes alike.
+
+    >>> draw = Draw(1)
+    >>> draw.below(6), draw.below(6), draw.below(6)
+    (1, 4, 5)
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed
+
+    def _next(self) -> int:
+        self._state = value = (self._state + 0x9E3779B97F4A7C15) & _WORD
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _WORD
+        return value ^ (value >> 31)
+
+    def below(self, bound: int) -> int:
+        """A number from 0 to ``bound`` (exclusive)."""
+        return self._next() % bound
+
+    def unit(self) -> float:
+        """A number from 0 to 1 (exclusive)."""
+        return (self._next() >> 11) * 2.0**-53
+
+
+def _gaps(extents: Sequence[Extent]) -> Steps:
+    """:func:`gap` of every extent (rows) below every other one (columns)."""
+    steps = max(extent.end for extent in extents)
+    # Where nothing is live the top is far below and the bottom far above everything, so that no gap is needed there.
+    tops, bottoms = np.full((len(extents), steps), NEVER), np.full((len(extents), steps), -NEVER)
+    for number, extent in enumerate(extents):
+        live = extent.high > extent.low
+        tops[number, extent.start : extent.end] = np.where(live, extent.high, NEVER)
+        bottoms[number, extent.start : extent.end] = np.where(live, extent.low, -NEVER)
+    below = np.ascontiguousarray(bottoms.T)
+    gaps = np.empty((len(extents), len(extents)), dtype=np.int64)
+    for number, extent in enumerate(extents):
+        span = slice(extent.start, extent.end)
+        (tops[number, span, None] - below[span]).max(axis=0, initial=NEVER, out=gaps[number])
+    return np.where(gaps < NEVER // 2, NEVER, gaps)
+
+
+class _FirstFit:
+    """First fit for any order of the buffers: each goes to the lowest address that the ones before it leave free.
+
+    ``conflicts[i]`` are the buffers that are live together with i, with the gaps (that one below i, i below that one).
+    A buffer placed at p forbids i the addresses between p - (second gap) and p + (first gap).
+    """
+
+    def __init__(self, extents: Sequence[Extent], alignment: int) -> None:
+        self.tops = [int(extent.high.max()) for extent in extents]
+        self.conflicts: list[list[tuple[int, int, int]]] = [[] for _ in extents]
+        gaps = _gaps(extents)
+        rounded = (-(-gaps // alignment) * alignment).tolist()
+        for i, j in np.argwhere(gaps != NEVER).tolist():
+            if i != j:
+                self.conflicts[j].append((i, rounded[i][j], rounded[j][i]))
+
+    def place(self, order: Sequence[int], limit: int, before: _Packing | None = None) -> tuple[int, list[int]]:
+        """Peak and addresses; no addresses, and a peak of ``limit`` or more, as soon as that is reached.
+
+        As far as the order is that of the packing ``before``, of a lower peak than ``limit``, the buffers stay where that has them.
+        """
+        turn = 0 if before is None else _common(order, before.order)
+        addresses = [-1] * len(self.tops)
+        peak = 0
+        if before is not None:
+            for index in order[:turn]:
+                addresses[index] = address = before.addresses[index]
+                peak = max(peak, address + self.tops[index])
+        for index in order[turn:]:
+            forbidden = [
+                (address - above, address + below) for other, below, above in self.conflicts[index] if (address := addresses[other]) >= 0
+            ]
+            forbidden.sort()
+            free = 0
+            for start, end in forbidden:
+                if free <= start:
+                    break
+                free = max(free, end)
+            addresses[index] = free
+            if free + self.tops[index] > peak:
+                peak = free + self.tops[index]
+                if peak >= limit:
+                    return peak, []
+        return peak, addresses
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How far two orders of the same buffers agree from their beginning.
+
+    >>> _common([3, 1, 2, 0], [3, 1, 0, 2])
+    2
+    """
+    return next((turn for turn, (one, other) in enumerate(zip(a, b, strict=True)) if one != other), len(a))
+
+
+def _orders(extents: Sequence[Extent]) -> list[list[int]]:
+    """Greedy orders that are worth a try, without repeats."""
+    indices = range(len(extents))
+    most = [int((e.high - e.low).max()) for e in extents]
+    span = [int(e.high.max()) for e in extents]
+    volume = [int((e.high - e.low).sum()) for e in extents]
+    live = live_bytes(extents, max((e.end for e in extents), default=0))
+    crowd = [int(live[e.start : e.end].max(initial=0)) for e in extents]
+    keys = (
+        lambda i: (-most[i], i),
+        lambda i: (-extents[i].end, -span[i], i),
+        lambda i: (extents[i].start, -span[i], i),
+        lambda i: (-volume[i], i),
+        lambda i: (-span[i], -extents[i].end, i),
+        lambda i: (-crowd[i], -most[i], i),
+        lambda i: (-crowd[i], extents[i].start, i),
+        lambda i: (-crowd[i], -extents[i].end, i),
+    )
+    return [sorted(indices, key=key) for key in keys]
+
+
+@dataclass(slots=True)
+class _Packing:
+    """An order with the peak and the addresses that first fit gives it."""
+
+    order: list[int]
+    peak: int
+    addresses: list[int]
+
+
+def _neighbour(draw: Draw, packing: _Packing, tops: Sequence[int], alignment: int) -> list[int]:
+    """The order with one buffer moved: one that stands at the peak to an earlier turn, or any one anywhere near."""
+    order = list(packing.order)
+    if draw.unit() < _PEAK_SHARE:
+        at_peak = [i for i, address in enumerate(packing.addresses) if address + tops[i] > packing.peak - alignment]
+        index = at_peak[draw.below(len(at_peak))]
+        turn = order.index(index)
+        order.pop(turn)
+        order.insert(draw.below(turn + 1), index)
+        return order
+    turn = draw.below(len(order))
+    index = order.pop(turn)
+    near = turn + draw.below(2 * _NEAR + 1) - _NEAR
+    order.insert(draw.below(len(order) + 1) if draw.unit() < _FAR_SHARE else min(max(near, 0), len(order)), index)
+    return order
+
+
+def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int, heat: float, alignment: int) -> _Packing:
+    """Simulated annealing over orders from ``start``; ``heat`` is the part of the peak that a worse order may cost at first."""
+    best = current = start
+    for move in range(moves):
+        if best.peak <= bound:
+            break
+        allowance = current.peak * heat * (1 - move / moves)
+        # A threshold instead of a probability: the same in effect, and first fit can give up early.
+        limit = current.peak + int(-allowance * math.log(1 - draw.unit())) + 1
+        order = _neighbour(draw, current, fit.tops, alignment)
+        peak, addresses = fit.place(order, limit, current)
+        if addresses:
+            current = _Packing(order, peak, addresses)
+            if peak < best.peak:
+                best = current
+    return best
+
+
+def search(extents: Sequence[Extent], alignment: int, moves: int, seed: int) -> tuple[int, tuple[int, ...]]:
+    """Peak and addresses as :func:`cascader.allocate.moving.allocate` finds them: the best of the greedy orders, annealed at every heat."""
+    fit, orders = _FirstFit(extents, alignment), _orders(extents)
+    least = int(live_bytes(extents, max(e.end for e in extents)).max())
+    bound = round_up(least, alignment)
+    best = _Packing(orders[0], *fit.place(orders[0], _NO_LIMIT))
+    for order in orders[1:]:
+        if best.peak <= least:
+            break
+        peak, addresses = fit.place(order, best.peak)
+        best = _Packing(order, peak, addresses) if addresses else best
+    draw = Draw(seed)
+    for heat in _HEATS:
+        best = min(best, _anneal(fit, best, draw, moves, bound, heat, alignment), key=lambda packing: packing.peak)
+    return round_up(best.peak, alignment), tuple(best.addresses)
+
+
+def every_placement(extents: Sequence[Extent], limit: int, alignment: int, most: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Peak and addresses that first fit gives each of the first ``most`` orders, with repeats, where ``limit`` bytes do."""
+    fit = _FirstFit(extents, alignment)
+    for order in islice(permutations(range(len(extents))), most):
+        peak, addresses = fit.place(order, limit + 1)
+        if addresses and round_up(peak, alignment) <= limit:
+            yield round_up(peak, alignment), tuple(addresses)

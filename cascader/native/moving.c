@@ -1,0 +1,322 @@
+/* Addresses for buffers whose used part moves: cascader.allocate.moving in C. */
+#include "core.h"
+#include <math.h>
+
+#define NEVER (-((i64)1 << 40))
+#define NO_LIMIT ((i64)1 << 60)
+
+/* `below` and `above` are the gaps that the other one needs below and above this buffer. */
+typedef struct {
+    i64 other, below, above;
+} Conflict;
+
+typedef struct {
+    i64 count, alignment, *tops;
+    i64 *conflicts_of;
+    Conflict *conflicts;
+    i64 (*forbidden)[2];
+} FirstFit;
+
+static i64 gap(const Extents *e, i64 below, i64 above)
+{
+    i64 start = most(e->starts[below], e->starts[above]), end = least(e->ends[below], e->ends[above]), found = NEVER;
+    const i64 *high = high_of(e, below) - e->starts[below], *low = low_of(e, above) - e->starts[above];
+    const i64 *bottom = low_of(e, below) - e->starts[below], *top = high_of(e, above) - e->starts[above];
+    for (i64 step = start; step < end; step++)
+        if (high[step] > bottom[step] && top[step] > low[step] && high[step] - low[step] > found) found = high[step] - low[step];
+    return found;
+}
+
+static i64 most_of(const i64 *values, i64 from, i64 until)
+{
+    i64 found = 0;
+    for (i64 at = from; at < until; at++) found = most(found, values[at]);
+    return found;
+}
+
+static void first_fit_free(FirstFit *fit)
+{
+    free(fit->tops);
+    free(fit->conflicts);
+    free(fit->forbidden);
+}
+
+static int first_fit_make(FirstFit *fit, const Extents *e, i64 alignment)
+{
+    i64 n = e->count;
+    memset(fit, 0, sizeof *fit);
+    fit->count = n;
+    fit->alignment = alignment;
+    fit->tops = malloc((size_t)(2 * n + 1) * sizeof(i64));
+    fit->conflicts = malloc((size_t)(n * n + 1) * sizeof(Conflict));
+    fit->forbidden = malloc((size_t)(n + 1) * sizeof *fit->forbidden);
+    if (!fit->tops || !fit->conflicts || !fit->forbidden) {
+        first_fit_free(fit);
+        return -1;
+    }
+    fit->conflicts_of = fit->tops + n;
+    i64 at = 0;
+    for (i64 j = 0; j < n; j++) {
+        fit->tops[j] = most_of(high_of(e, j), 0, e->ends[j] - e->starts[j]);
+        fit->conflicts_of[j] = at;
+        for (i64 i = 0; i < n; i++) {
+            i64 below = i == j ? NEVER : gap(e, i, j);
+            if (below == NEVER) continue;
+            Conflict conflict = {i, div_up(below, alignment) * alignment, div_up(gap(e, j, i), alignment) * alignment};
+            fit->conflicts[at++] = conflict;
+        }
+    }
+    fit->conflicts_of[n] = at;
+    return 0;
+}
+
+/* First fit in an order, of which the first `kept` stay where `addresses` has them. Returns the peak; `limit` or more is given up. */
+static i64 first_fit_place(FirstFit *fit, const i64 *order, i64 kept, i64 limit, i64 *addresses)
+{
+    i64 peak = 0;
+    for (i64 turn = 0; turn < kept; turn++) peak = most(peak, addresses[order[turn]] + fit->tops[order[turn]]);
+    for (i64 turn = kept; turn < fit->count; turn++) addresses[order[turn]] = -1;
+    for (i64 turn = kept; turn < fit->count; turn++) {
+        i64 index = order[turn], spans = 0, free_from = 0;
+        for (i64 c = fit->conflicts_of[index]; c < fit->conflicts_of[index + 1]; c++) {
+            const Conflict *conflict = &fit->conflicts[c];
+            i64 address = addresses[conflict->other], start = address - conflict->above, end = address + conflict->below, place = spans++;
+            if (address < 0) {
+                spans--;
+                continue;
+            }
+            for (; place > 0 && (fit->forbidden[place - 1][0] > start || (fit->forbidden[place - 1][0] == start && fit->forbidden[place - 1][1] > end)); place--) {
+                fit->forbidden[place][0] = fit->forbidden[place - 1][0];
+                fit->forbidden[place][1] = fit->forbidden[place - 1][1];
+            }
+            fit->forbidden[place][0] = start;
+            fit->forbidden[place][1] = end;
+        }
+        for (i64 span = 0; span < spans && free_from > fit->forbidden[span][0]; span++) free_from = most(free_from, fit->forbidden[span][1]);
+        addresses[index] = free_from;
+        if (free_from + fit->tops[index] > peak) {
+            peak = free_from + fit->tops[index];
+            if (peak >= limit) return peak;
+        }
+    }
+    return peak;
+}
+
+#define ORDERS 8
+#define KEYS 2
+
+/* The greedy orders of cascader.allocate.moving: indices sorted by up to two keys and themselves. */
+static int greedy_orders(const Extents *e, const FirstFit *fit, i64 *orders, i64 *least_bytes)
+{
+    i64 n = e->count, steps = most_of(e->ends, 0, n);
+    i64 *live = calloc((size_t)(steps + 5 * n + 1), sizeof(i64));
+    if (!live) return -1;
+    i64 *widest = live + steps, *volume = widest + n, *crowd = volume + n, *keys = crowd + n;
+    for (i64 i = 0; i < n; i++)
+        for (i64 step = e->starts[i], k = 0; step < e->ends[i]; step++, k++) {
+            i64 bytes = high_of(e, i)[k] - low_of(e, i)[k];
+            live[step] += bytes;
+            volume[i] += bytes;
+            widest[i] = most(widest[i], bytes);
+        }
+    for (i64 i = 0; i < n; i++) crowd[i] = most_of(live, e->starts[i], e->ends[i]);
+    *least_bytes = most_of(live, 0, steps);
+    for (i64 which = 0; which < ORDERS; which++) {
+        i64 *order = orders + which * n;
+        for (i64 i = 0; i < n; i++) {
+            const i64 all[ORDERS][KEYS] = {{-widest[i], 0},
+                                           {-e->ends[i], -fit->tops[i]},
+                                           {e->starts[i], -fit->tops[i]},
+                                           {-volume[i], 0},
+                                           {-fit->tops[i], -e->ends[i]},
+                                           {-crowd[i], -widest[i]},
+                                           {-crowd[i], e->starts[i]},
+                                           {-crowd[i], -e->ends[i]}};
+            i64 place = i;
+            for (; place > 0 && (keys[2 * (place - 1)] > all[which][0] ||
+                                 (keys[2 * (place - 1)] == all[which][0] && keys[2 * (place - 1) + 1] > all[which][1]));
+                 place--) {
+                order[place] = order[place - 1];
+                keys[2 * place] = keys[2 * (place - 1)];
+                keys[2 * place + 1] = keys[2 * (place - 1) + 1];
+            }
+            order[place] = i;
+            keys[2 * place] = all[which][0];
+            keys[2 * place + 1] = all[which][1];
+        }
+    }
+    free(live);
+    return 0;
+}
+
+/* SplitMix64, as cascader.allocate.moving.Draw. */
+static uint64_t draw(uint64_t *state)
+{
+    uint64_t value = *state += 0x9E3779B97F4A7C15u;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
+    return value ^ (value >> 31);
+}
+
+static i64 draw_below(uint64_t *state, i64 bound) { return (i64)(draw(state) % (uint64_t)bound); }
+static double draw_unit(uint64_t *state) { return (double)(draw(state) >> 11) * 0x1p-53; }
+
+static i64 move(i64 *order, i64 from, i64 to)
+{
+    i64 index = order[from];
+    if (to <= from)
+        memmove(order + to + 1, order + to, (size_t)(from - to) * sizeof(i64));
+    else
+        memmove(order + from, order + from + 1, (size_t)(to - from) * sizeof(i64));
+    order[to] = index;
+    return least(from, to);
+}
+
+/* One buffer moved: one at the peak to an earlier turn, or any one anywhere near. Returns the first turn that changes. */
+static i64 neighbour(const FirstFit *fit, uint64_t *state, const i64 *addresses, i64 peak, i64 *order, i64 *at_peak)
+{
+    i64 n = fit->count;
+    if (draw_unit(state) < 0.5) {
+        i64 found = 0, turn = 0;
+        for (i64 i = 0; i < n; i++)
+            if (addresses[i] + fit->tops[i] > peak - fit->alignment) at_peak[found++] = i;
+        i64 index = at_peak[draw_below(state, found)];
+        while (order[turn] != index) turn++;
+        return move(order, turn, draw_below(state, turn + 1));
+    }
+    i64 turn = draw_below(state, n), near = turn + draw_below(state, 17) - 8;
+    i64 to = draw_unit(state) < 0.3 ? draw_below(state, n) : least(most(near, 0), n - 1);
+    return move(order, turn, to);
+}
+
+typedef struct {
+    i64 peak, *order, *addresses;
+} Packing;
+
+static void packing_copy(Packing *to, const Packing *from, i64 n)
+{
+    to->peak = from->peak;
+    memcpy(to->order, from->order, (size_t)n * sizeof(i64));
+    memcpy(to->addresses, from->addresses, (size_t)n * sizeof(i64));
+}
+
+/* Annealing over orders from the best one, at one heat; `spare` holds two packings. */
+static void anneal(FirstFit *fit, Packing *best, Packing *spare, i64 *at_peak, uint64_t *state, i64 moves, i64 bound, double heat)
+{
+    Packing *current = &spare[0], *tried = &spare[1];
+    packing_copy(current, best, fit->count);
+    for (i64 turn = 0; turn < moves && best->peak > bound; turn++) {
+        double allowance = (double)current->peak * heat * (1 - (double)turn / (double)moves);
+        i64 limit = current->peak + (i64)(-allowance * log(1 - draw_unit(state))) + 1;
+        packing_copy(tried, current, fit->count);
+        i64 kept = neighbour(fit, state, current->addresses, current->peak, tried->order, at_peak);
+        tried->peak = first_fit_place(fit, tried->order, kept, limit, tried->addresses);
+        if (tried->peak >= limit) continue;
+        Packing *last = current;
+        current = tried;
+        tried = last;
+        if (current->peak < best->peak) packing_copy(best, current, fit->count);
+    }
+}
+
+static i64 search(FirstFit *fit, const Extents *e, i64 *orders, i64 alignment, i64 moves, uint64_t seed, i64 *addresses)
+{
+    i64 n = e->count, least_bytes, *room = malloc((size_t)(7 * n) * sizeof(i64));
+    if (!room || greedy_orders(e, fit, orders, &least_bytes) < 0) {
+        free(room);
+        return -1;
+    }
+    Packing best = {0, room, room + n}, spare[2] = {{0, room + 2 * n, room + 3 * n}, {0, room + 4 * n, room + 5 * n}};
+    memcpy(best.order, orders, (size_t)n * sizeof(i64));
+    best.peak = first_fit_place(fit, best.order, 0, NO_LIMIT, best.addresses);
+    for (i64 which = 1; which < ORDERS && best.peak > least_bytes; which++) {
+        i64 peak = first_fit_place(fit, orders + which * n, 0, best.peak, spare[0].addresses);
+        if (peak >= best.peak) continue;
+        Packing found = {peak, orders + which * n, spare[0].addresses};
+        packing_copy(&best, &found, n);
+    }
+    i64 bound = div_up(least_bytes, alignment) * alignment;
+    const double heats[] = {0.03, 0.01};
+    for (int heat = 0; heat < 2; heat++) anneal(fit, &best, spare, room + 6 * n, &seed, moves, bound, heats[heat]);
+    memcpy(addresses, best.addresses, (size_t)n * sizeof(i64));
+    free(room);
+    return div_up(best.peak, alignment) * alignment;
+}
+
+/* allocate(starts, ends, offsets, data, [alignment, moves, seed], addresses) -> peak */
+PyObject *native_allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    Flat flats[6];
+    Extents e;
+    FirstFit fit = {0};
+    i64 peak = -1;
+    if (count != 6) return PyErr_Format(PyExc_TypeError, "allocate takes 6 arrays");
+    if (flat_all(arguments, flats, 6, 5) < 0) return NULL;
+    if (extents_get(flats, &e) == 0) {
+        i64 *orders = malloc((size_t)(ORDERS * e.count + 1) * sizeof(i64));
+        const i64 *how = flats[4].at;
+        if (orders && first_fit_make(&fit, &e, how[0]) == 0) {
+            peak = search(&fit, &e, orders, how[0], how[1], (uint64_t)how[2], flats[5].at);
+            first_fit_free(&fit);
+        }
+        free(orders);
+        if (peak < 0) PyErr_NoMemory();
+    }
+    flat_release(flats, 6);
+    return peak < 0 ? NULL : PyLong_FromLongLong(peak);
+}
+
+static void swap(i64 *a, i64 *b)
+{
+    i64 kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* The next order in lexicographic order; 0 behind the last one. */
+static int next_permutation(i64 *order, i64 n)
+{
+    i64 at = n - 2, other = n - 1;
+    while (at >= 0 && order[at] >= order[at + 1]) at--;
+    if (at < 0) return 0;
+    while (order[other] <= order[at]) other--;
+    swap(&order[at], &order[other]);
+    for (i64 low = at + 1, high = n - 1; low < high; low++, high--) swap(&order[low], &order[high]);
+    return 1;
+}
+
+/* placements(starts, ends, offsets, data, [alignment, limit, most]) -> [peak, addresses...] one behind the other, with repeats */
+PyObject *native_placements(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    Flat flats[5];
+    Extents e;
+    FirstFit fit = {0};
+    Growing out = {0};
+    if (count != 5) return PyErr_Format(PyExc_TypeError, "placements takes 5 arrays");
+    if (flat_all(arguments, flats, 5, 5) < 0) return NULL;
+    if (extents_get(flats, &e) < 0) {
+        flat_release(flats, 5);
+        return NULL;
+    }
+    const i64 *how = flats[4].at;
+    i64 n = e.count, *order = malloc((size_t)(2 * n + 1) * sizeof(i64));
+    if (order && first_fit_make(&fit, &e, how[0]) == 0) {
+        for (i64 i = 0; i < n; i++) order[i] = i;
+        for (i64 turn = 0; turn < how[2]; turn++) {
+            i64 peak = first_fit_place(&fit, order, 0, how[1] + 1, order + n);
+            peak = div_up(peak, how[0]) * how[0];
+            if (peak <= how[1]) {
+                growing_push(&out, peak);
+                for (i64 i = 0; i < n; i++) growing_push(&out, order[n + i]);
+            }
+            if (!next_permutation(order, n)) break;
+        }
+        first_fit_free(&fit);
+    } else
+        out.failed = 1;
+    free(order);
+    flat_release(flats, 5);
+    return growing_bytes(&out);
+}

@@ -1,0 +1,120 @@
+"""Copies: which constants are copied into what tensors leave free of an arena, when and where, so that jobs take the fewest cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.allocate.extents import Extents
+from cascader.allocate.moving import ALIGNMENT
+from cascader.prefetch.free_space import UNITS, Room
+from cascader.prefetch.timeline import Constants, Issue, JobTimes, Prefetcher, Shared, Timeline, choose_copies, nothing_shared
+from npu_model.native import native
+
+Numbers = npt.NDArray[np.int64]
+CopyTable = Numbers
+"""Constants that could be copied, in the order of their first use: a line for each, with the fields of :class:`Constants`."""
+UNKNOWN = -1
+"""In place of what a pair shares, until the device is asked."""
+CASES = 4
+"""Whether each job of a pair has its constants staged."""
+_NATIVE = native("cascader")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CostedJobs:
+    """Jobs with what they cost.
+
+    ``parts`` and ``kinds`` are those of each job; ``times`` has a line for each kind, with the fields of JobTimes behind the part.
+    ``pairs`` are the kinds of each job and the one before it; ``pair_costs`` has four numbers for each kind: what the two share if
+    neither is staged, only the second, only the first, and both, :data:`UNKNOWN` until ``shared`` (by step and case) was asked.
+    """
+
+    parts: Numbers
+    kinds: Numbers
+    times: Numbers
+    pairs: Numbers
+    pair_costs: Numbers
+    shared: Callable[[int, int, int], int] | None
+
+
+def best_copies(
+    jobs: CostedJobs,
+    constants: CopyTable,
+    extents: Extents,
+    addresses: Sequence[int],
+    budget: int,
+    sets: Sequence[frozenset[int]],
+    *,
+    improve: bool = False,
+    ends: bool = False,
+) -> Timeline:
+    """The timeline with the best of some sets of copies, of an arena of ``budget`` bytes that holds ``extents`` at ``addresses``.
+
+    With ``improve`` one copy at a time is added and left out as long as that saves cycles; then, with ``ends``, once more from a timeline
+    whose copies go to both ends of what is free, if that is better.
+    """
+    if _NATIVE is None:
+        return best_copies_in_python(jobs, constants, extents, addresses, budget, sets, improve=improve, ends=ends)
+    parts = constants[:, 0]
+    marks = np.array([[part in chosen for part in parts.tolist()] for chosen in sets], dtype=np.int64)
+    how = [int(jobs.parts.max()) + 1, budget, ALIGNMENT, UNITS, improve, ends]
+    raw = _NATIVE.copies(
+        np.concatenate([jobs.parts, jobs.kinds]),
+        jobs.times,
+        jobs.pairs,
+        jobs.pair_costs,
+        constants,
+        *extents.arrays,
+        np.array(addresses, dtype=np.int64),
+        marks,
+        np.array(how, dtype=np.int64),
+        jobs.shared,
+    )
+    cycles, *issues = np.frombuffer(raw, dtype=np.int64).tolist()
+    lines = constants.tolist()
+    found = (Issue(Constants(*lines[copy]), step, start, address) for copy, step, start, address in zip(*[iter(issues)] * 4, strict=True))
+    return Timeline(tuple(found), cycles)
+
+
+def best_copies_in_python(
+    jobs: CostedJobs,
+    constants: CopyTable,
+    extents: Extents,
+    addresses: Sequence[int],
+    budget: int,
+    sets: Sequence[frozenset[int]],
+    *,
+    improve: bool = False,
+    ends: bool = False,
+) -> Timeline:
+    """As :func:`best_copies`, without the compiled core."""
+    room = Room(tuple(extents), addresses, len(jobs.parts), budget)
+    times = [JobTimes(part, *jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
+    known = {line[0]: Constants(*line) for line in constants.tolist()}
+    low, high = (Prefetcher(times, room, _shared(jobs), ends=at_ends) for at_ends in (False, True))
+    best = min((low.timeline([known[part] for part in chosen]) for chosen in sets), key=lambda timeline: timeline.cycles)
+    if not improve:
+        return best
+    best = choose_copies(known, best, low)
+    if ends:
+        found = high.timeline([known[part] for part in best.staged])
+        best = choose_copies(known, found, high) if found.cycles < best.cycles else best
+    return best
+
+
+def _shared(jobs: CostedJobs) -> Shared:
+    ask = jobs.shared
+    if ask is None:
+        return nothing_shared
+
+    def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
+        costs, case = jobs.pair_costs[jobs.pairs[step]], 2 * before + now
+        if costs[case] == UNKNOWN:
+            costs[case] = ask(step, before, now)
+        return int(costs[case])
+
+    return shared

@@ -1,0 +1,85 @@
+/* Flat arrays as the compiled cores take them: contiguous buffers of 64-bit integers, and bytes objects of them as results. */
+#ifndef FLAT_H
+#define FLAT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int64_t i64;
+
+typedef struct {
+    Py_buffer view;
+    i64 *at;
+    Py_ssize_t length;
+} Flat;
+
+static inline int flat_get(PyObject *object, Flat *flat, int writable)
+{
+    if (PyObject_GetBuffer(object, &flat->view, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO) < 0) return -1;
+    if (flat->view.itemsize != 8) {
+        PyBuffer_Release(&flat->view);
+        PyErr_SetString(PyExc_TypeError, "an array of 64-bit integers is needed");
+        return -1;
+    }
+    flat->at = (i64 *)flat->view.buf;
+    flat->length = flat->view.len / 8;
+    return 0;
+}
+
+static inline void flat_release(Flat *flats, int count)
+{
+    while (count--) PyBuffer_Release(&flats[count].view);
+}
+
+/* Borrow `count` arrays, those from `outputs` on to write to. Returns 0, or -1 with an exception set and nothing borrowed. */
+static inline int flat_all(PyObject *const *arguments, Flat *flats, int count, int outputs)
+{
+    for (int i = 0; i < count; i++)
+        if (flat_get(arguments[i], &flats[i], i >= outputs) < 0) {
+            flat_release(flats, i);
+            return -1;
+        }
+    return 0;
+}
+
+/* A growing array of integers; `failed` once memory ran out, which is looked at in the end. */
+typedef struct {
+    i64 *at;
+    size_t length, room;
+    int failed;
+} Growing;
+
+static inline void growing_push(Growing *grown, i64 value)
+{
+    if (grown->length == grown->room) {
+        size_t room = grown->room ? grown->room * 2 : 256;
+        i64 *moved = realloc(grown->at, room * sizeof(i64));
+        if (!moved) {
+            grown->failed = 1;
+            return;
+        }
+        grown->at = moved;
+        grown->room = room;
+    }
+    grown->at[grown->length++] = value;
+}
+
+/* The integers as a bytes object; the array is freed. */
+static inline PyObject *growing_bytes(Growing *grown)
+{
+    PyObject *bytes = grown->failed ? PyErr_NoMemory()
+                                    : PyBytes_FromStringAndSize((const char *)grown->at, (Py_ssize_t)(grown->length * sizeof(i64)));
+    free(grown->at);
+    return bytes;
+}
+
+/* Division rounded down and up, as Python's; the divisor is positive. */
+static inline i64 div_down(i64 a, i64 b) { return a / b - (a % b < 0); }
+static inline i64 div_up(i64 a, i64 b) { return a / b + (a % b > 0); }
+static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
+static inline i64 most(i64 a, i64 b) { return a > b ? a : b; }
+
+#endif

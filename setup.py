@@ -1,0 +1,32 @@
+"""The compiled cores: a package that has a folder ``native`` gets one small C module. Without a compiler its Python forms run."""
+
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+# The limited API has buffers from Python 3.11 on: from there one wheel serves every later Python.
+ABI3 = sys.version_info >= (3, 11)
+ROOT = Path(__file__).parent
+
+
+def core(folder: Path) -> Extension:
+    """The compiled core of the package that holds ``folder``; an installation goes on without it where it cannot be built."""
+    package = folder.parent.relative_to(ROOT)
+    return Extension(
+        ".".join((*package.parts, "_native")),
+        sorted(str(path.relative_to(ROOT)) for path in folder.glob("*.c")),
+        include_dirs=["npu_model"],
+        depends=["npu_model/flat.h", *sorted(str(path.relative_to(ROOT)) for path in folder.glob("*.h"))],
+        define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
+        # Fused multiply-adds would round otherwise than the Python forms do.
+        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off"],
+        py_limited_api=ABI3,
+        optional=True,
+    )
+
+
+setup(
+    ext_modules=[core(folder) for package in ("cascader", "npu_model", "sim") for folder in sorted((ROOT / package).glob("**/native"))],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
+)

@@ -1,0 +1,85 @@
+"""Job costs: what a device says of the jobs of groups, asked once for each kind of job and of pair however the groups are put together."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_graphs import row_graphs
+from toy_costs import ToyCosts
+
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import PullScheduler, StripeJob, schedule_groups
+from cascader.prefetch.copies import UNKNOWN, CostedJobs
+from cascader.prefetch.timeline import JobTimes
+from cascader.search.job_costs import JobCosts
+from cascader.search.local_moves import divisions
+
+COST = ToyCosts()
+
+
+@dataclass(frozen=True)
+class Asked(ToyCosts):
+    """Toy costs and a made-up overlap by kinds of pairs, with everything that they were asked for."""
+
+    scheduler: PullScheduler | None = None
+    jobs: list[StripeJob] = field(default_factory=list)
+
+    def times(self, part: int, start: int, end: int) -> JobTimes:
+        self.jobs.append(StripeJob(part, start, end))
+        return COST.times(part, start, end)
+
+    def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
+        assert self.scheduler is not None
+        distance = self.scheduler.distance(before, after)
+        kind = before.part, before.end - before.start, after.part, after.end - after.start, distance, before_staged, staged
+        return hash(kind) % 1000
+
+
+def shared(costed: CostedJobs, step: int, before: int, now: int) -> int:
+    """As a timeline asks for it."""
+    costs, case = costed.pair_costs[costed.pairs[step]], 2 * before + now
+    if costs[case] == UNKNOWN:
+        assert costed.shared is not None
+        costs[case] = costed.shared(step, before, now)
+    return int(costs[case])
+
+
+@settings(max_examples=60)
+@given(row_graphs(4, max_rows=4), st.data())
+def test_jobs_and_neighbours_have_the_cycles_of_the_device_whatever_groups_were_asked_for_before(
+    graph: RowGraph, data: st.DataObject
+) -> None:
+    scheduler = PullScheduler(graph)
+    device = Asked(scheduler=scheduler)
+    costs = JobCosts(scheduler, device, device)
+    for groups in data.draw(st.lists(st.sampled_from(list(divisions(graph, (1, 2)))), max_size=4)):
+        jobs, costed = schedule_groups(scheduler, groups), costs.costed(groups)
+        assert costed.parts.tolist() == [job.part for job in jobs]
+        found = [tuple(costed.times[kind].tolist()) for kind in costed.kinds]
+        assert found == [astuple(COST.times(job.part, job.start, job.end))[1:] for job in jobs]
+        assert costs.least(groups) == sum(min(staged - staged_lead, direct - lead) for staged, direct, lead, *_, staged_lead, _ in found)
+        for step in range(1, len(jobs)):
+            for before, now in ((False, True), (True, False), (True, True)):
+                expected = device.shared(jobs[step - 1], jobs[step], before_staged=before, staged=now)
+                assert shared(costed, step, before, now) == expected
+
+
+@settings(max_examples=30)
+@given(row_graphs(4, max_rows=4))
+def test_no_kind_of_job_is_asked_twice(graph: RowGraph) -> None:
+    scheduler = PullScheduler(graph)
+    device = Asked(scheduler=scheduler)
+    costs = JobCosts(scheduler, device, device)
+    for groups in list(divisions(graph, (1, 2)))[:8]:
+        costs.costed(groups)
+    kinds = [(job.part, job.end - job.start) for job in device.jobs]
+    assert len(kinds) == len(set(kinds))
+
+
+@settings(max_examples=10)
+@given(row_graphs(4, max_rows=4))
+def test_without_a_word_on_neighbours_jobs_share_nothing(graph: RowGraph) -> None:
+    groups = next(divisions(graph, (1,)))
+    assert JobCosts(PullScheduler(graph), COST, None).costed(groups).shared is None

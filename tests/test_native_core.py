@@ -1,0 +1,134 @@
+"""The compiled core of the cascader: every function gives what its Python form gives."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_graphs import row_graphs
+from toy_costs import ToyCosts
+
+from cascader.allocate.extents import Extents
+from cascader.allocate.first_fit import every_placement, search
+from cascader.allocate.moving import allocate, placements
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.buffers import Buffers, buffers, storages
+from cascader.plan.depth_first import Group, PullScheduler, StripeJob, group_table, schedule_groups
+from cascader.plan.group_bytes import GroupBytes, group_bytes, tensor_facts
+from cascader.plan.plans import Planner, PlanOptions
+from cascader.plan.proposals import PlanTable, propose, propose_in_python
+from cascader.prefetch.copies import best_copies, best_copies_in_python
+from cascader.search.builder import Placer
+from cascader.search.local_moves import Groups, divisions
+from cascader.search.placement import Packer
+from npu_model.native import native
+
+pytestmark = pytest.mark.skipif(native("cascader") is None, reason="the compiled core was not built, or is switched off")
+COST = ToyCosts()
+
+
+class Sharing:
+    """Cycles that neighbours share, made up from their parts and heights."""
+
+    def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
+        return (before.part + 3 * after.part + before.end - before.start + 2 * before_staged + staged) % 5
+
+
+@st.composite
+def divided(draw: st.DrawFn) -> tuple[RowGraph, Groups]:
+    graph = draw(row_graphs(5, max_rows=6))
+    some = list(divisions(graph, (1, 2, 3), (1,)))
+    return graph, draw(st.sampled_from(some))
+
+
+@settings(max_examples=200)
+@given(divided())
+def test_jobs_and_their_distances_are_those_of_the_python_form(case: tuple[RowGraph, Groups]) -> None:
+    graph, groups = case
+    scheduler = PullScheduler(graph)
+    for group in groups:
+        assert scheduler.table(group).tolist() == scheduler.table_in_python(group).tolist()
+    jobs = schedule_groups(scheduler, groups)
+    expected = [None, *(scheduler.distance(before, after) for before, after in pairwise(jobs))][: len(jobs)]
+    assert scheduler.distances(group_table(scheduler, groups)) == expected
+
+
+def plain(found: Buffers) -> list[object]:
+    lives = [(one.start, one.low.tolist(), one.high.tolist()) for one in found.extents]
+    return list(zip(found.tensors, found.rows, lives, strict=True))
+
+
+@settings(max_examples=200)
+@given(divided(), st.booleans())
+def test_buffers_are_those_of_the_python_form(case: tuple[RowGraph, Groups], in_place: bool) -> None:  # noqa: FBT001  # drawn
+    graph, groups = case
+    scheduler = PullScheduler(graph)
+    stores = storages(graph, schedule_groups(scheduler, groups), groups, in_place=in_place)
+    expected = Buffers(tuple(s.tensors for s in stores), tuple(s.rows for s in stores), Extents.of([s.extent for s in stores]))
+    assert plain(buffers(scheduler, group_table(scheduler, groups), groups, in_place=in_place)) == plain(expected)
+
+
+@settings(max_examples=200)
+@given(row_graphs(6, max_rows=6), st.integers(1, 3), st.integers(0, 1), st.booleans(), st.data())
+def test_bytes_of_growing_groups_are_those_of_the_python_form(
+    graph: RowGraph,
+    rows: int,
+    inner: int,
+    in_place: bool,  # noqa: FBT001  # drawn
+    data: st.DataObject,
+) -> None:
+    scheduler = PullScheduler(graph)
+    last = data.draw(st.integers(0, len(graph.parts) - 1))
+    longest = Group(data.draw(st.integers(0, last)), last, rows, inner)
+    jobs = scheduler.table(longest)
+    grown = GroupBytes(scheduler, tensor_facts(scheduler), longest, jobs, in_place=in_place)
+    expected = [grown.grow() for _ in range(longest.first, longest.last + 1)][::-1]
+    assert group_bytes(scheduler, longest, jobs, in_place=in_place) == expected
+
+
+@settings(max_examples=100)
+@given(divided(), st.sampled_from([1, 16]), st.sampled_from([0, 30]), st.integers(1, 5))
+def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], alignment: int, moves: int, seed: int) -> None:
+    graph, groups = case
+    extents = buffers(PullScheduler(graph), group_table(PullScheduler(graph), groups), groups).extents
+    expected = search(tuple(extents), alignment, moves, seed)
+    assert allocate(extents, alignment=alignment, moves=moves, seed=seed) == expected
+    if len(extents) <= 6:
+        every = placements(extents, expected[0] + 8, alignment=alignment)
+        assert every == tuple(dict.fromkeys(every_placement(tuple(extents), expected[0] + 8, alignment, 720)))
+
+
+@settings(max_examples=200)
+@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans())
+def test_copies_are_those_of_the_python_form(
+    case: tuple[RowGraph, Groups],
+    share: int,
+    improve: bool,  # noqa: FBT001  # drawn
+    ends: bool,  # noqa: FBT001  # drawn
+    overlap: bool,  # noqa: FBT001  # drawn
+) -> None:
+    graph, groups = case
+    scheduler = PullScheduler(graph)
+    placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=True, ends=True)
+    packing = Packer(scheduler, in_place=True).greedily(groups)
+    budget = packing.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
+    constants = placer._constants(packing)
+    parts = constants[:, 0].tolist()
+    sets = [frozenset(parts), frozenset(parts[::2])]
+    found, expected = (
+        form(placer._costs.costed(groups), constants, packing.extents, packing.addresses, budget, sets, improve=improve, ends=ends)
+        for form in (best_copies, best_copies_in_python)
+    )
+    assert found == expected
+
+
+@settings(max_examples=60)
+@given(row_graphs(6, max_rows=6), st.integers(1, 4))
+def test_proposals_are_those_of_the_python_form(graph: RowGraph, cold: int) -> None:
+    scheduler = PullScheduler(graph)
+    table = PlanTable.of(Planner(scheduler, COST, PlanOptions(stripe_rows=(1, 2), group_length=4)).all_plans())
+    for limit in sorted(set(table.columns[:, 1].tolist())):
+        assert propose(table, limit, Fraction(cold, 4)) == propose_in_python(table.ending, limit, Fraction(cold, 4))
