@@ -11,7 +11,7 @@ from npu_model.errors import InputError
 from validation.reading import reason_of
 
 _TEMPORARY = ".npu-testbed"
-"""What the name of a temporary file begins with; the process and a number follow."""
+"""Beginning of a temporary file's name; the process and a number follow."""
 
 
 def require_writable(path: str | Path, *sources: str | Path) -> None:

@@ -116,7 +116,7 @@ def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
 
 
 REFINEMENTS = 2
-"""How often the arenas on either side of a number of cycles that is asked for are searched more closely."""
+"""Number of times that the arenas on either side of a number of cycles that is asked for are searched more closely."""
 
 _BETWEEN = 3
 """Arenas that are tried between two others."""

@@ -28,7 +28,7 @@ _DECISIONS: tuple[tuple[str, Any], ...] = (
     ("arena_size", int),
     ("copies", tuple[Copy, ...]),
 )
-"""What a candidate decides; its network is that of the plans that were asked."""
+"""The decisions of a candidate; its network is that of the plans that were asked."""
 
 
 def _candidates_to_plain(candidates: tuple[Candidate, ...]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class TensorirProof:
-    """What the compiled TensorIR of a schedule did, beside what was planned; all memory in bytes.
+    """The run of a schedule's compiled TensorIR, beside what was planned; all memory in bytes.
 
     ``comparisons`` are of all outputs with each reference, once for the run in one arena and once for the run in buffers.
     ``claimed`` and ``allocated`` are the sizes of the buffers by name, planned and as lowered; ``live`` the most that whole buffers

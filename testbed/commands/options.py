@@ -11,7 +11,7 @@ from testbed import VERSION
 from testbed.json_schemas import schema_version
 
 Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # argparse has no public name for a group
-"""What options can be added to."""
+"""A parser, or a group of its options."""
 
 BAR_MISSED = 1
 """Exit status of a comparison that came out wrong."""

@@ -32,7 +32,7 @@ CHECKS = (
     "Refused are schedules that read bytes that nothing wrote, overwrite their own input, or whose weight streams hold another number of\n"
     "weights than the operation has. Not checked are values: whether a schedule computes its network is what `npu-testbed verify` says."
 )
-"""What a replay does and does not check."""
+"""The checks of a replay, and those that it leaves out."""
 
 
 def add(commands: Any) -> None:

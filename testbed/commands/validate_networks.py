@@ -22,7 +22,7 @@ from testbed.commands.options import (
 ALL, BOTH = "all", "both"
 
 _COMPARED = ("timing_adapter", "system_config", "memory_mode", "config", "jobs", "results")
-"""What only a comparison reads."""
+"""Options that only a comparison reads."""
 
 
 def add(peers: Any) -> None:

@@ -29,7 +29,7 @@ SWEEP = 8
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What our frontier has to say to one of Vela's points; None if no point of it meets the condition.
+    """The answer of our frontier to one of Vela's points; None if no point of it meets the condition.
 
     ``condition`` says what ours may not exceed, ``vela`` is the point it was taken from.
     """
@@ -119,7 +119,7 @@ def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
 
 
 def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tuple[Answer, ...]:
-    """What the frontier has to say to Vela's two strategies."""
+    """The answers of the frontier to Vela's two strategies."""
     return (
         Answer("at Vela Size's cycles or fewer", size, frontier.at_most(size.cycles)),
         Answer("smallest", size, frontier.points[0]),

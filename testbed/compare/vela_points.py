@@ -32,7 +32,7 @@ class VelaRun:
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Its name in a table."""
         return f"Vela {self.optimise}" if self.arena_cache_size is None else f"Vela at {self.arena_cache_size:,}"
 
 

@@ -49,7 +49,7 @@ def _ours(found: Comparison) -> Ours:
 
 
 def judge(result: Verification, exception: str) -> tuple[Check, str]:
-    """What a verification says; a difference with an ``exception`` that the portfolio names is one."""
+    """The verdict of a verification, with a remark; a difference with an ``exception`` that the portfolio names is one."""
     if not any(row.reference == LITERT for row in result.comparisons):
         return Check.FAILED, result.remark
     if result.equal_to(LITERT):

@@ -1,4 +1,4 @@
-"""What lies in the arena while compiled Programs run: areas of addresses over cycles, from what each operation writes and reads.
+"""A map of the arena while compiled Programs run: areas of addresses over cycles, from what each operation writes and reads.
 
 Of a schedule of ours :mod:`testbed.views.arena_map` knows the tensors. Of Vela's there are only the operations: an area here is what one
 of them left, for as long as a later one reads it.
