@@ -76,7 +76,7 @@ def _of(row: Sequence[str], part: Sequence[int]) -> tuple[str, ...]:
 
 
 def _fitting(widths: Sequence[int], limit: int) -> int:
-    """How many of the columns, from the first on, fit; 0 if it is not two."""
+    """The number of columns, from the first on, that fit; 0 if it is not two."""
     ends = accumulate(size + _GAP for size in widths)
     count = sum(end - _GAP <= limit for end in ends)
     return count if count > 1 else 0

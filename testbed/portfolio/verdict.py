@@ -87,7 +87,7 @@ class Finding:
 
 
 def _slower(strategy: str, peer: Figures, own: Figures | None) -> str:
-    """A phrase that says how much slower ours is in the bytes of a strategy of Vela's; "" if it is not, or does not fit, which is a miss in bytes."""
+    """The phrase that ours is slower in the bytes of a strategy of Vela's; "" if it is not, or does not fit, which is a miss in bytes."""
     if own is None or own.cycles <= SLOWEST * peer.cycles:
         return ""
     return f"takes {own.cycles / peer.cycles:.3f} of Vela {strategy}'s cycles in its {peer.memory:,} bytes"
