@@ -115,7 +115,7 @@ def test_copies_are_those_of_the_python_form(
     placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=True, ends=True)
     packing = Packer(scheduler, in_place=True).greedily(groups)
     budget = packing.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
-    constants = placer._constants(packing)
+    constants = placer._constants(packing.jobs)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
     found, expected = (

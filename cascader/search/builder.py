@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cascader.plan.depth_first import PullScheduler
-from cascader.prefetch.copies import CopyTable, best_copies
+from cascader.allocate.extents import NO_EXTENTS
+from cascader.allocate.moving import ALIGNMENT
+from cascader.plan.depth_first import JobTable, PullScheduler, group_table
+from cascader.prefetch.copies import CopySearch, CopyTable, best_copies
 from cascader.prefetch.timeline import Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
 from cascader.search.placement import Packing
+from npu_model.shapes import round_up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +40,7 @@ class Placer:
     """
 
     def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
+        self._scheduler = scheduler
         parts = range(len(scheduler.graph.parts))
         self._costs = JobCosts(scheduler, cost, overlap)
         self._segments = np.array([part.segment for part in scheduler.graph.parts], dtype=np.int64)
@@ -45,9 +49,9 @@ class Placer:
         self._prefetch = prefetch
         self._ends = ends
 
-    def _constants(self, packing: Packing) -> CopyTable:
+    def _constants(self, jobs: JobTable) -> CopyTable:
         """The constants that could be staged, in the order of their first use."""
-        used = packing.jobs[:, 0]
+        used = jobs[:, 0]
         parts, firsts = np.unique(used, return_index=True)
         lasts = len(used) - 1 - np.unique(used[::-1], return_index=True)[1]
         segments, begins = np.unique(self._segments[used], return_index=True)
@@ -55,9 +59,13 @@ class Placer:
         lines = np.stack([parts, self._sizes[parts], self._transfers[parts], firsts, lasts, earliest], axis=1)[self._sizes[parts] > 0]
         return np.ascontiguousarray(lines[np.argsort(lines[:, 3], kind="stable")])
 
+    def search(self, groups: Groups, packing: Packing, budget: int) -> CopySearch:
+        """The search for copies beside the groups, wherever the packing's buffers lie."""
+        return CopySearch(self._costs.costed(groups), self._constants(packing.jobs), packing.extents, budget)
+
     def trial(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> Draft:
         """Groups at given addresses with the best of some sets of copies, or all of them."""
-        constants = self._constants(packing)
+        constants = self._constants(packing.jobs)
         sets = dict.fromkeys((*staged, frozenset(constants[:, 0].tolist())))
         jobs = self._costs.costed(groups)
         return Draft(groups, packing, best_copies(jobs, constants, packing.extents, packing.addresses, budget, list(sets)), budget)
@@ -65,10 +73,17 @@ class Placer:
     def finished(self, draft: Draft) -> Draft:
         """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
         packing = draft.packing
-        jobs, constants = self._costs.costed(draft.groups), self._constants(packing)
+        jobs, constants = self._costs.costed(draft.groups), self._constants(packing.jobs)
         start = [draft.timeline.staged]
         best = best_copies(jobs, constants, packing.extents, packing.addresses, draft.budget, start, improve=True, ends=self._ends)
         return replace(draft, timeline=min((draft.timeline, best), key=lambda timeline: timeline.cycles))
+
+    def unbounded(self, groups: Groups) -> int:
+        """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""
+        constants = self._constants(group_table(self._scheduler, groups))
+        budget = 2 * int(sum(round_up(size, ALIGNMENT) for size in constants[:, 1].tolist())) + ALIGNMENT
+        every = [frozenset(constants[:, 0].tolist())]
+        return best_copies(self._costs.costed(groups), constants, NO_EXTENTS, (), budget, every, improve=True).cycles
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
