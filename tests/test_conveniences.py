@@ -67,3 +67,11 @@ def test_the_report_of_supported_operators_is_written_where_vela_writes_it(tmp_p
     assert "DEPTH_TO_SPACE" not in constraints
     for conditions in constraints.values():
         assert all(condition.splitlines()[0] in page for condition in conditions)
+
+
+@pytest.mark.parametrize("columns", [80, 110])
+@pytest.mark.parametrize("words", ["schedule", "validate vela", "validate portfolio", "calibrate fit", "simulate vela"])
+def test_help_fits_the_terminal_but_for_the_examples(words: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = call(*words.split(), "--help").output.splitlines()
+    assert max(len(line) for line in lines if not line.startswith("  npu-testbed ")) <= columns

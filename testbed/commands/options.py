@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from testbed import VERSION
@@ -17,11 +18,33 @@ BAR_MISSED = 1
 """Exit status of a comparison that came out wrong."""
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps paragraphs, and items that begin with a dash, each wrapped to the terminal; examples stay as they are to be typed."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        pieces: list[str] = []
+        for line in text.splitlines():
+            goes_on = pieces and line and not line.startswith(("- ", "  ")) and pieces[-1] and not pieces[-1].startswith("  ")
+            # What follows a colon or a heading is a list; all else is one paragraph.
+            if goes_on and not pieces[-1].endswith(":"):
+                pieces[-1] += f" {line}"
+            else:
+                pieces.append(line)
+        return "\n".join(self._piece(piece, width, indent) for piece in pieces)
+
+    @staticmethod
+    def _piece(piece: str, width: int, indent: str) -> str:
+        if piece.startswith("  ") or not piece:
+            return indent + piece
+        further = indent + ("  " if piece.startswith("- ") else "")
+        return fill(piece, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that refuses abbreviations and raises what is wrong as one sentence."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+        super().__init__(allow_abbrev=False, formatter_class=_Formatter, **settings)
 
     def error(self, message: str) -> Any:
         """Raise InputError in place of argparse's exit, so that every error leaves by one door."""
