@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from npu_model.accelerator import Accelerator, accelerator
@@ -17,7 +17,7 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.engine import run_engine
-from sim.engine.machine import Machine
+from sim.engine.machine import Times
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
 
@@ -151,25 +151,67 @@ def _owners(program: Program) -> list[int]:
     return [works[min(position, len(works) - 1)] if works else i for i, position in enumerate(after)]
 
 
-def _by_operation(machine: Machine) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
-    busy: dict[int, dict[Unit, int]] = defaultdict(lambda: defaultdict(int))
-    waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(lambda: defaultdict(int))
-    owners = _owners(machine.program)
-    for (index, unit), cycles in machine.recorder.busy.items():
-        busy[owners[index]][unit] += cycles
-    for (index, unit, cause), cycles in machine.recorder.waits.items():
-        waits[owners[index]][unit, cause] += cycles
-    return busy, waits
+Busy = Mapping[tuple[int, Unit], int]
+"""Busy cycles by operation and unit, as a replay counts them."""
+
+Waits = Mapping[tuple[int, Unit, Cause], int]
+"""Waiting cycles by operation, unit and cause."""
 
 
-def _totals(machine: Machine) -> tuple[dict[Unit, int], dict[tuple[Unit, Cause], int]]:
-    busy: dict[Unit, int] = defaultdict(int)
-    waits: dict[tuple[Unit, Cause], int] = defaultdict(int)
-    for (_, unit), cycles in machine.recorder.busy.items():
-        busy[unit] += cycles
-    for (_, unit, cause), cycles in machine.recorder.waits.items():
-        waits[unit, cause] += cycles
-    return dict(busy), dict(waits)
+def _by_operation(
+    program: Program, busy: Busy, waits: Waits
+) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
+    found_busy: dict[int, dict[Unit, int]] = defaultdict(lambda: defaultdict(int))
+    found_waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(lambda: defaultdict(int))
+    owners = _owners(program)
+    for (index, unit), cycles in busy.items():
+        found_busy[owners[index]][unit] += cycles
+    for (index, unit, cause), cycles in waits.items():
+        found_waits[owners[index]][unit, cause] += cycles
+    return found_busy, found_waits
+
+
+def _totals(busy: Busy, waits: Waits) -> tuple[dict[Unit, int], dict[tuple[Unit, Cause], int]]:
+    total_busy: dict[Unit, int] = defaultdict(int)
+    total_waits: dict[tuple[Unit, Cause], int] = defaultdict(int)
+    for (_, unit), cycles in busy.items():
+        total_busy[unit] += cycles
+    for (_, unit, cause), cycles in waits.items():
+        total_waits[unit, cause] += cycles
+    return dict(total_busy), dict(total_waits)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was counted while a Program ran: cycles, data beats of the ports and of each operation, times, work and waits of the units."""
+
+    cycles: int
+    beats: Beats
+    operation_beats: Mapping[int, Beats]
+    times: Mapping[int, Times]
+    busy: Busy
+    waits: Waits
+
+
+def replay_of(program: Program, device: Accelerator, system: MemorySystem, counted: Counted) -> Replay:
+    """The replay of a Program of which all is counted."""
+    busy, waits = _by_operation(program, counted.busy, counted.waits)
+    totals, total_waits = _totals(counted.busy, counted.waits)
+    operations = tuple(
+        OperationReplay(
+            index=index,
+            name=program.name(index),
+            op=op,
+            issued=counted.times[index].issued,
+            finished=counted.times[index].finished,
+            busy=dict(busy[index]),
+            waits=dict(waits[index]),
+            beats=counted.operation_beats[index],
+        )
+        for index, op in enumerate(program.operations)
+        if isinstance(op, (KernelOperation, DmaOperation))
+    )
+    return Replay(program, device, system, counted.cycles, counted.beats, operations, totals, total_waits)
 
 
 def replay(
@@ -188,33 +230,11 @@ def replay(
     for listener in listeners:
         listener.on_start(program)
     machine = run_engine(program, device, system, listeners, timing, work)
-    busy, waits = _by_operation(machine)
-    operations = tuple(
-        OperationReplay(
-            index=index,
-            name=program.name(index),
-            op=op,
-            issued=machine.times[index].issued,
-            finished=machine.times[index].finished,
-            busy=dict(busy[index]),
-            waits=dict(waits[index]),
-            beats=operation_beats(op, device, system, machine.jobs.get(index)),
-        )
-        for index, op in enumerate(program.operations)
-        if isinstance(op, (KernelOperation, DmaOperation))
-    )
-    reads, writes = machine.ports.reads, machine.ports.writes
-    totals, total_waits = _totals(machine)
-    return Replay(
-        program=program,
-        accelerator=device,
-        system=system,
-        cycles=machine.env.cycle,
-        beats=Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats),
-        operations=operations,
-        busy=totals,
-        waits=total_waits,
-    )
+    reads, writes, recorder = machine.ports.reads, machine.ports.writes, machine.recorder
+    moved = {index: operation_beats(op, device, system, machine.jobs.get(index)) for index, op in enumerate(program.operations)}
+    beats = Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats)
+    counted = Counted(machine.env.cycle, beats, moved, machine.times, recorder.busy, recorder.waits)
+    return replay_of(program, device, system, counted)
 
 
 def replay_network(

@@ -92,6 +92,12 @@ def _add_report_options(parser: Parser) -> None:
     add_cpu_operations_option(group)
     group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
+    group.add_argument(
+        "--engine",
+        choices=("fast", "simpy"),
+        default="",
+        help="what replays: the fast recurrence or the SimPy engine, equal to the cycle (default: fast, simpy for a trace)",
+    )
     add_json_option(group)
 
 
@@ -103,7 +109,7 @@ def run_schedule(arguments: argparse.Namespace) -> int:
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
         show(f"Reading {arguments.schedule}")
         plan = read_schedule(arguments.schedule)
-        simulation = simulate_schedule(plan, memory, listeners, show)
+        simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine)
         return simulation, lambda: arena_map(plan, simulation.replay)
 
     return _run(arguments, arguments.schedule, simulate)
@@ -117,7 +123,7 @@ def run_vela(arguments: argparse.Namespace) -> int:
     options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
-        simulation = simulate_vela(arguments.model, options, memory, listeners, show)
+        simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine)
         return simulation, lambda: program_map(simulation)
 
     return _run(arguments, arguments.model, simulate)

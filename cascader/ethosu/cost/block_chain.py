@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import ceil
 
 from cascader.ethosu.cost.blockdep import blockdep
-from cascader.ethosu.cost.kernel_flow import BlockLoad, KernelLoad, Pipeline, kernel_flow
+from cascader.ethosu.cost.kernel_flow import KernelLoad, Pipeline
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
@@ -45,25 +45,21 @@ NEAR = 8
 """Blocks at the end of a kernel and at the beginning of the next one that decide what both share."""
 
 
-def _part(blocks: tuple[BlockLoad, ...]) -> KernelLoad:
-    maps = sum(block.stored + sum(step.fetched for step in block.steps) for block in blocks)
-    return KernelLoad(blocks, maps, sum(step.words for block in blocks for step in block.steps))
-
-
 @lru_cache(maxsize=1 << 12)
 def _ended(option: BlockOption) -> tuple[Pipeline, float]:
     """The units behind the last blocks of a kernel whose first weights are there, and when it is done."""
     pipeline = Pipeline(option.latency)
-    done = pipeline.run(_part(option.load.blocks[-NEAR:]), option.sources, led=True)
+    done = pipeline.run(option.load, option.sources, led=True, first=max(0, option.load.places - NEAR))
     return pipeline, done.cycles
 
 
 @lru_cache(maxsize=1 << 12)
-def _begun(option: BlockOption) -> tuple[KernelLoad, float]:
-    """The first blocks of a kernel, and when they are done on their own if their first weights are there."""
-    load = _part(option.load.blocks[:NEAR])
-    flow = kernel_flow(load, option.sources, led=True)
-    return load, max(flow.cycles, load.constants * option.sources.constants.rate)
+def _begun(option: BlockOption) -> tuple[int, int, float]:
+    """Words of the maps and constants of the first blocks of a kernel, and when they are done on their own if the first weights are there."""
+    places = min(NEAR, option.load.places)
+    maps, constants = option.load.words(0, places)
+    flow = Pipeline().run(option.load, option.sources, led=True, last=places)
+    return maps, constants, max(flow.cycles, constants * option.sources.constants.rate)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -72,9 +68,9 @@ def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
 
     On its own its first weights are there. Less than nothing if they are not, and that costs more than is shared.
     """
-    (pipeline, begin), (beginning, alone) = _ended(one), _begun(two)
-    words = beginning.maps + (beginning.constants if two.sources.shared else 0)
-    done = pipeline.copied().run(beginning, two.sources, distance=distance)
+    (pipeline, begin), (maps, constants, alone) = _ended(one), _begun(two)
+    words = maps + (constants if two.sources.shared else 0)
+    done = pipeline.copied().run(two.load, two.sources, distance=distance, last=min(NEAR, two.load.places))
     behind = max(done.cycles - begin, words * two.sources.pace)
     return ceil(alone - behind) + two.latency
 
