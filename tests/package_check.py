@@ -13,7 +13,7 @@ import sys
 import venv
 from pathlib import Path
 
-CORES = "import json; from npu_model.native import native; print(json.dumps([p for p in ('npu_model', 'cascader', 'sim') if native(p)]))"
+CORES = "import json, sys; from npu_model.native import native; print(json.dumps([name for name in sys.argv[1:] if native(name)]))"
 COMPILE = """
 from setuptools._distutils.ccompiler import new_compiler
 from setuptools._distutils.sysconfig import customize_compiler
@@ -41,13 +41,19 @@ def compiler(folder: Path) -> bool:
     return True
 
 
-def installed(folder: Path, distribution: Path, **environment: str) -> tuple[list[str], bytes, str]:
+def packages_with_cores(root: Path) -> list[str]:
+    """The packages of which the sources have a compiled core."""
+    folders = (folder.parent.relative_to(root) for name in ("npu_model", "cascader", "sim") for folder in (root / name).glob("**/native"))
+    return sorted(".".join(folder.parts) for folder in folders)
+
+
+def installed(folder: Path, distribution: Path, names: list[str], **environment: str) -> tuple[list[str], bytes, str]:
     """The compiled cores of a distribution that is installed alone, a schedule of its and the replay of that."""
     venv.create(folder / "venv", with_pip=True)
     programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
     run(folder, programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", distribution, **environment)
     run(folder, programs / "python", "-m", "pip", "check", "--disable-pip-version-check")
-    cores = json.loads(run(folder, programs / "python", "-c", CORES))
+    cores = json.loads(run(folder, programs / "python", "-c", CORES, *names))
     run(folder, programs / "npu-testbed", "schedule", "zoo:tiny_residual", "-o", "s.json")
     replay = run(folder, programs / "npu-testbed", "simulate", "schedule", "s.json", "--json")
     return cores, (folder / "s.json").read_bytes(), replay
@@ -60,12 +66,13 @@ def main(root: Path, folder: Path) -> None:
         one.mkdir(parents=True)
     run(folder, sys.executable, "-m", "build", "--outdir", folders[0], root)
     (wheel,), (source,) = folders[0].glob("*.whl"), folders[0].glob("*.tar.gz")
-    compiled, *results = installed(folders[1], wheel)
-    pure, *others = installed(folders[2], source, **NO_COMPILER)
+    names = packages_with_cores(root)
+    compiled, *results = installed(folders[1], wheel, names)
+    pure, *others = installed(folders[2], source, names, **NO_COMPILER)
     said = f"{wheel.name} with the compiled cores {compiled}, {source.name} without a compiler with {pure}"
     print(f"Python {sys.version.split()[0]}: {said}")  # noqa: T201  # run by hand
     assert pure == []
-    assert bool(compiled) == compiler(folder)
+    assert compiled == (names if compiler(folder) else [])
     assert results == others
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ import testbed.compare.beside_vela
 import testbed.compare.comparison
 import testbed.compare.vela_points
 import testbed.portfolio.examination
+import testbed.resume
 import testbed.search
 from cascader.ethosu.cascade import Cascader
 from testbed.answers import FOLDER, Answers
@@ -94,6 +97,13 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     monkeypatch.setattr("testbed.search.quick_cycles", cycles)
     assert call("frontier", *OPTIONS, again).status == 0
     assert replays == everything + 3
+
+
+def test_every_task_that_is_handed_out_is_kept_but_planning() -> None:
+    modules = (testbed.search, testbed.compare.vela_points)
+    handed = {name for module in modules for name in re.findall(r"\.submit\((\w+)", inspect.getsource(module))}
+    kept = {kind.__name__ for kind in testbed.resume._KINDS}
+    assert handed - {"_plan"} == kept
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'[{"cycles": 1}]', b"-1.5", b"null", b'{"a": 1}', b"[" * 100_000, b"\xff"])
