@@ -191,7 +191,7 @@ def frontier(
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     with workers(processes_for(task.network, processes)) as pool:
-        executor = resumed(pool, task.provenance.model, schedules)
+        executor = resumed(pool, task, schedules)
         found = replayed_frontier(task, search(task, EVERYTHING, executor, progress), executor, show=progress)
         if isinstance(executor, Resumed):
             executor.finish({point.memory: point.schedule for point in found.points})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,11 +46,19 @@ def _candidates_from_plain(plain: Any, pickled: bytes, _wanted: object) -> tuple
     return tuple(found)
 
 
-def _plans_key(pickled: bytes, wanted: object) -> str:
-    return key_of(repr(wanted), pickled)
+@lru_cache(maxsize=8)
+def _plans(pickled: bytes) -> str:
+    """The key of plans: of what they follow from, as the bytes of a pickle depend on what else their process has worked out."""
+    plans = search.kept(pickled)
+    plain = to_plain(replace(plans.network, constants=b""))
+    return key_of([plain, plans.accelerator, repr(plans.options)], plans.network.constants)
 
 
-def _replay_key(schedule: Schedule, system: MemorySystem) -> str:
+def _plans_key(system: MemorySystem, pickled: bytes, wanted: object) -> str:
+    return key_of([_plans(pickled), to_plain(system), repr(wanted)])
+
+
+def _replay_key(_system: MemorySystem, schedule: Schedule, system: MemorySystem) -> str:
     """The digest of a schedule, without compressing its constants as its file does."""
     plain = to_plain(replace(schedule, network=replace(schedule.network, constants=b"")))
     return key_of([plain, to_plain(system)], schedule.network.constants)
@@ -58,7 +66,10 @@ def _replay_key(schedule: Schedule, system: MemorySystem) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of task: the key of its arguments, its answer as JSON (None if it is not kept), and back with the same arguments."""
+    """A kind of task: the key of the search's memory system and its arguments, its answer as JSON, and back with its arguments.
+
+    An answer whose JSON form is None is not kept.
+    """
 
     key: Callable[..., str]
     plain: Callable[[Any], Any]
@@ -69,15 +80,17 @@ _KINDS: dict[object, _Kind] = {
     search.at_limit: _Kind(_plans_key, _candidates_to_plain, _candidates_from_plain),
     search.smallest: _Kind(_plans_key, _candidates_to_plain, _candidates_from_plain),
     search.replay: _Kind(_replay_key, lambda cycles: cycles, lambda plain, *_: from_plain(int, plain)),
-    vela_points.outcome: _Kind(vela_points.outcome_key, vela_points.outcome_json, lambda plain, _, run: vela_points.outcome_of(plain, run)),
+    vela_points.outcome: _Kind(
+        lambda _, *args: vela_points.outcome_key(*args), vela_points.outcome_json, lambda plain, _, run: vela_points.outcome_of(plain, run)
+    ),
 }
 
 
 class Resumed(Executor):
     """An executor that keeps what its tasks answer, and, with ``points``, the best schedules so far as files."""
 
-    def __init__(self, executor: Executor, answers: Answers, points: PointFiles | None = None) -> None:
-        self._executor, self._answers, self._points = executor, answers, points
+    def __init__(self, executor: Executor, answers: Answers, system: MemorySystem, points: PointFiles | None = None) -> None:
+        self._executor, self._answers, self._system, self._points = executor, answers, system, points
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer that is known, or the one that is asked for now and kept."""
@@ -90,7 +103,7 @@ class Resumed(Executor):
         return answer
 
     def _ask(self, name: str, kind: _Kind, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
-        key = key_of([name, kind.key(*args)])
+        key = key_of([name, kind.key(self._system, *args)])
         known = self._answers.find(key, lambda plain: kind.value(plain, *args))
         if known is not None:
             answer: Future[Any] = Future()
@@ -123,9 +136,9 @@ def _succeeded(done: Future[Any]) -> bool:
     return not done.cancelled() and done.exception() is None
 
 
-def resumed(executor: Executor, model: str, schedules: Path | None, results: Path | None = None) -> Executor:
+def resumed(executor: Executor, task: search.Task, schedules: Path | None, results: Path | None = None) -> Executor:
     """The executor, with answers kept in ``results``, or while ``schedules`` are searched in a folder there; as it is without both."""
-    points = None if schedules is None else PointFiles(schedules, model)
+    points = None if schedules is None else PointFiles(schedules, task.provenance.model)
     if results is not None:
-        return Resumed(executor, Answers(results), points)
-    return executor if points is None else Resumed(executor, Answers(points.folder / FOLDER), points)
+        return Resumed(executor, Answers(results), task.system, points)
+    return executor if points is None else Resumed(executor, Answers(points.folder / FOLDER), task.system, points)

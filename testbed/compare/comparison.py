@@ -151,7 +151,7 @@ def compare(
     system_config, memory_mode = memory.vela_names
     vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system)
     with workers(processes_for(task.network, processes)) as pool:
-        executor = resumed(pool, task.provenance.model, schedules, results)
+        executor = resumed(pool, task, schedules, results)
         plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:
             raise InputError(f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}")
