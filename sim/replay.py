@@ -45,7 +45,7 @@ class Beats:
 
 @dataclass(frozen=True, slots=True)
 class OperationReplay:
-    """What one kernel operation or DMA transfer did.
+    """The work of one kernel operation or DMA transfer.
 
     ``issued`` and ``finished`` are cycles of the replay. ``busy`` and ``waits`` hold the cycles of each unit (and cause)
     that had any; the wait and control commands before an operation count as its own, those after the last as the last's.
@@ -158,7 +158,9 @@ Waits = Mapping[tuple[int, Unit, Cause], int]
 """Waiting cycles by operation, unit and cause."""
 
 
-def _by_operation(program: Program, busy: Busy, waits: Waits) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
+def _by_operation(
+    program: Program, busy: Busy, waits: Waits
+) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
     found_busy: dict[int, dict[Unit, int]] = defaultdict(lambda: defaultdict(int))
     found_waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(lambda: defaultdict(int))
     owners = _owners(program)

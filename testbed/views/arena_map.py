@@ -1,4 +1,4 @@
-"""What lies in the arena while a schedule runs: areas of addresses over cycles, from its rows and its replay."""
+"""A map of the arena while a schedule runs: areas of addresses over cycles, from its rows and its replay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sim import NetworkReplay
 
 
 class AreaKind(Enum):
-    """What an area holds, and so how it is drawn."""
+    """Kinds of content of an area, which decide how it is drawn."""
 
     INPUT = "input of the network"
     OUTPUT = "output of the network"
