@@ -158,7 +158,9 @@ Waits = Mapping[tuple[int, Unit, Cause], int]
 """Waiting cycles by operation, unit and cause."""
 
 
-def _by_operation(program: Program, busy: Busy, waits: Waits) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
+def _by_operation(
+    program: Program, busy: Busy, waits: Waits
+) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
     found_busy: dict[int, dict[Unit, int]] = defaultdict(lambda: defaultdict(int))
     found_waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(lambda: defaultdict(int))
     owners = _owners(program)

@@ -90,9 +90,7 @@ class _Kernel:
         self.operation = operation
         self._terms = terms
         self._sources = sources
-        self.load: KernelLoad = operation_load(
-            operation, terms.accelerator, work, sources.maps.burst, sources.constants.burst
-        )
+        self.load: KernelLoad = operation_load(operation, terms.accelerator, work, sources.maps.burst, sources.constants.burst)
         self._flows: dict[bool, Flow] = {}
 
     def flow(self, *, led: bool) -> Flow:

@@ -8,7 +8,6 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
@@ -61,8 +60,8 @@ _HEAD, _BLOCK, _STEP = 4, 3, 5
 class KernelLoad:
     """What a kernel asks of the units, block by block, as a row of integers; blocks that are equal are there once.
 
-    The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins; and of
-    each kind output cycles, stored words, number of steps and the integers of its steps.
+    The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins;
+    and of each kind output cycles, stored words, number of steps and the integers of its steps.
     """
 
     flat: memoryview
@@ -144,7 +143,7 @@ def _block_load(job: BlockJob, map_burst: int, burst: int) -> BlockLoad:
 def kernel_load(jobs: Sequence[BlockJob], map_burst: int = 4, burst: int = 8) -> KernelLoad:
     """The load of a kernel's jobs, with transactions of so many words for feature maps and constants; equal jobs are counted once."""
     numbers: dict[int, int] = {}
-    kinds = []
+    kinds: list[BlockLoad] = []
     for job in jobs:
         if id(job) not in numbers:
             numbers[id(job)] = len(kinds)
