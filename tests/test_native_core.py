@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from row_graphs import row_graphs
 from toy_costs import ToyCosts
 
-from cascader.allocate.extents import Extents
+from cascader.allocate.extents import Extents, live_bytes
 from cascader.allocate.first_fit import every_placement, search
 from cascader.allocate.moving import allocate, placements
 from cascader.graph.row_graph import RowGraph
@@ -58,7 +58,7 @@ def test_jobs_and_their_distances_are_those_of_the_python_form(case: tuple[RowGr
 
 def plain(found: Buffers) -> list[object]:
     lives = [(one.start, one.low.tolist(), one.high.tolist()) for one in found.extents]
-    return list(zip(found.tensors, found.rows, lives, strict=True))
+    return [found.live, *zip(found.tensors, found.rows, lives, strict=True)]
 
 
 @settings(max_examples=200)
@@ -67,8 +67,11 @@ def test_buffers_are_those_of_the_python_form(case: tuple[RowGraph, Groups], in_
     graph, groups = case
     scheduler = PullScheduler(graph)
     stores = storages(graph, schedule_groups(scheduler, groups), groups, in_place=in_place)
-    expected = Buffers(tuple(s.tensors for s in stores), tuple(s.rows for s in stores), Extents.of([s.extent for s in stores]))
-    assert plain(buffers(scheduler, group_table(scheduler, groups), groups, in_place=in_place)) == plain(expected)
+    extents = Extents.of([s.extent for s in stores])
+    jobs = group_table(scheduler, groups)
+    live = int(live_bytes(extents, len(jobs)).max())
+    expected = Buffers(tuple(s.tensors for s in stores), tuple(s.rows for s in stores), extents, live)
+    assert plain(buffers(scheduler, jobs, groups, in_place=in_place)) == plain(expected)
 
 
 @settings(max_examples=200)
@@ -115,7 +118,7 @@ def test_copies_are_those_of_the_python_form(
     placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=True, ends=True)
     packing = Packer(scheduler, in_place=True).greedily(groups)
     budget = packing.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
-    constants = placer._constants(packing.jobs)
+    constants = placer._constants(groups)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
     found, expected = (

@@ -69,6 +69,7 @@ class Cascader:
         self.scheduler = PullScheduler(self.graph)
         self.cost = StripeCost(network, self.graph, find_accelerator(accelerator), system, choose_blocks=options.choose_blocks)
         self.ending: tuple[tuple[Plan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
+        self._made: dict[tuple[object, ...], Candidate] = {}
         overlap = Neighbours(network, self.graph, self.cost, find_accelerator(accelerator)) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.ending, options.plans, options.drafts, overlap)
 
@@ -82,7 +83,13 @@ class Cascader:
         return ladder(self.ending, self.options.rungs)
 
     def realise(self, draft: Draft) -> Candidate:
-        """The schedule of a draft, with the blocks that are fastest together."""
+        """The schedule of a draft, with the blocks that are fastest together; of each draft once."""
+        key = draft.groups, draft.packing.addresses, draft.timeline
+        if key not in self._made:
+            self._made[key] = self._realised(draft)
+        return self._made[key]
+
+    def _realised(self, draft: Draft) -> Candidate:
         packing, issues, jobs = draft.packing, draft.timeline.issues, stripe_jobs(draft.packing.jobs)
         kept = draft.timeline.staged
         stores = packing.stores

@@ -9,7 +9,7 @@ import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
 from cascader.allocate.moving import ALIGNMENT
-from cascader.plan.depth_first import JobTable, PullScheduler, group_table
+from cascader.plan.depth_first import Group, PullScheduler
 from cascader.prefetch.copies import CopySearch, CopyTable, best_copies
 from cascader.prefetch.timeline import Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
@@ -43,29 +43,43 @@ class Placer:
         self._scheduler = scheduler
         parts = range(len(scheduler.graph.parts))
         self._costs = JobCosts(scheduler, cost, overlap)
-        self._segments = np.array([part.segment for part in scheduler.graph.parts], dtype=np.int64)
+        self._segments = [part.segment for part in scheduler.graph.parts]
+        self._constants_of: dict[Group, CopyTable] = {}
         self._sizes = np.array([cost.constant_bytes(part) for part in parts], dtype=np.int64)
         self._transfers = np.array([cost.transfer_cycles(part) if cost.constant_bytes(part) else 0 for part in parts], dtype=np.int64)
         self._prefetch = prefetch
         self._ends = ends
 
-    def _constants(self, jobs: JobTable) -> CopyTable:
-        """The constants that could be staged, in the order of their first use."""
-        used = jobs[:, 0]
-        parts, firsts = np.unique(used, return_index=True)
-        lasts = len(used) - 1 - np.unique(used[::-1], return_index=True)[1]
-        segments, begins = np.unique(self._segments[used], return_index=True)
-        earliest = begins[np.searchsorted(segments, self._segments[parts])] if self._prefetch else firsts
-        lines = np.stack([parts, self._sizes[parts], self._transfers[parts], firsts, lasts, earliest], axis=1)[self._sizes[parts] > 0]
-        return np.ascontiguousarray(lines[np.argsort(lines[:, 3], kind="stable")])
+    def _group_constants(self, group: Group) -> CopyTable:
+        """As :meth:`_constants` of one group alone."""
+        if group not in self._constants_of:
+            used = self._scheduler.table(group)[:, 0]
+            parts, firsts = np.unique(used, return_index=True)
+            lasts = len(used) - 1 - np.unique(used[::-1], return_index=True)[1]
+            earliest = np.zeros_like(firsts) if self._prefetch else firsts
+            lines = np.stack([parts, self._sizes[parts], self._transfers[parts], firsts, lasts, earliest], axis=1)[self._sizes[parts] > 0]
+            self._constants_of[group] = np.ascontiguousarray(lines[np.argsort(lines[:, 3], kind="stable")])
+        return self._constants_of[group]
+
+    def _constants(self, groups: Groups) -> CopyTable:
+        """The constants that could be staged, in the order of their first use; none is copied before the jobs of its segment begin."""
+        begin, segment, segment_begin = 0, -1, 0
+        tables = []
+        for group in groups:
+            if self._segments[group.first] != segment:
+                segment, segment_begin = self._segments[group.first], begin
+            moved = np.array([0, 0, 0, begin, begin, segment_begin if self._prefetch else begin], dtype=np.int64)
+            tables.append(self._group_constants(group) + moved)
+            begin += len(self._scheduler.table(group))
+        return np.concatenate(tables)
 
     def search(self, groups: Groups, packing: Packing, budget: int) -> CopySearch:
         """The search for copies beside the groups, wherever the packing's buffers lie."""
-        return CopySearch(self._costs.costed(groups), self._constants(packing.jobs), packing.extents, budget)
+        return CopySearch(self._costs.costed(groups), self._constants(groups), packing.extents, budget)
 
     def trial(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> Draft:
         """Groups at given addresses with the best of some sets of copies, or all of them."""
-        constants = self._constants(packing.jobs)
+        constants = self._constants(groups)
         sets = dict.fromkeys((*staged, frozenset(constants[:, 0].tolist())))
         jobs = self._costs.costed(groups)
         return Draft(groups, packing, best_copies(jobs, constants, packing.extents, packing.addresses, budget, list(sets)), budget)
@@ -73,14 +87,14 @@ class Placer:
     def finished(self, draft: Draft) -> Draft:
         """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
         packing = draft.packing
-        jobs, constants = self._costs.costed(draft.groups), self._constants(packing.jobs)
+        jobs, constants = self._costs.costed(draft.groups), self._constants(draft.groups)
         start = [draft.timeline.staged]
         best = best_copies(jobs, constants, packing.extents, packing.addresses, draft.budget, start, improve=True, ends=self._ends)
         return replace(draft, timeline=min((draft.timeline, best), key=lambda timeline: timeline.cycles))
 
     def unbounded(self, groups: Groups) -> int:
         """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""
-        constants = self._constants(group_table(self._scheduler, groups))
+        constants = self._constants(groups)
         budget = 2 * int(sum(round_up(size, ALIGNMENT) for size in constants[:, 1].tolist())) + ALIGNMENT
         every = [frozenset(constants[:, 0].tolist())]
         return best_copies(self._costs.costed(groups), constants, NO_EXTENTS, (), budget, every, improve=True).cycles

@@ -36,6 +36,8 @@ _QUICK = 10
 """How many times fewer moves a quick search for addresses has."""
 _PATIENT = 30
 """How many times more moves the search for the addresses of the smallest arena has, of which there is one."""
+_UNSURE = Fraction(99, 100)
+"""What copies with all the room that they want can at best make of what the search for them finds, which is not always the best."""
 _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 
@@ -137,7 +139,7 @@ class Drafter:
         for least, groups in self._every:
             if least >= cycles:
                 break
-            if self._unbounded(groups) >= cycles:
+            if self._unbounded(groups) * _UNSURE >= cycles:
                 continue
             greedy = self._packer.greedily(groups)
             search = self._placer.search(groups, greedy, budget)
