@@ -26,7 +26,6 @@ from testbed.replay_only import as_seen_by, memory_of
 from testbed.scheduling import DEFAULT_OPTIMISE
 from testbed.versions import Tools, tool_versions
 
-
 ENGINES = ("fast", "simpy")
 """What replays: the fast recurrence, which listeners hear nothing of, or the SimPy engine; both count the same cycles."""
 

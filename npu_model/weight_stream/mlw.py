@@ -128,7 +128,8 @@ def decode(stream: bytes, limit: int | None = None) -> Int16:
     if _NATIVE is not None:
         symbols: bytes | None = _NATIVE.decode_weights(stream, -1 if limit is None else limit)
         if symbols is not None:
-            return np.frombuffer(symbols, np.int16).copy()
+            weights: Int16 = np.frombuffer(symbols, np.int16).copy()
+            return weights
     return _decode(stream, limit)
 
 

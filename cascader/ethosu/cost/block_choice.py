@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise, product
@@ -39,7 +39,7 @@ WORTHWHILE = 1.05
 """What part of the own block's estimate one may have to be looked at for its partition."""
 
 
-_AT_ONCE = 16
+_AT_ONCE = 32
 """Blocks whose partitions are worked out together."""
 
 
@@ -311,15 +311,20 @@ class Ranking:
         order = near[np.argsort(cycles[near], kind="stable")]
         self._cycles: list[float] = cycles[order].tolist()
         self._blocks = array("q", blocks[order].tobytes())
-        self._partitions: list[Shram | None] = []
+        self._fitting: list[tuple[float, int, Shram]] = []
+        self._asked = 0
 
-    def _partition(self, number: int) -> Shram | None:
-        """The partition of the shared buffer for a block, worked out for some blocks at a time."""
-        while len(self._partitions) <= number:
-            first = len(self._partitions)
+    def _fit(self) -> Iterator[tuple[float, int, Shram]]:
+        """The blocks that fit: estimate, number and partition of the shared buffer; these are worked out for some blocks at a time."""
+        yield from self._fitting
+        while self._asked < len(self._cycles):
+            first = self._asked
             some = self._blocks[3 * first : 3 * (first + _AT_ONCE)]
-            self._partitions += shram_partitions(self._query, some, self._accelerator)
-        return self._partitions[number]
+            shrams = enumerate(shram_partitions(self._query, some, self._accelerator), first)
+            found = [(self._cycles[number], number, shram) for number, shram in shrams if shram is not None]
+            self._asked += _AT_ONCE
+            self._fitting += found
+            yield from found
 
     def fastest(self, count: int, *, partitions: bool = False) -> list[tuple[Shape3D, Shram]]:
         """The ``count`` fastest blocks that fit and beat the operation's own, the fastest first.
@@ -330,11 +335,10 @@ class Ranking:
         limit = self._own * (WORTHWHILE if partitions else PROMISING)
         found: list[tuple[Shape3D, Shram]] = []
         seen: set[Shram] = set()
-        for number, cycles in enumerate(self._cycles):
+        for cycles, number, shram in self._fit():
             if len(found) == count or cycles >= limit:
                 break
-            shram = self._partition(number)
-            if shram is not None and not (partitions and shram in seen):
+            if not (partitions and shram in seen):
                 seen.add(shram)
                 found.append((Shape3D(*self._blocks[3 * number : 3 * number + 3]), shram))
         return found

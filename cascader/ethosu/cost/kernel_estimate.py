@@ -13,7 +13,7 @@ from math import ceil
 
 from cascader.ethosu.cost.block_chain import BlockOption
 from cascader.ethosu.cost.block_choice import Ranking
-from cascader.ethosu.cost.kernel_flow import Flow, KernelLoad, Pipeline, operation_load
+from cascader.ethosu.cost.kernel_flow import Flow, KernelLoad, Pipeline, block_load
 from cascader.ethosu.cost.memory_path import Source, Sources
 from cascader.ethosu.network.network import ARENA
 from npu_model.accelerator import Accelerator
@@ -21,6 +21,8 @@ from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.cost.shram import BlockQuery
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
+from npu_model.program.operations import Shram
+from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING
 from npu_model.weight_stream.mlw_work import DecoderWork
 
@@ -86,13 +88,12 @@ class Terms:
 class _Kernel:
     """An operation in one of its blocks: what it asks of the units, and how it flows through them."""
 
-    def __init__(self, operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...], sources: Sources) -> None:
-        self.operation = operation
+    def __init__(self, block: Shape3D, shram: Shram, load: KernelLoad, terms: Terms, sources: Sources) -> None:
+        self.block = block
+        self.shram = shram
+        self.load = load
         self._terms = terms
         self._sources = sources
-        self.load: KernelLoad = operation_load(
-            operation, terms.accelerator, work, sources.maps.burst, sources.constants.burst
-        )
         self._flows: dict[bool, Flow] = {}
 
     def flow(self, *, led: bool) -> Flow:
@@ -123,8 +124,9 @@ class _Kernel:
 class KernelEstimate:
     """What is known of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
 
-    def __init__(self, operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
+    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
         self._operation = operation
+        self._row = row
         self._terms = terms
         self._work = work
         self._staged = staged
@@ -143,8 +145,8 @@ class KernelEstimate:
         kernels = []
         for block, shram in ((operation.block, operation.shram), *found):
             if (block, shram) not in self._kernels:
-                made = replace(operation, block=block, shram=shram)
-                self._kernels[block, shram] = _Kernel(made, self._terms, self._work, self._sources)
+                load = block_load(operation, block, self._terms.accelerator, self._work, self._row, self._sources)
+                self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources)
             kernels.append(self._kernels[block, shram])
         return kernels
 
@@ -179,10 +181,10 @@ class KernelEstimate:
 
     def _option(self, kernel: _Kernel) -> BlockOption:
         """What is known of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
-        sources, overhead, load, operation = self._sources, self._terms.overhead, kernel.load, kernel.operation
+        sources, overhead, load = self._sources, self._terms.overhead, kernel.load
         cycles = max(kernel.cycles(led=True), ceil(load.constants * sources.constants.rate) + overhead)
         lead = max(0, kernel.cycles(led=False) - cycles)
-        return BlockOption(operation.block, operation.shram, cycles, load, sources, overhead, self._burden(load), lead, kernel.tail)
+        return BlockOption(kernel.block, kernel.shram, cycles, load, sources, overhead, self._burden(load), lead, kernel.tail)
 
     @property
     def size(self) -> int:
@@ -209,7 +211,7 @@ class Estimates:
         found = self._known.get(key)
         if found is None:
             self._make_room(len(decoding))
-            found = self._known[key] = KernelEstimate(operation, self._terms, work, staged=staged)
+            found = self._known[key] = KernelEstimate(operation, row, self._terms, work, staged=staged)
         return found
 
     def _make_room(self, size: int) -> None:

@@ -7,16 +7,17 @@ from __future__ import annotations
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
 from cascader.ethosu.cost.memory_path import Sources, flat_sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
-from npu_model.cost.flat_operation import flat_decoding, flat_operation
+from npu_model.cost.flat_operation import flat_decoding, flat_operation, in_block
 from npu_model.native import native
 from npu_model.program import KernelOperation
+from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING
 from npu_model.weight_stream.mlw_work import DecoderWork
 
@@ -60,8 +61,8 @@ _HEAD, _BLOCK, _STEP = 4, 3, 5
 class KernelLoad:
     """What a kernel asks of the units, block by block, as a row of integers; blocks that are equal are there once.
 
-    The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins; and of
-    each kind output cycles, stored words, number of steps and the integers of its steps.
+    The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins;
+    and of each kind output cycles, stored words, number of steps and the integers of its steps.
     """
 
     flat: memoryview
@@ -143,7 +144,7 @@ def _block_load(job: BlockJob, map_burst: int, burst: int) -> BlockLoad:
 def kernel_load(jobs: Sequence[BlockJob], map_burst: int = 4, burst: int = 8) -> KernelLoad:
     """The load of a kernel's jobs, with transactions of so many words for feature maps and constants; equal jobs are counted once."""
     numbers: dict[int, int] = {}
-    kinds = []
+    kinds: list[BlockLoad] = []
     for job in jobs:
         if id(job) not in numbers:
             numbers[id(job)] = len(kinds)
@@ -157,7 +158,22 @@ def operation_load(
     """The load of an operation; ``work`` is the decoder's work for the weight stream of each core, none if unknown."""
     if _WORK is None or _FLOW is None:
         return kernel_load(like_jobs(op, accelerator, work=work), map_burst, burst)
-    row = flat_operation(op, accelerator, DEFAULT_TIMING, is_known=bool(work))
+    return _row_load(flat_operation(op, accelerator, DEFAULT_TIMING, is_known=bool(work)), work, map_burst, burst)
+
+
+def block_load(
+    op: KernelOperation, block: Shape3D, accelerator: Accelerator, work: tuple[DecoderWork, ...], row: array[int], sources: Sources
+) -> KernelLoad:
+    """As :func:`operation_load`, of an operation in another ``block``; ``row`` is that of :func:`flat_operation`, with any block."""
+    map_burst, burst = sources.maps.burst, sources.constants.burst
+    if _WORK is None or _FLOW is None:
+        return operation_load(replace(op, block=block), accelerator, work, map_burst, burst)
+    return _row_load(in_block(row, block), work, map_burst, burst)
+
+
+def _row_load(row: array[int], work: tuple[DecoderWork, ...], map_burst: int, burst: int) -> KernelLoad:
+    assert _WORK is not None  # noqa: S101  # whoever calls knows
+    assert _FLOW is not None  # noqa: S101  # the same
     flat: bytes = _FLOW.kernel_load(memoryview(_WORK.block_work(row, flat_decoding(work))).cast("q"), map_burst, burst)
     return KernelLoad(memoryview(flat).cast("q"))
 
