@@ -45,7 +45,7 @@ class Beats:
 
 @dataclass(frozen=True, slots=True)
 class OperationReplay:
-    """What one kernel operation or DMA transfer did.
+    """The work of one kernel operation or DMA transfer.
 
     ``issued`` and ``finished`` are cycles of the replay. ``busy`` and ``waits`` hold the cycles of each unit (and cause)
     that had any; the wait and control commands before an operation count as its own, those after the last as the last's.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -105,24 +106,27 @@ def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], a
 
 
 @settings(max_examples=200)
-@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans())
+@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_copies_are_those_of_the_python_form(
     case: tuple[RowGraph, Groups],
     share: int,
     improve: bool,  # noqa: FBT001  # drawn
     ends: bool,  # noqa: FBT001  # drawn
     overlap: bool,  # noqa: FBT001  # drawn
+    shares: bool,  # noqa: FBT001  # drawn
 ) -> None:
     graph, groups = case
     scheduler = PullScheduler(graph)
-    placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=True, ends=True)
+    placer = Placer(scheduler, ToyCosts(shares=shares), Sharing() if overlap else None, prefetch=True, ends=True)
     packing = Packer(scheduler, in_place=True).greedily(groups)
     budget = packing.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
-    constants = placer._constants(groups)
+    constants = placer._constants(groups, shares=shares)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
+    jobs = placer._costs.costed(groups)
+    jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
     found, expected = (
-        form(placer._costs.costed(groups), constants, packing.extents, packing.addresses, budget, sets, improve=improve, ends=ends)
+        form(jobs, constants, packing.extents, packing.addresses, budget, sets, improve=improve, ends=ends)
         for form in (best_copies, best_copies_in_python)
     )
     assert found == expected

@@ -151,6 +151,10 @@ class Drafter:
                     break
         return best
 
+    def readers(self, draft: Draft, part: int) -> tuple[int, ...]:
+        """The parts that the copy of ``part`` serves in a draft, that part first."""
+        return self._placer.readers(draft, part)
+
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits."""
         trials = [self._trial(groups, staged, budget, self._options.moves) for groups, staged in self._proposals(budget).items()]

@@ -160,7 +160,7 @@ def _ifm2_shape(ofm: Shape3D, broadcast: Broadcast) -> Shape3D:
 
 
 def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap) -> dict[str, object]:
-    """What an elementwise operation adds: operands, broadcasting and scales."""
+    """The facts that an elementwise operation adds: operands, broadcasting and scales."""
     ifm = _feature_map(registers, "IFM", Shape3D(ofm.shape.height, ofm.shape.width, registers.short(Cmd0.IFM_DEPTH_M1) + 1))
     fields: dict[str, object] = {"ifm": ifm, "ofm_scale": _scale(registers, Cmd1.OFM_SCALE)}
     if kind.is_unary:
@@ -186,7 +186,7 @@ def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap
 
 
 def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> dict[str, object]:
-    """What convolutions and pooling add: the window, the IFM that it implies, weights and scales."""
+    """The facts that convolutions and pooling add: the window, the IFM that it implies, weights and scales."""
     kernel = _kernel(registers)
     upscale = _member(Upscale, registers.short(Cmd0.IFM_UPSCALE, 0) & 3, "Upscale mode")
     padding = Padding(*(registers.short(Cmd0[f"IFM_PAD_{side}"]) for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")))

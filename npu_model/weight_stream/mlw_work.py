@@ -1,4 +1,4 @@
-"""What the weight decoder has to do for a stream: the bits that it reads and the turns that it takes, symbol by symbol.
+"""The weight decoder's work on a stream: the bits that it reads and the turns that it takes, symbol by symbol.
 
 The format says how the decoder works: it takes up to 12 weights (8 if they are long and uncompressed) and up to 12 zero runs
 together, while the remainders of the ones before pass (:mod:`npu_model.weight_stream.mlw_chunks`). Such a turn is one cycle here.

@@ -14,7 +14,7 @@ from cascader.ethosu.codegen.stripes import Place, stripe, whole
 from cascader.ethosu.cost.block_chain import BlockOption
 from cascader.ethosu.cost.kernel_estimate import NOTHING, Facts, KernelEstimate, Terms, decoding_bytes, shared_estimates
 from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
 from cascader.prefetch.timeline import JobTimes
 from npu_model.accelerator import Accelerator
@@ -25,6 +25,18 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import operation_work
 
 _ANYWHERE = 1 << 40
+
+
+def _first_with_same_constants(network: Network) -> list[int]:
+    """For every part the first one of its segment with the same constants, byte for byte."""
+    segment_of = {name: number for number, segment in enumerate(network.segments) for name in segment.parts}
+    firsts: dict[tuple[int, tuple[bytes, ...]], int] = {}
+    found = []
+    for index, part in enumerate(network.graph.parts):
+        payload = ethosu_part(part)
+        content = staged_content(payload.operation, network.constants) if payload else ()
+        found.append(firsts.setdefault((segment_of[part.name], content), index) if content else index)
+    return found
 
 
 class StripeCost:
@@ -38,6 +50,7 @@ class StripeCost:
     ) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
         self._constants = [staged_bytes(payload.operation) if payload else 0 for payload in self._payloads]
+        self._same = _first_with_same_constants(network)
         self._stored = StreamEditor(network.constants)
         self._decoder_work: dict[int, tuple[DecoderWork, ...]] = {}
         self._graph = graph
@@ -116,6 +129,10 @@ class StripeCost:
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales."""
         return self._constants[part]
+
+    def same_constants(self, part: int) -> int:
+        """The first part of the segment that has the same constants, which may be the part itself."""
+        return self._same[part]
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into the arena."""
