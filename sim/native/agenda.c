@@ -95,6 +95,11 @@ int belatedly(Agenda *a, i64 cycle, i64 number, Resume resume)
 
 static void resume(Machine *m, Resume who)
 {
+    /* An interrupt is heard now and then. */
+    if (!(++m->resumed & 0xFFFFF) && PyErr_CheckSignals() < 0) {
+        m->agenda.failed = 1;
+        return;
+    }
     if (who >= FIRST_START) who -= FIRST_START;
     if (who >= FIRST_COUNTDOWN) {
         /* The units that ask for several transfers at once: the input load and the decoder. */

@@ -131,7 +131,7 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
     for (int i = 0; i < UNITS; i++) due_add(&m->agenda, FIRST_START + ORDER[i]);
     m->agenda.running = NEVER;
     if (!m->agenda.failed) walk(m);
-    result = m->agenda.failed ? PyErr_NoMemory() : PyLong_FromLongLong(m->end);
+    result = !m->agenda.failed ? PyLong_FromLongLong(m->end) : PyErr_Occurred() ? NULL : PyErr_NoMemory();
 end:
     if (works)
         for (Py_ssize_t i = 0; i < kernels; i++)

@@ -116,7 +116,7 @@ typedef struct {
     i64 countdowns[COUNTDOWNS];
     Kernel *kernels;
     const Operation *operations;
-    i64 operation_count, kernel_count, words, end, *times, finished;
+    i64 operation_count, kernel_count, words, end, *times, finished, resumed;
     /* Where each unit waits, and what it has at hand. */
     int at[UNITS];
     i64 since[UNITS], *counts;

@@ -123,8 +123,15 @@ class KernelLoad:
 
     def words(self, first: int, last: int) -> tuple[int, int]:
         """As ``maps`` and ``constants``, of some blocks alone."""
-        part = KernelLoad.of(self.order[first:last], self.kinds)
-        return part.maps, part.constants
+        flat, table = self.flat, _HEAD + self.places
+        maps = constants = 0
+        for number in self.order[first:last]:
+            begin = flat[table + number]
+            steps = begin + _BLOCK
+            end = steps + _STEP * flat[begin + 2]
+            maps += flat[begin + 1] + sum(flat[steps:end:_STEP])
+            constants += sum(flat[steps + 2 : end : _STEP])
+        return maps, constants
 
 
 def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
