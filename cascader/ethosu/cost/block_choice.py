@@ -180,7 +180,9 @@ class Estimator:
         pace, ublocks = step.pace, _ceil(depth, self._ublock_depth)
         plane = _ceil(height, self._ublock.height) * _ceil(width, self._ublock.width)
         delays = pace.delay * ((pace.steps - 1) * ublocks + (ublocks == 1))
-        cycles = np.maximum(pace.floor, pace.plane * plane) * pace.steps * ublocks + delays
+        used = depth % self._ublock_depth
+        spared = pace.spared * plane * ((used > 0) & (used <= self._ublock_depth // 2))
+        cycles = pace.fill + np.maximum(pace.floor, pace.plane * plane) * pace.steps * ublocks + delays - spared
         slowest: Cycles = np.maximum(cycles, (self._decoding or 0) * self._part(step, depth))
         return slowest
 

@@ -15,6 +15,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.program import KernelOperation
+from npu_model.timing import DEFAULT_TIMING
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 
@@ -139,6 +140,8 @@ class Pipeline:
     def _released(self, distance: int) -> list[float]:
         """When the first blocks of the next kernel may be fetched, one after the other, and then all: as BLOCKDEP says."""
         stores = self._stores
+        if not distance and stores:
+            return [stores[-1] + self._latency * (1 + DEFAULT_TIMING.drain_responses)]
         return [stores[-1 - ahead] + self._latency if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
 
     def copied(self) -> Pipeline:
