@@ -29,6 +29,7 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.weight_stream.work import stream_work
 from sim import quick_replay, replay
+from sim.fast.compiled import compiled_cache
 from sim.fast.jobs import replay_cache
 from testbed.legalise import load_task
 from testbed.models import load_model
@@ -67,6 +68,7 @@ def measure(made: Schedules, cycles: Cycles) -> list[tuple[int, float, float]]:
     """Cycles and the seconds of the first and a second replay of each schedule, from empty caches."""
     block_jobs.cache_clear()
     replay_cache.cache_clear()
+    compiled_cache.cache_clear()
     found = []
     for network in made.values():
         start = time.process_time()

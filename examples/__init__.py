@@ -1,1 +1,18 @@
 """Examples of the Python API, run from the root of the repository: ``python -m examples.NAME``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from npu_model.errors import InputError
+
+
+def ended(main: Callable[[], object]) -> int:
+    """The exit status of an example: 0, or 2 with one sentence where its input is wrong or an extra is missing."""
+    try:
+        main()
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0

@@ -3,7 +3,7 @@
 The whole way of RFC 0037 for a device of one's own: Tensor Expressions, a Part matcher with the device's cost, the plans
 of stripes and buffers, the fastest proposal within the memory, its TensorIR, and a run of it beside numpy.
 
-    python examples/generic_device.py
+    python -m examples.generic_device
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from cascader.tensorir.compat import load
 from cascader.tensorir.matchers import Match, Wanted, accumulation, default_registry
 from cascader.tensorir.prove import Proof, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
+from examples import ended
 
 Array = npt.NDArray[np.float32]
 
@@ -112,4 +113,4 @@ def main() -> Proof:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(ended(main))

@@ -20,6 +20,7 @@ from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.stripe_plans import StripeOptions, all_plans, plan
 from cascader.plan.stripe_proposals import StripeProposal, frontier
 from cascader.plan.stripe_trace import BufferMode, StripedGroup
+from examples import ended
 from testbed.models import load_model
 
 Shape = tuple[int, int, int, int]
@@ -123,4 +124,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(ended(main))

@@ -23,6 +23,7 @@ from tabulate import tabulate
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.blockdep import blockdep
 from cascader.ethosu.cost.memory_path import Sources
+from examples import ended
 from examples.tiled_timeline import Spans, picture
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.command_stream.encode import encode_operations
@@ -61,6 +62,7 @@ from npu_model.shapes import Shape3D
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import ChannelScale, encode_scales, encode_weights
 from sim import Listener, Replay, footprint, replay
+from testbed.files import require_picture, write_file
 
 CONSTANTS, SRAM, IMAGE, RESULT = 0, 1, 3, 4
 """Regions. Vela uses 0 and 1 so; 3 and later are free for inputs and outputs."""
@@ -350,8 +352,8 @@ def run(side: int, count: int, rows: int, name: str, ways: Sequence[Way]) -> tup
     return table, timelines
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, and draw the timelines if asked; exit status 2 on bad input."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, and draw the timelines if asked; InputError on bad input."""
     parser = argparse.ArgumentParser(description="A 3 x 3 convolution of an image that does not fit on the chip, four ways.")
     parser.add_argument("--side", type=int, default=2048, help="rows and columns of the result (default 2048)")
     parser.add_argument("--tiles", type=int, default=2, help="tiles along each side (default 2: four tiles)")
@@ -362,17 +364,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, help=f"default {DEFAULT_ACCELERATOR}")
     parser.add_argument("--plot", type=Path, help="draw the timelines as SVG")
     options = parser.parse_args(arguments)
-    try:
-        chosen = [WAYS[number - 1] for number in options.ways]
-        table, timelines = run(options.side, options.tiles, options.rows, options.accelerator_config, chosen)
-    except InputError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    if options.plot:
+        require_picture(options.plot)
+    chosen = [WAYS[number - 1] for number in options.ways]
+    table, timelines = run(options.side, options.tiles, options.rows, options.accelerator_config, chosen)
     print(tabulate(table, HEADERS, intfmt=",", colalign=("left", *("right",) * (len(HEADERS) - 1))))
     if options.plot:
-        options.plot.write_text(picture(timelines), encoding="utf-8")
-    return 0
+        write_file(options.plot, picture(timelines).encode("utf-8"))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(ended(main))

@@ -77,6 +77,10 @@ class Accelerator:
     max_block: Shape3D
     ofm_split_depth: int
 
+    def __hash__(self) -> int:
+        """By name: the tables of one device are many numbers, and it is a key of every cache."""
+        return hash(self.name)
+
     @property
     def macs_per_cycle(self) -> int:
         """MACs of all cores."""

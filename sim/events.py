@@ -1,4 +1,4 @@
-"""What a replay tells its listeners: who was busy, who waited, and for what."""
+"""The events that a replay tells its listeners: who was busy, who waited, and for what."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Unit(Enum):
 
 
 class Cause(Enum):
-    """What a unit waits for."""
+    """Causes for which a unit waits."""
 
     COMMANDS = "command fetch"
     KERNEL_QUEUE = "kernel queue full"

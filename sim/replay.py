@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.block_jobs import BlockJob, block_jobs
-from npu_model.cost.mac_activity import NO_ACTIVITY, MacActivity, mac_activity
+from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
 from npu_model.errors import InputError
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program
@@ -18,7 +18,8 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.engine import run_engine
-from sim.engine.machine import Machine
+from sim.engine.machine import Times
+from sim.engine.transactions import read_transactions
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
 
@@ -46,7 +47,7 @@ class Beats:
 
 @dataclass(frozen=True, slots=True)
 class OperationReplay:
-    """What one kernel operation or DMA transfer did.
+    """The work of one kernel operation or DMA transfer.
 
     ``issued`` and ``finished`` are cycles of the replay. ``busy`` and ``waits`` hold the cycles of each unit (and cause)
     that had any; the wait and control commands before an operation count as its own, those after the last as the last's.
@@ -67,7 +68,7 @@ class OperationReplay:
 class Replay:
     """The replay of one Program: ``cycles`` is the PMU's NPU ACTIVE, ``beats`` the ports' data beats.
 
-    ``activity`` is that of the MAC array, of whose busy cycles some are held up; ``axi0_reads`` and ``axi1_reads`` count read transactions.
+    ``timing`` are the parameters that it was made with.
     """
 
     program: Program
@@ -78,9 +79,6 @@ class Replay:
     operations: tuple[OperationReplay, ...]
     busy: dict[Unit, int]
     waits: dict[tuple[Unit, Cause], int]
-    activity: MacActivity
-    axi0_reads: int
-    axi1_reads: int
     timing: TimingParameters = DEFAULT_TIMING
 
     def _held_up(self) -> tuple[int, int]:
@@ -96,15 +94,17 @@ class Replay:
         """Counters under the names of Arm's PMU events (core driver ``ethosu55_interface.h``); docs/pmu.md defines each of them."""
         wait = defaultdict(int, self.waits)
         by_decoder, by_accumulators = self._held_up()
+        activity = sum((mac_activity(op, self.accelerator, self.timing) for op in self.program.kernels), NO_ACTIVITY)
+        axi0_reads, axi1_reads = read_transactions(self.program, self.accelerator, self.system, self.timing)
         return {
             "NPU_ACTIVE": self.cycles,
             "AXI0_RD_DATA_BEAT_RECEIVED": self.beats.axi0_read,
             "AXI0_WR_DATA_BEAT_WRITTEN": self.beats.axi0_write,
             "AXI1_RD_DATA_BEAT_RECEIVED": self.beats.axi1_read,
-            "AXI0_RD_TRANS_ACCEPTED": self.axi0_reads,
-            "AXI1_RD_TRANS_ACCEPTED": self.axi1_reads,
-            "MAC_ACTIVE": self.activity.active,
-            "MAC_DPU_ACTIVE": self.activity.dot_products,
+            "AXI0_RD_TRANS_ACCEPTED": axi0_reads,
+            "AXI1_RD_TRANS_ACCEPTED": axi1_reads,
+            "MAC_ACTIVE": activity.active,
+            "MAC_DPU_ACTIVE": activity.dot_products,
             "MAC_STALLED_BY_IB": wait[Unit.MAC, Cause.IB],
             "MAC_STALLED_BY_WD": wait[Unit.MAC, Cause.WEIGHTS] + by_decoder,
             "MAC_STALLED_BY_ACC": wait[Unit.MAC, Cause.ACC] + by_accumulators,
@@ -172,25 +172,69 @@ def _owners(program: Program) -> list[int]:
     return [works[min(position, len(works) - 1)] if works else i for i, position in enumerate(after)]
 
 
-def _by_operation(machine: Machine) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
-    busy: dict[int, dict[Unit, int]] = defaultdict(lambda: defaultdict(int))
-    waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(lambda: defaultdict(int))
-    owners = _owners(machine.program)
-    for (index, unit), cycles in machine.recorder.busy.items():
-        busy[owners[index]][unit] += cycles
-    for (index, unit, cause), cycles in machine.recorder.waits.items():
-        waits[owners[index]][unit, cause] += cycles
-    return busy, waits
+Busy = Mapping[tuple[int, Unit], int]
+"""Busy cycles by operation and unit, as a replay counts them."""
+
+Waits = Mapping[tuple[int, Unit, Cause], int]
+"""Waiting cycles by operation, unit and cause."""
 
 
-def _totals(machine: Machine) -> tuple[dict[Unit, int], dict[tuple[Unit, Cause], int]]:
-    busy: dict[Unit, int] = defaultdict(int)
-    waits: dict[tuple[Unit, Cause], int] = defaultdict(int)
-    for (_, unit), cycles in machine.recorder.busy.items():
-        busy[unit] += cycles
-    for (_, unit, cause), cycles in machine.recorder.waits.items():
-        waits[unit, cause] += cycles
-    return dict(busy), dict(waits)
+def _by_operation(
+    program: Program, busy: Busy, waits: Waits
+) -> tuple[dict[int, dict[Unit, int]], dict[int, dict[tuple[Unit, Cause], int]]]:
+    found_busy: dict[int, dict[Unit, int]] = defaultdict(lambda: defaultdict(int))
+    found_waits: dict[int, dict[tuple[Unit, Cause], int]] = defaultdict(lambda: defaultdict(int))
+    owners = _owners(program)
+    for (index, unit), cycles in busy.items():
+        found_busy[owners[index]][unit] += cycles
+    for (index, unit, cause), cycles in waits.items():
+        found_waits[owners[index]][unit, cause] += cycles
+    return found_busy, found_waits
+
+
+def _totals(busy: Busy, waits: Waits) -> tuple[dict[Unit, int], dict[tuple[Unit, Cause], int]]:
+    total_busy: dict[Unit, int] = defaultdict(int)
+    total_waits: dict[tuple[Unit, Cause], int] = defaultdict(int)
+    for (_, unit), cycles in busy.items():
+        total_busy[unit] += cycles
+    for (_, unit, cause), cycles in waits.items():
+        total_waits[unit, cause] += cycles
+    return dict(total_busy), dict(total_waits)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was counted while a Program ran: cycles, data beats of the ports and of each operation, times, work and waits of the units."""
+
+    cycles: int
+    beats: Beats
+    operation_beats: Mapping[int, Beats]
+    times: Mapping[int, Times]
+    busy: Busy
+    waits: Waits
+
+
+def replay_of(
+    program: Program, device: Accelerator, system: MemorySystem, counted: Counted, timing: TimingParameters = DEFAULT_TIMING
+) -> Replay:
+    """The replay of a Program of which all is counted."""
+    busy, waits = _by_operation(program, counted.busy, counted.waits)
+    totals, total_waits = _totals(counted.busy, counted.waits)
+    operations = tuple(
+        OperationReplay(
+            index=index,
+            name=program.name(index),
+            op=op,
+            issued=counted.times[index].issued,
+            finished=counted.times[index].finished,
+            busy=dict(busy[index]),
+            waits=dict(waits[index]),
+            beats=counted.operation_beats[index],
+        )
+        for index, op in enumerate(program.operations)
+        if isinstance(op, (KernelOperation, DmaOperation))
+    )
+    return Replay(program, device, system, counted.cycles, counted.beats, operations, totals, total_waits, timing)
 
 
 def replay(
@@ -209,37 +253,11 @@ def replay(
     for listener in listeners:
         listener.on_start(program)
     machine = run_engine(program, device, system, listeners, timing, work)
-    busy, waits = _by_operation(machine)
-    operations = tuple(
-        OperationReplay(
-            index=index,
-            name=program.name(index),
-            op=op,
-            issued=machine.times[index].issued,
-            finished=machine.times[index].finished,
-            busy=dict(busy[index]),
-            waits=dict(waits[index]),
-            beats=operation_beats(op, device, system, machine.jobs.get(index)),
-        )
-        for index, op in enumerate(program.operations)
-        if isinstance(op, (KernelOperation, DmaOperation))
-    )
-    reads, writes = machine.ports.reads, machine.ports.writes
-    totals, total_waits = _totals(machine)
-    return Replay(
-        program=program,
-        accelerator=device,
-        system=system,
-        cycles=machine.env.cycle,
-        beats=Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats),
-        operations=operations,
-        busy=totals,
-        waits=total_waits,
-        activity=sum((mac_activity(op, device, timing) for op in program.kernels), NO_ACTIVITY),
-        axi0_reads=reads[AXI0].transactions,
-        axi1_reads=reads[AXI1].transactions,
-        timing=timing,
-    )
+    reads, writes, recorder = machine.ports.reads, machine.ports.writes, machine.recorder
+    moved = {index: operation_beats(op, device, system, machine.jobs.get(index)) for index, op in enumerate(program.operations)}
+    beats = Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats)
+    counted = Counted(machine.env.cycle, beats, moved, machine.times, recorder.busy, recorder.waits)
+    return replay_of(program, device, system, counted, timing)
 
 
 def replay_network(

@@ -1,4 +1,4 @@
-"""What surrounds a calibration: the files that its measurements are read from, its tools, and its profile as JSON."""
+"""The surroundings of a calibration: the files that its measurements are read from, its tools, and its profile as JSON."""
 
 from __future__ import annotations
 

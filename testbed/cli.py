@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from npu_model.errors import InputError
 from testbed import VERSION
 from testbed.commands import calibrate, compare, export, frontier, inspect, schedule, simulate, validate, verify
-from testbed.commands.list_configs import ListConfigs
+from testbed.commands.list_configs import ListConfigs, SupportedOpsReport
 from testbed.commands.options import Parser, example
 from testbed.endings import (
     BROKEN_PIPE,
@@ -41,6 +41,9 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"npu-testbed {VERSION}")
     parser.add_argument("--list-configs", action=ListConfigs, help="print the accelerators, memory systems and modes that options take")
+    parser.add_argument(
+        "--supported-ops-report", action=SupportedOpsReport, help="write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
+    )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for command in (schedule, frontier, compare, simulate, inspect, verify, export, validate, calibrate):
         command.add(commands)

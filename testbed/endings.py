@@ -1,4 +1,4 @@
-"""How a command ends: its exit status, and the one sentence on standard error that says why."""
+"""The end of a command: its exit status, and the one sentence on standard error that says why."""
 
 from __future__ import annotations
 

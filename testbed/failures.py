@@ -17,7 +17,7 @@ _REASON = 1000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What was not done, for which network on which accelerator, and why not."""
+    """Work that was not done: what, for which network on which accelerator, and why not."""
 
     network: str
     accelerator: str

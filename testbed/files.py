@@ -10,6 +10,9 @@ from pathlib import Path
 from npu_model.errors import InputError
 from validation.reading import reason_of
 
+_TEMPORARY = ".npu-testbed"
+"""Beginning of a temporary file's name; the process and a number follow."""
+
 
 def require_writable(path: str | Path, *sources: str | Path) -> None:
     """InputError if :func:`write_files` could not write there, or would overwrite one of the ``sources``.
@@ -55,6 +58,27 @@ def require_folder(path: str | Path) -> None:
         raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of :func:`write_files` there whose process is gone: it was killed while it wrote."""
+    if os.name != "posix":
+        return  # where asking after a process would end it
+    with suppress(OSError):
+        for file in folder.glob(f"{_TEMPORARY}.*.tmp"):
+            number = file.name[len(_TEMPORARY) + 1 :].partition(".")[0]
+            if number.isdecimal() and len(number) < 10 and not _runs(int(number)):
+                file.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _write(path: str | Path, file: Path, data: bytes) -> None:
     try:
         file.write_bytes(data)
@@ -79,7 +103,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     targets = {path: path.resolve() for path in files}
     special = [path for path in files if _is_special(targets[path])]
     temporary = {
-        path: target.with_name(f".npu-testbed.{os.getpid()}.{index}.tmp")
+        path: target.with_name(f"{_TEMPORARY}.{os.getpid()}.{index}.tmp")
         for index, (path, target) in enumerate(targets.items())
         if path not in special
     }

@@ -17,7 +17,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from testbed.progress import Progress, silent
-from testbed.resume import Resumed
+from testbed.resume import Resumed, resumed
 from testbed.search import EVERYTHING, Found, Point, Task, new_candidates, promising, replayed, search, search_further
 from testbed.versions import Tools
 from testbed.workers import processes_for, workers
@@ -116,7 +116,7 @@ def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
 
 
 REFINEMENTS = 2
-"""How often the arenas on either side of a number of cycles that is asked for are searched more closely."""
+"""Number of times that the arenas on either side of a number of cycles that is asked for are searched more closely."""
 
 _BETWEEN = 3
 """Arenas that are tried between two others."""
@@ -190,10 +190,9 @@ def frontier(
     the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
-    with workers(processes_for(task.network, processes)) as executor:
-        if schedules is None:
-            return replayed_frontier(task, search(task, EVERYTHING, executor, progress), executor, show=progress)
-        resumed = Resumed(executor, schedules, task.provenance.model)
-        found = replayed_frontier(task, search(task, EVERYTHING, resumed, progress), resumed, show=progress)
-        resumed.finish({point.memory: point.schedule for point in found.points})
+    with workers(processes_for(task.network, processes)) as pool:
+        executor = resumed(pool, task, schedules)
+        found = replayed_frontier(task, search(task, EVERYTHING, executor, progress), executor, show=progress)
+        if isinstance(executor, Resumed):
+            executor.finish({point.memory: point.schedule for point in found.points})
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rewrites import is_small
+from cascader.ethosu.rewrites import is_flat, is_small
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.frontends.vela import Legalised, alternative, legalised
@@ -20,7 +20,7 @@ from testbed.search import Origin, Task
 from testbed.versions import tool_versions, vela_tools
 
 QUICKER = 0.98
-"""What part of the C++ core's cycles, layer by layer, the Python core's kernels may take at most to be searched, too."""
+"""Largest part of the C++ core's cycles, layer by layer, the Python core's kernels may take at most to be searched, too."""
 
 _REMARK = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
 
@@ -32,7 +32,7 @@ def _cycles(network: Network, accelerator_name: str, system: MemorySystem) -> in
 
 def _others(model: Model, first: Legalised, network: Network, device: Accelerator, system: MemorySystem) -> tuple[Origin, ...]:
     """The network of Vela's other core, if it is quicker layer by layer; of large networks, whose search takes long, it is not asked."""
-    other = alternative(model.data, first, device.name) if is_small(network) else None
+    other = alternative(model.data, first, device.name) if is_small(network) or is_flat(network) else None
     if other is None:
         return ()
     second = other.network()

@@ -1,4 +1,4 @@
-"""Which memory system the user asked for: a timing-adapter profile or Vela's configuration, as one value."""
+"""The memory system that the user asked for: a timing-adapter profile or Vela's configuration, as one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes a replayed network takes of each memory: the arena, and a fast scratch that Vela keeps apart from it."""
+"""Bytes that a replayed network takes of each memory: the arena, and a fast scratch that Vela keeps apart from it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _only(programs: Sequence[Program], role: RegionRole) -> tuple[Program, ...]:
 
 
 def fast_scratch_footprint(network: CompiledNetwork, system: MemorySystem) -> Footprint:
-    """What the network touches of its fast scratch, which is then its SRAM; the arena is another memory.
+    """The bytes that the network touches of its fast scratch, which is then its SRAM; the arena is another memory.
 
     InputError if ``system`` has both in one memory: their addresses would be taken for each other.
     """

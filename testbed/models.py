@@ -9,7 +9,7 @@ from pathlib import Path
 from validation.reading import read_file
 
 ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
-"""What comes before the name of a network that the package builds."""
+"""Prefix of the name of a network that the package builds."""
 
 
 @dataclass(frozen=True, slots=True)

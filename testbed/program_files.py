@@ -1,4 +1,4 @@
-"""What is done with the Programs of a file: show them, export them, run them beside their references."""
+"""Work on the Programs of a file: show them, export them, run them beside their references."""
 
 from __future__ import annotations
 

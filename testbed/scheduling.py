@@ -14,7 +14,7 @@ from testbed.progress import Progress, silent
 from validation.reading import read_text
 
 OPTIMISE = ("Performance", "Size")
-"""What a schedule can be optimised for, as Vela spells it."""
+"""Aims that a schedule can be optimised for, as Vela spells it."""
 
 DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 
@@ -80,12 +81,37 @@ class Wish:
     """Which schedules a search makes.
 
     With ``frontier`` those of every limit of the ladder, with ``smallest`` the one that needs least memory; ``budgets``
-    are arenas in bytes for each of which the best that fits is wanted too.
+    are arenas in bytes for each of which the best that fits is wanted too. ``near`` asks for those limits of the ladder alone that a
+    budget of so many bytes may be met by.
     """
 
     frontier: bool = True
     smallest: bool = False
     budgets: tuple[int, ...] = ()
+    near: int | None = None
+
+    def limits(self, ladder: Sequence[int]) -> tuple[int, ...]:
+        """The limits of a ladder that are wished for."""
+        if self.near is not None:
+            return near_limits(ladder, self.near)
+        return tuple(ladder) if self.frontier else ()
+
+
+NEAR = Fraction(3, 4)
+"""From what part of a budget on limits are tried for it."""
+
+
+def near_limits(ladder: Sequence[int], budget: int) -> tuple[int, ...]:
+    """The limits at which schedules for a budget are looked for: those a little below it, and the next one above.
+
+    A schedule may need less than its limit, so that one of the limit above may fit.
+
+    >>> near_limits((100, 150, 200, 300, 400), 290), near_limits((100, 150, 200), 1000)
+    ((300,), (200,))
+    """
+    top = min(budget, ladder[-1])
+    low = [limit for limit in ladder if NEAR * top <= limit <= top]
+    return (*low, *[limit for limit in ladder if limit > top][:1])
 
 
 EVERYTHING = Wish(frontier=True, smallest=True)
@@ -117,7 +143,7 @@ def smallest(pickled: bytes, limits: tuple[int, ...]) -> tuple[Candidate, ...]:
 
 def _tasks(executor: Executor, cascader: Cascader, wish: Wish) -> list[Future[tuple[Candidate, ...]]]:
     pickled = pickle.dumps(cascader)
-    limits = cascader.limits() if wish.frontier else ()
+    limits = wish.limits(cascader.limits())
     tasks = []
     if wish.smallest:
         tasks.append(executor.submit(smallest, pickled, limits[:1]))
@@ -203,6 +229,27 @@ def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int =
             kept.add(index)
             total += ordered[index].cycles
     return tuple(candidate for index, candidate in enumerate(ordered) if index in kept)
+
+
+CLOSE = 1.03
+"""How many times the fewest expected cycles a schedule may be expected to take to be replayed for a budget."""
+FEW = 3
+"""Schedules that are replayed for a budget whatever is expected of them."""
+
+
+def close(candidates: Sequence[Candidate], effort: int = EFFORT // 10) -> tuple[Candidate, ...]:
+    """The candidates for one budget that are worth a replay, the one expected to be fastest first.
+
+    These are all that are expected to take at most :data:`CLOSE` times the fewest cycles, at least :data:`FEW`, and as many others as
+    have ``effort`` expected cycles together with them: what the search expects of a small network is off by more.
+    """
+    ordered = sorted(candidates, key=lambda c: (c.cycles, c.memory))
+    totals = accumulate(candidate.cycles for candidate in ordered)
+    return tuple(
+        candidate
+        for index, (candidate, total) in enumerate(zip(ordered, totals, strict=True))
+        if index < FEW or candidate.cycles <= CLOSE * ordered[0].cycles or total <= effort
+    )
 
 
 def replay(schedule: Schedule, system: MemorySystem) -> int:

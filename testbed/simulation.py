@@ -14,7 +14,7 @@ from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.tflite.model import read_tflite
-from sim import Listener, NetworkReplay, replay_network
+from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
 from sim.views.trace import TraceRecorder, compressed, trace_json
 from testbed.files import write_file
@@ -25,6 +25,19 @@ from testbed.progress import Progress, silent
 from testbed.replay_only import as_seen_by, memory_of
 from testbed.scheduling import DEFAULT_OPTIMISE
 from testbed.versions import Tools, tool_versions
+
+ENGINES = ("fast", "simpy")
+"""What replays: the fast recurrence, which listeners hear nothing of, or the SimPy engine; both count the same cycles."""
+
+
+def replayed(network: CompiledNetwork, system: MemorySystem, listeners: Sequence[Listener] = (), engine: str = "") -> NetworkReplay:
+    """The replay of a network by the engine of a name of :data:`ENGINES`; without one the fast one, unless there are listeners.
+
+    InputError for listeners and the fast one.
+    """
+    if listeners and engine == "fast":
+        raise InputError("--engine fast tells nothing event by event, as a trace needs: leave it out, or give --engine simpy.")
+    return replay_network(network, system, listeners) if listeners or engine == "simpy" else counted_network(network, system)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,11 @@ def _recorded_memory_system(provenance: Provenance) -> MemorySystem:
 
 
 def simulate_schedule(
-    plan: Schedule, memory: MemoryOptions = NO_OPTIONS, listeners: Sequence[Listener] = (), progress: Progress = silent
+    plan: Schedule,
+    memory: MemoryOptions = NO_OPTIONS,
+    listeners: Sequence[Listener] = (),
+    progress: Progress = silent,
+    engine: str = "",
 ) -> Simulation:
     """Replay a schedule, on the memory system that it records unless ``memory`` names another.
 
@@ -90,7 +107,7 @@ def simulate_schedule(
         device=accelerator(plan.accelerator),
         system=system,
         network=network,
-        replay=replay_network(network, system, listeners),
+        replay=replayed(network, system, listeners, engine),
         tools=tool_versions(recorded.tools),
     )
 
@@ -116,6 +133,7 @@ def simulate_vela(
     memory: MemoryOptions = NO_OPTIONS,
     listeners: Sequence[Listener] = (),
     progress: Progress = silent,
+    engine: str = "",
 ) -> Simulation:
     """Replay Vela's own schedule of a model: a compiled ``*_vela.tflite`` as it is, anything else compiled first.
 
@@ -142,7 +160,7 @@ def simulate_vela(
     require_defined(plan.network)
     scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
     progress(f"Replaying {model.name}")
-    replay = replay_network(plan.network, system, listeners)
+    replay = replayed(plan.network, system, listeners, engine)
     return Simulation(
         model=model.name,
         planner=plan.planner,

@@ -66,7 +66,7 @@ def _fvp(progress: Progress) -> list[Promise]:
 
 
 def _calibration() -> Promise:
-    """What leaving a network out costs, as the built-in profile records it (``npu-testbed calibrate check`` holds it to the model)."""
+    """The cost of leaving a network out, as the built-in profile records it (``npu-testbed calibrate check`` holds it to the model)."""
     fitted = reference_profile()
     held_out = fitted.held_out("network")
     ratio = held_out.mean / fitted.errors.mean

@@ -18,6 +18,7 @@ from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compil
 from npu_model.printable import printable
 from testbed.progress import Progress, silent
 from testbed.verification import LITERT, Comparison, compare, functional_outputs, seeded_inputs
+from validation.layout import grid
 from validation.litert.judge import litert_installed, reference_outputs
 
 PROGRAM = "the schedule's Program, run bit by bit"
@@ -27,7 +28,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class TensorirProof:
-    """What the compiled TensorIR of a schedule did, beside what was planned; all memory in bytes.
+    """The run of a schedule's compiled TensorIR, beside what was planned; all memory in bytes.
 
     ``comparisons`` are of all outputs with each reference, once for the run in one arena and once for the run in buffers.
     ``claimed`` and ``allocated`` are the sizes of the buffers by name, planned and as lowered; ``live`` the most that whole buffers
@@ -78,7 +79,7 @@ class TensorirProof:
             ("time", f"{self.compile_seconds:.1f} s to compile", f"{self.run_seconds:.1f} s to run {2 * self.inferences} times"),
         ]
         head = f"TensorIR, TVM {self.tvm}: {self.kernels} kernels in {self.jobs} jobs, {'proven' if self.passed else 'NOT PROVEN'}"
-        tables = [tabulate(outputs, ("output", "reference", "result")), tabulate(measured, tablefmt="plain")]
+        tables = [grid(("output", "reference", "result"), outputs, (True, True, True)), tabulate(measured, tablefmt="plain")]
         return "\n\n".join([head, *tables, *filter(None, (self.skipped,))])
 
     def document(self) -> dict[str, Any]:

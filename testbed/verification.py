@@ -66,11 +66,11 @@ class Verification:
 
     @property
     def remark(self) -> str:
-        """What must be known to read the comparisons, "" if nothing."""
+        """A remark that the reader of the comparisons needs, "" if nothing."""
         return " ".join(sentence for sentence in (self._difference(), self.skipped) if sentence)
 
     def _difference(self) -> str:
-        """What the differences come from, "" if there are none or it is not known."""
+        """The cause of the differences, "" if there are none or it is not known."""
         once = f"{_named(self.fully_connected)}, where {LITERT} round once"
         if self.equal_to(MENDED_STREAM) and not self.equal_to(VELA_STREAM):
             return f"Differs from {VELA_STREAM} only by the mending: that stream rounds twice in {once}."
@@ -89,7 +89,7 @@ def _named(layers: tuple[str, ...]) -> str:
 
 
 _LARGE = 1000.0
-"""What stands for a float that is far outside the range of any quantised tensor."""
+"""Stand-in for a float that is far outside the range of any quantised tensor."""
 
 
 def _floats(binding: Binding, random: np.random.Generator, *, extreme: bool) -> NDArray[Any]:

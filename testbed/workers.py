@@ -35,7 +35,7 @@ def default_processes() -> int:
 
 
 def processes_for(network: Network, processes: int | None) -> int:
-    """How many processes search a network: those that were asked for, else one for a small network and all that there are."""
+    """The number of processes that search a network: those that were asked for, else one for a small network and all that there are."""
     if processes is not None:
         return processes
     return 1 if len(network.graph.parts) < SMALL_NETWORK else default_processes()
@@ -55,7 +55,7 @@ class _Here(Executor):
 
 
 GRACE_SECONDS = 1.0
-"""What a task is given to clean up before its process ends."""
+"""Time that a task has to clean up before its process ends."""
 
 
 def _watch(parent: Connection) -> None:

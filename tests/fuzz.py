@@ -30,6 +30,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import test_fuzz
 
 from cascader.frontends.vela import compile_network
+from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
 from cascader.frontends.zoo import build, cpu_split_network
 from testbed.cli import main
 from testbed.configs import vela_ini_text
@@ -158,6 +159,8 @@ def _child(case: Case, folder: Path) -> int:
         setattr(sys, name, os.fdopen(number, "w", closefd=False))
     tempfile.tempdir = str(folder)
     os.chdir(folder)
+    # Vela may take 120 s by default, and on some damaged networks does: our bound must end it before the case is over.
+    os.environ[TIMEOUT_VARIABLE] = str(SECONDS // 3)
     if case.argv:
         return _run_command(case, folder)
     kind = next(kind for kind in test_fuzz.KINDS if kind.__name__ == case.kind)

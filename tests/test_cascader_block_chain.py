@@ -16,12 +16,11 @@ from small_programs import conv
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.cost import block_chain
-from cascader.ethosu.cost.block_chain import BlockOption, choose_together, shared_cycles
+from cascader.ethosu.cost.block_chain import BlockOption, Coupling, choose_together, shared_cycles
 from cascader.ethosu.cost.kernel_flow import kernel_flow, kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.schedule.schedule import Schedule
-from npu_model.accelerator import Accelerator, accelerator
+from npu_model.accelerator import accelerator
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
@@ -64,10 +63,10 @@ def cycles_of(chosen: Sequence[BlockOption | None], savings: Savings) -> int:
 def test_the_choice_is_as_good_as_the_best_of_all_combinations(case: tuple[Chain, Savings]) -> None:
     jobs, savings = case
 
-    def saved(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], _: Accelerator) -> int:
-        return savings[id(before[1]), id(after[1])]
+    def saved(_: Coupling, one: BlockOption, two: BlockOption) -> int:
+        return savings[id(one), id(two)]
 
-    with patch.object(block_chain, "shared_cycles", saved):
+    with patch.object(Coupling, "shared", saved):
         chosen = choose_together([KERNEL if options else None for options in jobs], jobs, DEVICE)
     for options, one in zip(jobs, chosen, strict=True):
         assert any(one is other for other in options) if options else one is None

@@ -13,9 +13,9 @@ from scheduling import network
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import SIDES, Estimator, choose_block, shortlist
+from cascader.ethosu.cost.kernel_estimate import BLOCKS
 from cascader.ethosu.cost.kernel_flow import kernel_flow, operation_load
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.cost.stripe_cost import BLOCKS
 from cascader.ethosu.network.network import ethosu_part
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.cycles import is_half, mac_pace, ofm_ublock, output_rate

@@ -122,6 +122,20 @@ def test_a_trace_is_valid_and_its_compressed_form_holds_the_same(plan: Path, tmp
     assert json.loads(text)["traceEvents"]
 
 
+@pytest.mark.parametrize("report", [(), ("--stalls",), ("--json", "--stalls")])
+def test_the_simpy_engine_reports_what_the_fast_recurrence_does(plan: Path, report: tuple[str, ...]) -> None:
+    fast = call("simulate", "schedule", plan, *report)
+    for engine in ("simpy", "fast"):
+        assert call("simulate", "schedule", plan, *report, "--engine", engine).output == fast.output
+
+
+def test_a_trace_of_the_fast_recurrence_is_refused(plan: Path, tmp_path: Path) -> None:
+    outcome = call("simulate", "schedule", plan, "--engine", "fast", "--trace", tmp_path / "t.json")
+    assert outcome.status == 2
+    assert "leave it out, or give --engine simpy" in outcome.errors
+    assert not (tmp_path / "t.json").exists()
+
+
 def test_a_compiled_file_replays_as_the_compilation_does(tmp_path: Path) -> None:
     compiled = tmp_path / "net_vela.tflite"
     compiled.write_bytes(compile_network(build("tiny_residual"), optimise="Size").compiled)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from fvp_stand_in import stand_in
 
 import testbed.compare.beside_vela
 import testbed.peers
@@ -254,20 +255,9 @@ def test_what_cannot_be_done_is_one_sentence(argv: tuple[str, ...], said: str, t
     assert list(tmp_path.iterdir()) == []
 
 
-def _stand_in(folder: Path) -> tuple[Path, Path]:
-    """A script in the place of the FVP, which writes down its arguments and prints 7 cycles; and firmware for it."""
-    fvp, firmware = folder / "FVP", folder / "runner.axf"
-    log = "print('NPU ACTIVE cycles: 7')\n"
-    record = f"import sys\nfrom pathlib import Path\nPath({str(folder / 'argv')!r}).write_text(' '.join(sys.argv[1:]))\n"
-    fvp.write_text(f"#!{sys.executable}\n{record}{log}", encoding="utf-8")
-    fvp.chmod(0o755)
-    firmware.write_bytes(b"\x7fELF")
-    return fvp, firmware
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an FVP is a script with a #! line")
 def test_a_live_comparison_runs_the_network_on_the_fvp_with_the_options_that_were_given(tmp_path: Path) -> None:
-    fvp, firmware = _stand_in(tmp_path)
+    fvp, firmware = stand_in(tmp_path)
     live = ("validate", "fvp", "--live", "--fvp", fvp, "--firmware", firmware, "--no-trace")
     options = ("--accelerator-config", "ethos-u55-64", "--model-address", "none", "--fvp-argument=--stat", "--optimise", "Size")
     document = json.loads(call(*live, "zoo:tiny_conv", *options, "--json").output)
@@ -285,7 +275,7 @@ def test_a_live_comparison_runs_the_network_on_the_fvp_with_the_options_that_wer
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an FVP is a script with a #! line")
 def test_a_compiled_network_is_run_as_it_is_so_that_options_of_velas_are_refused(tmp_path: Path) -> None:
-    fvp, firmware = _stand_in(tmp_path)
+    fvp, firmware = stand_in(tmp_path)
     model = tmp_path / "tiny_vela.tflite"
     model.write_bytes(compilation().compiled)
     live = ("validate", "fvp", "--live", model, "--fvp", fvp, "--firmware", firmware, "--no-trace")

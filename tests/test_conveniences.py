@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import call, refusal
 
+from cascader.frontends.vela.supported import operator_constraints
+from cascader.frontends.zoo import cpu_split_network
 from npu_model.accelerator import accelerator_names
 from testbed import progress
 
@@ -30,6 +32,7 @@ def test_a_picture_is_svg_or_refused(tmp_path: Path) -> None:
         ("frontier", "zoo:tiny_conv", "--plot", tmp_path / "x.png"),
         ("compare", "zoo:tiny_conv", "--plot", tmp_path / "x.pdf"),
         ("simulate", "schedule", path, "--sram-map", tmp_path / "x.png"),
+        ("simulate", "vela", "zoo:tiny_conv", "--sram-map", tmp_path / "x.png"),
     ):
         assert "does not end in .svg" in refusal(*words)
     assert list(tmp_path.iterdir()) == [path]
@@ -43,3 +46,32 @@ def test_a_log_without_a_terminal_gets_a_line_now_and_then(monkeypatch: pytest.M
         for doing in ("one", "two", "three", "four\n"):
             show(doing)
     assert log.getvalue() == "npu-testbed: after 31 s: two\nnpu-testbed: after 70 s: four\\n\n"
+
+
+def test_the_operators_that_stay_on_the_cpu_are_named(tmp_path: Path) -> None:
+    split, plan = tmp_path / "split.tflite", tmp_path / "split.json"
+    split.write_bytes(cpu_split_network())
+    for words in (("schedule", split, "-o", plan), ("simulate", "schedule", plan), ("simulate", "vela", split)):
+        said = call(*words, "--show-cpu-operations").output
+        assert said.splitlines()[-1].split() == ["DEPTH_TO_SPACE", "before", "on_cpu"]
+        assert "operator on the CPU" not in call(*words).output
+    assert "No operator stays on the CPU." in call("simulate", "vela", "zoo:tiny_conv", "--show-cpu-operations").output
+
+
+def test_the_report_of_supported_operators_is_written_where_vela_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("--supported-ops-report").output == f"Report file: {tmp_path / 'SUPPORTED_OPS.md'}\n"
+    page = (tmp_path / "SUPPORTED_OPS.md").read_text(encoding="utf-8")
+    constraints = operator_constraints()
+    assert {line[4:] for line in page.splitlines() if line.startswith("### ")} == set(constraints)
+    assert "DEPTH_TO_SPACE" not in constraints
+    for conditions in constraints.values():
+        assert all(condition.splitlines()[0] in page for condition in conditions)
+
+
+@pytest.mark.parametrize("columns", [80, 110])
+@pytest.mark.parametrize("words", ["schedule", "validate vela", "validate portfolio", "calibrate fit", "simulate vela"])
+def test_help_fits_the_terminal_but_for_the_examples(words: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = call(*words.split(), "--help").output.splitlines()
+    assert max(len(line) for line in lines if not line.startswith("  npu-testbed ")) <= columns

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import call
+from fvp_stand_in import stand_in
 
+import testbed.portfolio.examination
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import build, cpu_split_network
+from testbed.compare.comparison import compare
 from testbed.json_schemas import json_schema, schema_names, schema_version
 
 jsonschema = pytest.importorskip("jsonschema", reason="the package jsonschema is not installed")
@@ -86,7 +92,10 @@ def test_documents_of_one_schedule_are_as_published(plan: Path, tmp_path: Path) 
     split.write_bytes(cpu_split_network())
     require_valid("simulate schedule", plan, "--stalls")
     require_valid("simulate vela", "zoo:tiny_residual", "--stalls")
-    require_valid("simulate vela", split)
+    for words in (("simulate vela", split), ("schedule", split, "-o", tmp_path / "split.json")):
+        document = require_valid(*words, "--show-cpu-operations")
+        assert document["cpu_operations"] == [{"operator": "DEPTH_TO_SPACE", "inputs": ["before"], "outputs": ["on_cpu"]}]
+        assert "cpu_operations" not in require_valid(*words)
     require_valid("export", plan, "-o", tmp_path / "n.c", "--format", "c")
 
 
@@ -116,6 +125,34 @@ def test_the_validation_against_litert_is_as_published() -> None:
 
 def test_the_validation_against_the_fvp_is_as_published() -> None:
     require_valid("validate fvp")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an FVP is a script with a #! line")
+def test_a_live_run_of_an_fvp_is_as_published(tmp_path: Path) -> None:
+    fvp, firmware = stand_in(tmp_path)
+    document = require_valid("validate fvp", "--live", "zoo:tiny_conv", "--fvp", fvp, "--firmware", firmware, "--no-trace")
+    assert document["command"] == "validate fvp --live"
+
+
+def test_comparisons_of_several_networks_beside_vela_are_as_published() -> None:
+    document = require_valid("validate vela", "zoo:tiny_conv", "--compare", "--jobs", 1, "--optimise", "Size")
+    assert document["comparisons"][0]["networks"]
+
+
+def test_the_portfolio_is_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbed.portfolio.examination, "compare", partial(compare, rungs=2, sweep=2))
+    listed = require_valid("validate portfolio", "--list")
+    assert listed["command"] == "validate portfolio --list"
+    assert "uint8_hard_swish" in {one["name"] for one in listed["networks"]}
+    assert require_valid("validate portfolio", "uint8_hard_swish", "--no-verify", "--jobs", 1, "--results", tmp_path)["networks"][0]["ours"]
+
+
+def test_every_document_that_a_command_prints_has_a_schema() -> None:
+    printed = set()
+    for path in (Path(testbed.__file__).parent / "commands").glob("*.py"):
+        printed |= set(re.findall(r'(?:print_json|json_text)\(\s*f?"([^"]+)"', path.read_text(encoding="utf-8")))
+    commands = {name.replace("{arguments.kind}", kind) for name in printed for kind in ("schedule", "vela")}
+    assert commands == set(schema_names())
 
 
 def test_calibrations_are_as_published(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from row_graphs import row_graphs
 from toy_costs import ToyCosts
 
-from cascader.allocate.extents import Extents
+from cascader.allocate.extents import Extents, live_bytes
 from cascader.allocate.first_fit import every_placement, search
 from cascader.allocate.moving import allocate, placements
 from cascader.graph.row_graph import RowGraph
@@ -58,7 +59,7 @@ def test_jobs_and_their_distances_are_those_of_the_python_form(case: tuple[RowGr
 
 def plain(found: Buffers) -> list[object]:
     lives = [(one.start, one.low.tolist(), one.high.tolist()) for one in found.extents]
-    return list(zip(found.tensors, found.rows, lives, strict=True))
+    return [found.live, *zip(found.tensors, found.rows, lives, strict=True)]
 
 
 @settings(max_examples=200)
@@ -67,8 +68,11 @@ def test_buffers_are_those_of_the_python_form(case: tuple[RowGraph, Groups], in_
     graph, groups = case
     scheduler = PullScheduler(graph)
     stores = storages(graph, schedule_groups(scheduler, groups), groups, in_place=in_place)
-    expected = Buffers(tuple(s.tensors for s in stores), tuple(s.rows for s in stores), Extents.of([s.extent for s in stores]))
-    assert plain(buffers(scheduler, group_table(scheduler, groups), groups, in_place=in_place)) == plain(expected)
+    extents = Extents.of([s.extent for s in stores])
+    jobs = group_table(scheduler, groups)
+    live = int(live_bytes(extents, len(jobs)).max())
+    expected = Buffers(tuple(s.tensors for s in stores), tuple(s.rows for s in stores), extents, live)
+    assert plain(buffers(scheduler, jobs, groups, in_place=in_place)) == plain(expected)
 
 
 @settings(max_examples=200)
@@ -102,24 +106,27 @@ def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], a
 
 
 @settings(max_examples=200)
-@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans())
+@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_copies_are_those_of_the_python_form(
     case: tuple[RowGraph, Groups],
     share: int,
     improve: bool,  # noqa: FBT001  # drawn
     ends: bool,  # noqa: FBT001  # drawn
     overlap: bool,  # noqa: FBT001  # drawn
+    shares: bool,  # noqa: FBT001  # drawn
 ) -> None:
     graph, groups = case
     scheduler = PullScheduler(graph)
-    placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=True, ends=True)
+    placer = Placer(scheduler, ToyCosts(shares=shares), Sharing() if overlap else None, prefetch=True, ends=True)
     packing = Packer(scheduler, in_place=True).greedily(groups)
     budget = packing.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
-    constants = placer._constants(packing)
+    constants = placer._constants(groups, shares=shares)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
+    jobs = placer._costs.costed(groups)
+    jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
     found, expected = (
-        form(placer._costs.costed(groups), constants, packing.extents, packing.addresses, budget, sets, improve=improve, ends=ends)
+        form(jobs, constants, packing.extents, packing.addresses, budget, sets, improve=improve, ends=ends)
         for form in (best_copies, best_copies_in_python)
     )
     assert found == expected

@@ -144,3 +144,10 @@ def test_a_package_of_another_distribution_with_a_name_of_ours_is_named(tmp_path
     assert done.stdout == "2\n"
     assert f"'sim' of npu-testbed is taken from {str(tmp_path / 'sim' / '__init__.py')!r}" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_pythons_that_are_declared_are_tried_from_the_oldest_to_the_newest() -> None:
+    named = [c.rpartition(" ")[2] for c in project()["project"]["classifiers"] if re.fullmatch(r".* :: 3\.\d+", c)]
+    assert project()["project"]["requires-python"] == f">={named[0]}"
+    tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
+    assert f"[testenv:package-py{{{named[0].replace('.', '')},{named[-1].replace('.', '')}}}]" in tox

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
+import re
+import subprocess
+import sys
+import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import call, refusal
 
+import testbed.compare.beside_vela
+import testbed.compare.comparison
+import testbed.compare.vela_points
+import testbed.portfolio.examination
+import testbed.resume
 import testbed.search
 from cascader.ethosu.cascade import Cascader
-from testbed.resume import ANSWERS
+from testbed.answers import FOLDER, Answers
+from testbed.compare.comparison import compare
 
+ROOT = str(Path(__file__).parents[1])
 OPTIONS = ("zoo:tiny_residual", "--rungs", "3", "--jobs", "1", "--schedules")
 
 
@@ -84,10 +99,17 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     assert replays == everything + 3
 
 
+def test_every_task_that_is_handed_out_is_kept_but_planning() -> None:
+    modules = (testbed.search, testbed.compare.vela_points)
+    handed = {name for module in modules for name in re.findall(r"\.submit\((\w+)", inspect.getsource(module))}
+    kept = {kind.__name__ for kind in testbed.resume._KINDS}
+    assert handed - {"_plan"} == kept
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'[{"cycles": 1}]', b"-1.5", b"null", b'{"a": 1}', b"[" * 100_000, b"\xff"])
 def test_answers_that_are_damaged_are_asked_for_again(content: bytes, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted(tmp_path, monkeypatch, 2)
-    answers = list((tmp_path / ANSWERS).iterdir())
+    answers = list((tmp_path / FOLDER).iterdir())
     assert len(answers) > 3
     for path in answers:
         path.write_bytes(content)
@@ -110,3 +132,117 @@ def test_a_comparison_keeps_its_schedules_too(tmp_path: Path) -> None:
     points = document["networks"][0]["frontier"]["points"]
     assert sorted(path.name for path in folder.iterdir()) == [f"tiny_conv_{point['memory_bytes']:010d}.json" for point in points]
     assert "one by one" in refusal("compare", "zoo:tiny_conv", "zoo:tiny_residual", "--schedules", folder)
+
+
+NETWORKS = ("zoo:tiny_conv", "zoo:tiny_residual")
+
+
+QUICK = partial(compare, rungs=2, sweep=2)
+RUN = """
+import sys
+from functools import partial
+from testbed import cli
+from testbed.compare import beside_vela
+if __name__ == "__main__":
+    beside_vela.compare = partial(beside_vela.compare, rungs=2, sweep=2)
+    sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def compared(folder: Path) -> tuple[str, ...]:
+    return ("validate", "vela", *NETWORKS, "--compare", "--optimise", "Size", "--jobs", "1", "--results", str(folder), "--json")
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tasks that take time, as they are done."""
+    done: list[str] = []
+
+    def counted(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def instead(*arguments: Any, **options: Any) -> Any:
+            done.append(name)
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(module, name, instead)
+
+    counted(testbed.search, "quick_cycles")
+    counted(testbed.compare.vela_points, "replay_network")
+    counted(testbed.compare.beside_vela, "validate_vela")
+    for name in ("schedules_at", "smallest"):
+        counted(Cascader, name)
+    return done
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX")
+def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_flight(
+    tmp_path: Path, tasks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed.compare.beside_vela, "compare", QUICK)
+    whole = call(*compared(tmp_path / "whole"))
+    everything, answers = len(tasks), len(list((tmp_path / "whole").iterdir()))
+    assert {"quick_cycles", "replay_network", "validate_vela", "schedules_at", "smallest"} <= set(tasks)
+
+    killed = tmp_path / "killed"
+    command = [sys.executable, "-c", RUN, *compared(killed)]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": ROOT}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while not killed.is_dir() or len(list(killed.iterdir())) < answers * 2 // 3:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        process.kill()
+    left = {path.name: path.read_bytes() for path in killed.glob("*.json.z")}
+    assert answers * 2 // 3 - 1 <= len(left) < answers
+    assert all((tmp_path / "whole" / name).read_bytes() == data for name, data in left.items())
+
+    tasks.clear()
+    again = call(*compared(killed))
+    assert (again.status, again.output) == (whole.status, whole.output)
+    # What is not among the answers is done, and nothing else.
+    assert sorted(path.name for path in killed.iterdir()) == sorted(path.name for path in (tmp_path / "whole").iterdir())
+    assert len(tasks) < everything * 2 // 3
+    tasks.clear()
+    assert call(*compared(killed)).output == whole.output
+    assert tasks == []
+
+
+def test_results_of_other_options_are_not_taken(tmp_path: Path, tasks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbed.compare.comparison, "compare", QUICK)
+    words = ("compare", "zoo:tiny_conv", "--jobs", "1", "--results", tmp_path, "--json")
+    found = json.loads(call(*words).output)
+    tasks.clear()
+    assert json.loads(call(*words).output) == found
+    assert tasks == []
+    other = json.loads(call(*words, "--accelerator-config", "ethos-u55-64").output)
+    assert {"quick_cycles", "replay_network"} <= set(tasks)
+    assert other == json.loads(call(*words[:4], "--json", "--accelerator-config", "ethos-u55-64").output)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere nobody asks after a process")
+def test_what_a_killed_process_was_writing_is_removed_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    for process in (gone.pid, os.getpid()):
+        (tmp_path / f".npu-testbed.{process}.0.tmp").write_bytes(b"half")
+    Answers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [f".npu-testbed.{os.getpid()}.0.tmp"]
+
+
+def test_a_network_of_the_portfolio_goes_on_within_its_search(tmp_path: Path, tasks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbed.portfolio.examination, "compare", QUICK)
+    words = ("validate", "portfolio", "uint8_hard_swish", "--no-verify", "--jobs", "1", "--results", tmp_path, "--json")
+    with monkeypatch.context() as patch:
+
+        def fails(*_: object) -> int:
+            raise KeyboardInterrupt
+
+        patch.setattr(testbed.search, "quick_cycles", fails)
+        assert call(*words).status == 130
+    (folder,) = tmp_path.iterdir()
+    assert len(list(folder.iterdir())) > 4
+    tasks.clear()
+    assert json.loads(call(*words).output)["networks"][0]["ours"]
+    assert "replay_network" not in tasks
+    assert [path.is_file() for path in tmp_path.iterdir()] == [True]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from cascades import cascade, cuts
@@ -20,6 +21,7 @@ from scheduling import schedule
 from small_programs import ARENA, CONSTANTS, IDEAL, INT8, conv, copy, feature_map, max_pool, memories, memory, program
 from test_sim_properties import MEMORIES, programs
 
+import sim.fast.compiled
 import sim.fast.jobs
 import sim.fast.lane
 from cascader.ethosu.codegen.lowering import lower
@@ -44,7 +46,7 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from sim import quick_cycles, quick_replay, replay, replay_network
+from sim import counted_replay, quick_cycles, quick_replay, replay, replay_network
 from sim.engine.clock import Clock
 from sim.engine.ports import Channel, Ports
 from sim.fast.clock import Agenda, Unit
@@ -141,11 +143,15 @@ def wild_runs(draw: DrawFn) -> tuple[Program, MemorySystem, TimingParameters]:
 
 
 def assert_equal(one: Program, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> None:
-    """Cycles, beats of the ports and times of the operations are those of the engine."""
-    slow, fast = replay(one, system, timing=timing), quick_replay(one, system, timing)
+    """Cycles, beats of the ports and times of the operations are those of the engine, compiled or not; compiled all that it counts."""
+    slow, compiled = replay(one, system, timing=timing), quick_replay(one, system, timing)
+    with patch.object(sim.fast.compiled, "_CORE", None):
+        fast = quick_replay(one, system, timing)
     assert fast.cycles == slow.cycles
     assert fast.beats == slow.beats
     assert {op.index: (op.issued, op.finished) for op in slow.operations} == {i: (t.issued, t.finished) for i, t in fast.times.items()}
+    assert (compiled, list(compiled.times)) == (fast, list(fast.times))
+    assert counted_replay(one, system, timing) == slow
 
 
 @settings(max_examples=MANY)
@@ -177,9 +183,10 @@ def test_the_recurrence_equals_the_engine_under_every_timing_parameter(
 @settings(max_examples=FEW)
 @given(runs=st.lists(wild_runs(), min_size=2, max_size=3))
 def test_a_cache_that_has_forgotten_gives_the_same_cycles(kept: int, runs: list[tuple[Program, MemorySystem, TimingParameters]]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sim.fast.lane, "_MAX_REMEMBERED", kept)
-        patch.setattr(sim.fast.jobs, "_MAX_BLOCKS", kept)
+    with pytest.MonkeyPatch.context() as replaced:
+        replaced.setattr(sim.fast.lane, "_MAX_REMEMBERED", kept)
+        replaced.setattr(sim.fast.jobs, "_MAX_BLOCKS", kept)
+        replaced.setattr(sim.fast.compiled, "_MOST_BYTES", kept)
         for run in runs:
             assert_equal(*run)
 

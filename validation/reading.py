@@ -22,7 +22,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) 
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """What the system says of a file, in lower case."""
+    """The system's complaint about a file, in lower case."""
     return str(getattr(error, "strerror", None) or error).lower()
 
 

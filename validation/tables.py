@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tabulate import tabulate
-
 from npu_model.printable import printable
+from validation.layout import grid
 
 _CELL, _NOTE = 400, 4000
 """Characters of a cell and of a note that are shown."""
@@ -28,10 +27,9 @@ class Table:
 
     def text(self) -> str:
         """The table for a terminal, with its title and notes."""
-        align = ["right" if numeric else "left" for numeric in self._numeric]
         rows = [[printable(cell, _CELL) for cell in row] for row in self.rows]
-        cells = tabulate(rows, self.headers, tablefmt="simple", disable_numparse=True, colalign=align if self.rows else None)
-        return "\n".join([printable(self.title, _CELL), "", str(cells), *(printable(note, _NOTE) for note in self.notes)])
+        cells = grid(self.headers, rows, [not numeric for numeric in self._numeric])
+        return "\n".join([printable(self.title, _CELL), "", cells, *(printable(note, _NOTE) for note in self.notes)])
 
     def markdown(self) -> str:
         """The table as a section of a Markdown page, each note a paragraph."""

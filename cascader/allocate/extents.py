@@ -71,6 +71,10 @@ class Extents:
         return (self[index] for index in range(len(self)))
 
 
+NO_EXTENTS = Extents.of(())
+"""An arena without buffers."""
+
+
 def live_bytes(extents: Sequence[Extent] | Extents, steps: int) -> Steps:
     """Live bytes at every step: no allocation needs less than their maximum."""
     total = np.zeros(steps, dtype=np.int64)

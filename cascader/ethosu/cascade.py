@@ -69,6 +69,7 @@ class Cascader:
         self.scheduler = PullScheduler(self.graph)
         self.cost = StripeCost(network, self.graph, find_accelerator(accelerator), system, choose_blocks=options.choose_blocks)
         self.ending: tuple[tuple[Plan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
+        self._made: dict[tuple[object, ...], Candidate] = {}
         overlap = Neighbours(network, self.graph, self.cost, find_accelerator(accelerator)) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.ending, options.plans, options.drafts, overlap)
 
@@ -82,9 +83,17 @@ class Cascader:
         return ladder(self.ending, self.options.rungs)
 
     def realise(self, draft: Draft) -> Candidate:
-        """The schedule of a draft, with the blocks that are fastest together."""
+        """The schedule of a draft, with the blocks that are fastest together; of each draft once."""
+        key = draft.groups, draft.packing.addresses, draft.timeline, draft.shares
+        if key not in self._made:
+            self._made[key] = self._realised(draft)
+        return self._made[key]
+
+    def _realised(self, draft: Draft) -> Candidate:
         packing, issues, jobs = draft.packing, draft.timeline.issues, stripe_jobs(draft.packing.jobs)
-        kept = draft.timeline.staged
+        readers = {issue.constants.part: self._drafter.readers(draft, issue.constants.part) for issue in issues}
+        kept = {part for served in readers.values() for part in served}
+        names = [part.name for part in self.graph.parts]
         stores = packing.stores
         schedule = make_schedule(
             self.network,
@@ -93,7 +102,11 @@ class Cascader:
             jobs,
             {tensor: address for tensors, address in zip(stores.tensors, packing.addresses, strict=True) for tensor in tensors},
             {tensor: rows for tensors, rows in zip(stores.tensors, stores.rows, strict=True) for tensor in tensors},
-            tuple(Copy(self.graph.parts[issue.constants.part].name, issue.step, issue.address) for issue in issues),
+            tuple(
+                Copy(names[part], issue.step, issue.address, tuple(names[other] for other in readers[part][1:]))
+                for issue in issues
+                for part in (issue.constants.part,)
+            ),
             provenance=self.provenance,
         )
         options = [self.cost.options(job.part, job.start, job.end, staged=job.part in kept) for job in jobs]

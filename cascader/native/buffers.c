@@ -169,15 +169,32 @@ static void find_heads(const Liveness *all, i64 in_place, i64 *head)
     }
 }
 
-/* Buffers, as [members, rows, start, end, tensors..., low..., high...] in bytes, one behind the other. */
+enum { BUFFERS, LIVE, HEADER };
+
+/* [buffers, most bytes live at one step], then of every buffer its start, its end, where its bytes begin, its rows and where its tensors
+   begin (with one more), then the tensors of all, then the low and the high bytes of each. */
 static int write_buffers(const Liveness *all, const i64 *crossing, i64 in_place, Growing *out)
 {
     const Graph *g = all->graph;
-    i64 tensors = tensor_count(g);
-    i64 *head = malloc((size_t)(2 * tensors + 2 * all->steps + 4) * sizeof(i64));
+    i64 tensors = tensor_count(g), steps = most(all->steps, 1), buffers = 0, total = 0, members = 0, live = 0;
+    i64 *head = malloc((size_t)(3 * tensors + 3 * steps + 4) * sizeof(i64));
     if (!head) return -1;
-    i64 *family = head + tensors, *low = family + tensors, *high = low + most(all->steps, 1);
+    i64 *family = head + tensors, *leader = family + tensors, *low = leader + tensors, *high = low + steps, *held = high + steps;
     find_heads(all, in_place, head);
+    for (i64 t = 0; t < tensors; t++) leader[t] = -1;
+    for (i64 t = 0; t < tensors; t++) {
+        if (head[t] < 0) continue;
+        members++;
+        if (leader[head[t]] < 0) leader[head[t]] = buffers++;
+    }
+    memset(held, 0, (size_t)steps * sizeof(i64));
+    i64 starts = HEADER, ends = starts + buffers, offsets = ends + buffers, rows_at = offsets + buffers, tensors_at = rows_at + buffers;
+    i64 place = tensors_at + buffers + 1, number = 0;
+    for (i64 i = 0; i < place + members; i++) growing_push(out, 0);
+    if (out->failed) {
+        free(head);
+        return -1;
+    }
     for (i64 t = 0; t < tensors; t++) {
         if (head[t] < 0) continue;
         i64 count = 0, start = all->lives[t].start, end = all->lives[t].end, mine = head[t];
@@ -192,13 +209,23 @@ static int write_buffers(const Liveness *all, const i64 *crossing, i64 in_place,
             }
         i64 bytes = tensor_at(g, t)[TENSOR_ROW_BYTES];
         i64 rows = join(all, family, count, rolls, low, high, start, end - start);
-        growing_push(out, count);
-        growing_push(out, rows);
-        growing_push(out, start);
-        growing_push(out, end);
-        for (i64 i = 0; i < count; i++) growing_push(out, family[i]);
+        out->at[starts + number] = start;
+        out->at[ends + number] = end;
+        out->at[offsets + number] = (i64)out->length;
+        out->at[rows_at + number] = rows;
+        out->at[tensors_at + number] = total;
+        for (i64 i = 0; i < count; i++) out->at[place + total++] = family[i];
+        number++;
         for (i64 i = 0; i < end - start; i++) growing_push(out, low[i] * bytes);
         for (i64 i = 0; i < end - start; i++) growing_push(out, high[i] * bytes);
+        for (i64 i = 0; i < end - start; i++) held[start + i] += (high[i] - low[i]) * bytes;
+        if (out->failed) break;
+    }
+    for (i64 step = 0; step < steps; step++) live = most(live, held[step]);
+    if (!out->failed) {
+        out->at[tensors_at + buffers] = total;
+        out->at[BUFFERS] = buffers;
+        out->at[LIVE] = live;
     }
     free(head);
     return 0;

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import lcm
 
 import numpy as np
 
-from cascader.allocate.extents import Extent, Extents
+from cascader.allocate.extents import Extent, Extents, live_bytes
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import Group, JobTable, PullScheduler, StripeJob, crossing_tensors, stripe_jobs
 from cascader.plan.liveness import LiveRows, Steps, live_rows
@@ -33,11 +34,12 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
-    """Buffers as arrays: the tensors and the rows of each, and their live bytes."""
+    """Buffers as arrays: the tensors and the rows of each, and their live bytes; ``live`` are most at one job."""
 
     tensors: tuple[tuple[int, ...], ...]
     rows: tuple[int, ...]
     extents: Extents
+    live: int
 
 
 def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
@@ -116,7 +118,7 @@ def buffers(scheduler: PullScheduler, jobs: JobTable, groups: Sequence[Group], *
     if _NATIVE is None:
         stores = storages(scheduler.graph, stripe_jobs(jobs), groups, in_place=in_place)
         extents = Extents.of([store.extent for store in stores])
-        return Buffers(tuple(store.tensors for store in stores), tuple(store.rows for store in stores), extents)
+        return Buffers(tuple(s.tensors for s in stores), tuple(s.rows for s in stores), extents, int(live_bytes(extents, len(jobs)).max()))
     crossing = np.zeros(len(scheduler.graph.tensors), dtype=np.int64)
     crossing[scheduler.crossing(groups)] = 1
     raw = np.frombuffer(_NATIVE.buffers(scheduler.flat, jobs, crossing, np.array([in_place], dtype=np.int64)), dtype=np.int64)
@@ -124,16 +126,10 @@ def buffers(scheduler: PullScheduler, jobs: JobTable, groups: Sequence[Group], *
 
 
 def _parsed(raw: Steps) -> Buffers:
-    """Records of the compiled core: the number of tensors, rows, start and end, then the tensors, their low and their high bytes."""
-    tensors, rows, starts, ends, offsets = [], [], [], [], []
-    at = 0
-    while at < len(raw):
-        count, height, start, end = raw[at : at + 4].tolist()
-        tensors.append(tuple(raw[at + 4 : at + 4 + count].tolist()))
-        rows.append(height)
-        starts.append(start)
-        ends.append(end)
-        offsets.append(at + 4 + count)
-        at += 4 + count + 2 * (end - start)
-    begun, ended, places = (np.array(column, dtype=np.int64) for column in (starts, ends, offsets))
-    return Buffers(tuple(tensors), tuple(rows), Extents(begun, ended, places, raw))
+    """The columns that the compiled core gives: see ``cascader/native/buffers.c``."""
+    count, live = raw[:2].tolist()
+    starts, ends, offsets, rows = raw[2 : 2 + 4 * count].reshape(4, count)
+    begins = raw[2 + 4 * count : 3 + 5 * count].tolist()
+    members = raw[3 + 5 * count : 3 + 5 * count + begins[-1]].tolist()
+    tensors = tuple(tuple(members[begin:end]) for begin, end in pairwise(begins))
+    return Buffers(tensors, tuple(rows.tolist()), Extents(starts, ends, offsets, raw), live)

@@ -28,11 +28,18 @@ class Copy:
     """Before job ``step`` the constants of ``part`` are copied to ``address`` of the arena, where its jobs from ``step`` on read them.
 
     A later copy of the same part takes the place of an earlier one; jobs before the first copy read the constants where they are.
+    The parts ``sharing`` have the same constants, byte for byte, and read this copy too.
     """
 
     part: str
     step: int
     address: int
+    sharing: tuple[str, ...] = ()
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """All parts that read the copy."""
+        return (self.part, *self.sharing)
 
 
 @dataclass(frozen=True, slots=True, order=True)

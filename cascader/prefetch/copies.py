@@ -21,6 +21,8 @@ UNKNOWN = -1
 """In place of what a pair shares, until the device is asked."""
 CASES = 4
 """Whether each job of a pair has its constants staged."""
+NO_LIMIT = 1 << 62
+"""More cycles than anything takes."""
 _NATIVE = native("cascader")
 
 
@@ -41,6 +43,58 @@ class CostedJobs:
     shared: Callable[[int, int, int], int] | None
 
 
+class CopySearch:
+    """The search for copies beside some jobs, in an arena of ``budget`` bytes that holds ``extents``, wherever these lie.
+
+    ``constants`` are those that could be copied.
+    """
+
+    def __init__(self, jobs: CostedJobs, constants: CopyTable, extents: Extents, budget: int) -> None:
+        self._jobs = jobs
+        self._constants = constants
+        self._extents = extents
+        self._budget = budget
+        self._work = np.concatenate([jobs.parts, jobs.kinds])
+        self._parts = constants[:, 0].tolist()
+        self.every = frozenset(self._parts)
+        """All parts that have constants."""
+
+    def best(
+        self,
+        addresses: Sequence[int],
+        sets: Sequence[frozenset[int]],
+        *,
+        improve: bool = False,
+        ends: bool = False,
+        below: int = NO_LIMIT,
+    ) -> Timeline | None:
+        """The timeline with the best of some sets of copies; None if it takes ``below`` cycles or more.
+
+        With ``improve`` one copy at a time is added and left out as long as that saves cycles; then, with ``ends``, once more from a
+        timeline whose copies go to both ends of what is free, if that is better.
+        """
+        if _NATIVE is None:
+            form = best_copies_in_python
+            found = form(self._jobs, self._constants, self._extents, addresses, self._budget, sets, improve=improve, ends=ends)
+            return found if found.cycles < below else None
+        jobs = self._jobs
+        marks = np.array([[part in chosen for part in self._parts] for chosen in sets], dtype=np.int64)
+        how = np.array([int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, UNITS, improve, ends], dtype=np.int64)
+        tables = jobs.times, jobs.pairs, jobs.pair_costs, self._constants
+        places = np.array(addresses, dtype=np.int64)
+        raw = _NATIVE.copies(self._work, *tables, *self._extents.arrays, places, marks, how, jobs.shared)
+        cycles, *issues = np.frombuffer(raw, dtype=np.int64).tolist()
+        return self._timeline(cycles, issues) if cycles < below else None
+
+    def _timeline(self, cycles: int, issues: list[int]) -> Timeline:
+        """The timeline of what the compiled core has found: number, step, start and address of each copy."""
+        lines = self._constants.tolist()
+        found = (
+            Issue(Constants(*lines[copy]), step, start, address) for copy, step, start, address in zip(*[iter(issues)] * 4, strict=True)
+        )
+        return Timeline(tuple(found), cycles)
+
+
 def best_copies(
     jobs: CostedJobs,
     constants: CopyTable,
@@ -52,32 +106,10 @@ def best_copies(
     improve: bool = False,
     ends: bool = False,
 ) -> Timeline:
-    """The timeline with the best of some sets of copies, of an arena of ``budget`` bytes that holds ``extents`` at ``addresses``.
-
-    With ``improve`` one copy at a time is added and left out as long as that saves cycles; then, with ``ends``, once more from a timeline
-    whose copies go to both ends of what is free, if that is better.
-    """
-    if _NATIVE is None:
-        return best_copies_in_python(jobs, constants, extents, addresses, budget, sets, improve=improve, ends=ends)
-    parts = constants[:, 0]
-    marks = np.array([[part in chosen for part in parts.tolist()] for chosen in sets], dtype=np.int64)
-    how = [int(jobs.parts.max()) + 1, budget, ALIGNMENT, UNITS, improve, ends]
-    raw = _NATIVE.copies(
-        np.concatenate([jobs.parts, jobs.kinds]),
-        jobs.times,
-        jobs.pairs,
-        jobs.pair_costs,
-        constants,
-        *extents.arrays,
-        np.array(addresses, dtype=np.int64),
-        marks,
-        np.array(how, dtype=np.int64),
-        jobs.shared,
-    )
-    cycles, *issues = np.frombuffer(raw, dtype=np.int64).tolist()
-    lines = constants.tolist()
-    found = (Issue(Constants(*lines[copy]), step, start, address) for copy, step, start, address in zip(*[iter(issues)] * 4, strict=True))
-    return Timeline(tuple(found), cycles)
+    """As :meth:`CopySearch.best`, for one place of the tensors."""
+    found = CopySearch(jobs, constants, extents, budget).best(addresses, sets, improve=improve, ends=ends)
+    assert found is not None  # noqa: S101  # nothing takes as many cycles as there is no limit to
+    return found
 
 
 def best_copies_in_python(

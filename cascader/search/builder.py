@@ -7,22 +7,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cascader.plan.depth_first import PullScheduler
-from cascader.prefetch.copies import CopyTable, best_copies
+from cascader.allocate.extents import NO_EXTENTS
+from cascader.allocate.moving import ALIGNMENT
+from cascader.plan.depth_first import Group, PullScheduler
+from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, best_copies
 from cascader.prefetch.timeline import Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
 from cascader.search.placement import Packing
+from npu_model.shapes import round_up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
-    """Groups, their tensors with places in an arena of ``budget`` bytes, and the copies with theirs."""
+    """Groups, their tensors with places in an arena of ``budget`` bytes, and the copies with theirs.
+
+    ``shares`` says whether a copy serves all parts that have the same constants, or one part.
+    """
 
     groups: Groups
     packing: Packing
     timeline: Timeline
     budget: int
+    shares: bool = False
 
     @property
     def cycles(self) -> int:
@@ -37,38 +44,87 @@ class Placer:
     """
 
     def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
+        self._scheduler = scheduler
         parts = range(len(scheduler.graph.parts))
         self._costs = JobCosts(scheduler, cost, overlap)
-        self._segments = np.array([part.segment for part in scheduler.graph.parts], dtype=np.int64)
+        self._segments = [part.segment for part in scheduler.graph.parts]
+        self._constants_of: dict[Group, CopyTable] = {}
         self._sizes = np.array([cost.constant_bytes(part) for part in parts], dtype=np.int64)
         self._transfers = np.array([cost.transfer_cycles(part) if cost.constant_bytes(part) else 0 for part in parts], dtype=np.int64)
+        self._same = np.array([cost.same_constants(part) for part in parts], dtype=np.int64)
+        self._ways = (False, True) if any(self._same != np.arange(len(parts))) else (False,)
         self._prefetch = prefetch
         self._ends = ends
 
-    def _constants(self, packing: Packing) -> CopyTable:
-        """The constants that could be staged, in the order of their first use."""
-        used = packing.jobs[:, 0]
-        parts, firsts = np.unique(used, return_index=True)
-        lasts = len(used) - 1 - np.unique(used[::-1], return_index=True)[1]
-        segments, begins = np.unique(self._segments[used], return_index=True)
-        earliest = begins[np.searchsorted(segments, self._segments[parts])] if self._prefetch else firsts
-        lines = np.stack([parts, self._sizes[parts], self._transfers[parts], firsts, lasts, earliest], axis=1)[self._sizes[parts] > 0]
-        return np.ascontiguousarray(lines[np.argsort(lines[:, 3], kind="stable")])
+    def readers(self, draft: Draft, part: int) -> tuple[int, ...]:
+        """The parts that a copy of a draft serves, ``part`` first."""
+        if not draft.shares:
+            return (part,)
+        return (part, *(int(other) for other in np.flatnonzero(self._same == part) if other != part))
+
+    def _group_constants(self, group: Group) -> CopyTable:
+        """As :meth:`_constants` of one group alone, none shared."""
+        if group not in self._constants_of:
+            used = self._scheduler.table(group)[:, 0]
+            parts, firsts = np.unique(used, return_index=True)
+            lasts = len(used) - 1 - np.unique(used[::-1], return_index=True)[1]
+            earliest = np.zeros_like(firsts) if self._prefetch else firsts
+            lines = np.stack([parts, self._sizes[parts], self._transfers[parts], firsts, lasts, earliest], axis=1)[self._sizes[parts] > 0]
+            self._constants_of[group] = np.ascontiguousarray(lines[np.argsort(lines[:, 3], kind="stable")])
+        return self._constants_of[group]
+
+    def _constants(self, groups: Groups, *, shares: bool = False) -> CopyTable:
+        """The constants that could be staged, in the order of their first use; none is copied before the jobs of its segment begin."""
+        begin, segment, segment_begin = 0, -1, 0
+        tables = []
+        for group in groups:
+            if self._segments[group.first] != segment:
+                segment, segment_begin = self._segments[group.first], begin
+            moved = np.array([0, 0, 0, begin, begin, segment_begin if self._prefetch else begin], dtype=np.int64)
+            tables.append(self._group_constants(group) + moved)
+            begin += len(self._scheduler.table(group))
+        lines = np.concatenate(tables)
+        return self._shared(lines) if shares else lines
+
+    def _shared(self, lines: CopyTable) -> CopyTable:
+        """One line for all parts that have the same constants: from their first use to their last one."""
+        _, firsts, numbers = np.unique(self._same[lines[:, 0]], return_index=True, return_inverse=True)
+        lasts = np.zeros(len(firsts), dtype=np.int64)
+        np.maximum.at(lasts, numbers.reshape(len(lines)), lines[:, 4])
+        found = lines[firsts]
+        found[:, 0], found[:, 4] = self._same[found[:, 0]], lasts
+        return np.ascontiguousarray(found[np.argsort(found[:, 3], kind="stable")])
+
+    def search(self, groups: Groups, packing: Packing, budget: int, *, shares: bool = False) -> CopySearch:
+        """The search for copies beside the groups, wherever the packing's buffers lie."""
+        jobs = self._costs.costed(groups)
+        jobs = replace(jobs, parts=self._same[jobs.parts]) if shares else jobs
+        return CopySearch(jobs, self._constants(groups, shares=shares), packing.extents, budget)
 
     def trial(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> Draft:
         """Groups at given addresses with the best of some sets of copies, or all of them."""
-        constants = self._constants(packing)
-        sets = dict.fromkeys((*staged, frozenset(constants[:, 0].tolist())))
-        jobs = self._costs.costed(groups)
-        return Draft(groups, packing, best_copies(jobs, constants, packing.extents, packing.addresses, budget, list(sets)), budget)
+        some, best = list(staged), None
+        for shares in self._ways:
+            search = self.search(groups, packing, budget, shares=shares)
+            asked = [frozenset(int(self._same[part]) for part in parts) for parts in some] if shares else some
+            sets = dict.fromkeys((*asked, search.every))
+            timeline = search.best(packing.addresses, list(sets), below=best.cycles if best else NO_LIMIT)
+            best = Draft(groups, packing, timeline, budget, shares) if timeline else best
+        assert best is not None  # noqa: S101  # the first way has no limit
+        return best
 
     def finished(self, draft: Draft) -> Draft:
         """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
-        packing = draft.packing
-        jobs, constants = self._costs.costed(draft.groups), self._constants(packing)
-        start = [draft.timeline.staged]
-        best = best_copies(jobs, constants, packing.extents, packing.addresses, draft.budget, start, improve=True, ends=self._ends)
-        return replace(draft, timeline=min((draft.timeline, best), key=lambda timeline: timeline.cycles))
+        search = self.search(draft.groups, draft.packing, draft.budget, shares=draft.shares)
+        found = search.best(draft.packing.addresses, [draft.timeline.staged], improve=True, ends=self._ends, below=draft.cycles)
+        return replace(draft, timeline=found or draft.timeline)
+
+    def unbounded(self, groups: Groups) -> int:
+        """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""
+        constants = self._constants(groups)
+        budget = 2 * int(sum(round_up(size, ALIGNMENT) for size in constants[:, 1].tolist())) + ALIGNMENT
+        every = [frozenset(constants[:, 0].tolist())]
+        return best_copies(self._costs.costed(groups), constants, NO_EXTENTS, (), budget, every, improve=True).cycles
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""

@@ -36,6 +36,8 @@ _QUICK = 10
 """How many times fewer moves a quick search for addresses has."""
 _PATIENT = 30
 """How many times more moves the search for the addresses of the smallest arena has, of which there is one."""
+_UNSURE = Fraction(99, 100)
+"""What copies with all the room that they want can at best make of what the search for them finds, which is not always the best."""
 _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 
@@ -82,6 +84,7 @@ class Drafter:
         self._plans = plans
         self._options = options
         self._packer = Packer(scheduler, in_place=plans.in_place)
+        self._free: dict[Groups, int] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
     def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Draft | None:
@@ -117,21 +120,40 @@ class Drafter:
                     found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
         return found
 
+    @cached_property
+    def _every(self) -> list[tuple[int, Groups]]:
+        """Every division with the cycles that it takes if copies hide wholly and neighbours share nothing, the fewest first."""
+        every = divisions(self._graph, self._plans.stripe_rows, self._plans.inner_rows)
+        order = sorted((self._placer.least(groups), at, groups) for at, groups in enumerate(every))
+        return [(least, groups) for least, _, groups in order]
+
+    def _unbounded(self, groups: Groups) -> int:
+        """Cycles of a division whose copies have all the room that they want: no arena makes it faster."""
+        if groups not in self._free:
+            self._free[groups] = self._placer.unbounded(groups)
+        return self._free[groups]
+
     def _best_of_every(self, budget: int, cycles: int) -> Draft | None:
         """The fastest draft of less than ``cycles`` of every division and every order of its buffers; None if there is none."""
-        graph = self._graph
-        every = divisions(graph, self._plans.stripe_rows, self._plans.inner_rows)
-        order = sorted((self._placer.least(groups), at, groups) for at, groups in enumerate(every))
         best = None
-        for least, _, groups in order:
+        for least, groups in self._every:
             if least >= cycles:
                 break
+            if self._unbounded(groups) * _UNSURE >= cycles:
+                continue
             greedy = self._packer.greedily(groups)
+            search = self._placer.search(groups, greedy, budget)
             for peak, addresses in placements(greedy.extents, budget):
-                draft = self._placer.finished(self._placer.trial(groups, replace(greedy, peak=peak, addresses=addresses), [], budget))
-                if draft.cycles < cycles:
-                    best, cycles = draft, draft.cycles
+                timeline = search.best(addresses, [search.every], improve=True, ends=self._options.ends, below=cycles)
+                if timeline is not None:
+                    best, cycles = Draft(groups, replace(greedy, peak=peak, addresses=addresses), timeline, budget), timeline.cycles
+                if cycles <= self._unbounded(groups):
+                    break
         return best
+
+    def readers(self, draft: Draft, part: int) -> tuple[int, ...]:
+        """The parts that the copy of ``part`` serves in a draft, that part first."""
+        return self._placer.readers(draft, part)
 
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits."""

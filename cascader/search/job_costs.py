@@ -27,6 +27,9 @@ class JobCostModel(CostModel, Protocol):
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``; the same for all stripes of the part that are as high."""
 
+    def same_constants(self, part: int) -> int:
+        """The first part that has the same constants, which may be the part itself: one copy serves both."""
+
 
 class Overlap(Protocol):
     """What the device says of two jobs in a row."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cascader.allocate.extents import Extents, live_bytes
+from cascader.allocate.extents import Extents
 from cascader.allocate.moving import allocate
 from cascader.plan.buffers import Buffers, buffers
 from cascader.plan.depth_first import JobTable, PullScheduler, group_table
@@ -51,7 +51,7 @@ class Packer:
         jobs = group_table(self._scheduler, groups)
         stores = buffers(self._scheduler, jobs, groups, in_place=self._in_place)
         peak, addresses = allocate(stores.extents, moves=0)
-        return Packing(jobs, stores, addresses, peak, int(live_bytes(stores.extents, len(jobs)).max()))
+        return Packing(jobs, stores, addresses, peak, stores.live)
 
     def greedily(self, groups: Groups) -> Packing:
         """The groups' tensors at the addresses that a greedy search finds."""

@@ -104,7 +104,7 @@ class _Run:
             for index, copy in self.owner.copies.get(step, ()):
                 for target, source, count in self._weights(copy.part, index):
                     self._copy(target, source, count)
-                staged[copy.part] = index
+                staged |= dict.fromkeys(copy.readers, index)
             if job.part in staged:
                 self._compare(job.part, staged[job.part])
             self._job(job)

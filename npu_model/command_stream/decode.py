@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TypeVar
 
-from npu_model.command_stream.registers import FIRST_SET, PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
+from npu_model.command_stream.registers import FIRST_SET, MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1, MapRegisters, RegisterFile
 from npu_model.errors import InputError
 from npu_model.program import (
     AccumulatorFormat,
@@ -75,29 +75,30 @@ def _data_type(log2_bytes: int, signed: int) -> DataType:
     return DataType(8 << log2_bytes, bool(signed))
 
 
-def _tiles(registers: RegisterFile, prefix: str) -> Tiles:
-    bases = tuple(registers.address(Cmd1[f"{prefix}_BASE{i}"], 0 if i else None) for i in range(4))
+def _tiles(registers: RegisterFile, names: MapRegisters) -> Tiles:
+    first, second, third, fourth = names.bases
     return Tiles(
-        height0=registers.short(Cmd0[f"{prefix}_HEIGHT0_M1"]) + 1,
-        height1=registers.short(Cmd0[f"{prefix}_HEIGHT1_M1"]) + 1,
-        width0=registers.short(Cmd0[f"{prefix}_WIDTH0_M1"]) + 1,
-        bases=(bases[0], bases[1], bases[2], bases[3]),
+        height0=registers.short(names.height0) + 1,
+        height1=registers.short(names.height1) + 1,
+        width0=registers.short(names.width0) + 1,
+        bases=(registers.address(first), registers.address(second, 0), registers.address(third, 0), registers.address(fourth, 0)),
     )
 
 
 def _feature_map(registers: RegisterFile, prefix: str, shape: Shape3D) -> FeatureMap:
     """``prefix`` is IFM, IFM2 or OFM; the shape comes from the caller, as no register holds IFM height and width."""
-    precision = registers.short(Cmd0[f"{prefix}_PRECISION"])
+    names = MAP_REGISTERS[prefix]
+    precision = registers.short(names.precision)
     log2_bytes = precision >> (1 if prefix == "OFM" else 2) & 3
-    strides = Strides(*(registers.address(Cmd1[f"{prefix}_STRIDE_{axis}"]) for axis in "YXC"))
+    strides = Strides(*[registers.address(name) for name in names.strides])
     return FeatureMap(
-        region=registers.short(Cmd0[f"{prefix}_REGION"]) & 7,
+        region=registers.short(names.region) & 7,
         shape=shape,
         dtype=_data_type(log2_bytes, precision & 1),
         layout=Layout.NHCWB16 if precision >> 6 & 1 else Layout.NHWC,
-        tiles=_tiles(registers, prefix),
+        tiles=_tiles(registers, names),
         strides=strides,
-        zero_point=registers.signed(Cmd0[f"{prefix}_ZERO_POINT"], 0),
+        zero_point=registers.signed(names.zero_point, 0),
     )
 
 
@@ -159,7 +160,7 @@ def _ifm2_shape(ofm: Shape3D, broadcast: Broadcast) -> Shape3D:
 
 
 def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap) -> dict[str, object]:
-    """What an elementwise operation adds: operands, broadcasting and scales."""
+    """The facts that an elementwise operation adds: operands, broadcasting and scales."""
     ifm = _feature_map(registers, "IFM", Shape3D(ofm.shape.height, ofm.shape.width, registers.short(Cmd0.IFM_DEPTH_M1) + 1))
     fields: dict[str, object] = {"ifm": ifm, "ofm_scale": _scale(registers, Cmd1.OFM_SCALE)}
     if kind.is_unary:
@@ -185,7 +186,7 @@ def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap
 
 
 def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> dict[str, object]:
-    """What convolutions and pooling add: the window, the IFM that it implies, weights and scales."""
+    """The facts that convolutions and pooling add: the window, the IFM that it implies, weights and scales."""
     kernel = _kernel(registers)
     upscale = _member(Upscale, registers.short(Cmd0.IFM_UPSCALE, 0) & 3, "Upscale mode")
     padding = Padding(*(registers.short(Cmd0[f"IFM_PAD_{side}"]) for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")))

@@ -19,7 +19,7 @@ from dataclasses import fields
 from itertools import pairwise
 
 from npu_model.command_stream.decode import FIRST_LUT, MAX_STREAM_BYTES, decode_operation
-from npu_model.command_stream.registers import Cmd0, Cmd1
+from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.errors import InputError
 from npu_model.program import (
@@ -62,21 +62,21 @@ def _log2_bytes(writer: RegisterWriter, dtype: DataType) -> int:
 
 def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
     """All registers of IFM, IFM2 or OFM but the precision, which carries fields of the operation too."""
-    writer.short(Cmd0[f"{prefix}_REGION"], fm.region)
-    for index, base in enumerate(fm.tiles.bases):
-        writer.address(Cmd1[f"{prefix}_BASE{index}"], base)
-    writer.minus_one(Cmd0[f"{prefix}_HEIGHT0_M1"], fm.tiles.height0)
-    writer.minus_one(Cmd0[f"{prefix}_HEIGHT1_M1"], fm.tiles.height1)
-    writer.minus_one(Cmd0[f"{prefix}_WIDTH0_M1"], fm.tiles.width0)
+    names = MAP_REGISTERS[prefix]
+    writer.short(names.region, fm.region)
+    for register, base in zip(names.bases, fm.tiles.bases, strict=True):
+        writer.address(register, base)
+    writer.minus_one(names.height0, fm.tiles.height0)
+    writer.minus_one(names.height1, fm.tiles.height1)
+    writer.minus_one(names.width0, fm.tiles.width0)
     if prefix == "OFM":
         writer.minus_one(Cmd0.OFM_HEIGHT_M1, fm.shape.height)
         writer.minus_one(Cmd0.OFM_WIDTH_M1, fm.shape.width)
     if prefix != "IFM2":
         writer.minus_one(Cmd0[f"{prefix}_DEPTH_M1"], fm.shape.depth)
-    writer.address(Cmd1[f"{prefix}_STRIDE_Y"], fm.strides.y)
-    writer.address(Cmd1[f"{prefix}_STRIDE_X"], fm.strides.x)
-    writer.address(Cmd1[f"{prefix}_STRIDE_C"], fm.strides.c)
-    writer.signed(Cmd0[f"{prefix}_ZERO_POINT"], fm.zero_point)
+    for register, stride in zip(names.strides, (fm.strides.y, fm.strides.x, fm.strides.c), strict=True):
+        writer.address(register, stride)
+    writer.signed(names.zero_point, fm.zero_point)
 
 
 def _input_precision(writer: RegisterWriter, dtype: DataType, layout: Layout) -> int:

@@ -5,6 +5,7 @@ Source: Arm core driver ``ethosu55_interface.h`` (architecture 1.0.6) and Vela 5
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 from npu_model.errors import InputError
@@ -122,6 +123,39 @@ FIRST_SET = 0x100
 
 PAYLOAD_BIT = 1 << 14
 """Set in the first word of a two-word command."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapRegisters:
+    """The registers of one feature map; the bases in order, strides from row to row, column to column and brick to brick."""
+
+    region: Cmd0
+    precision: Cmd0
+    zero_point: Cmd0
+    height0: Cmd0
+    height1: Cmd0
+    width0: Cmd0
+    bases: tuple[Cmd1, Cmd1, Cmd1, Cmd1]
+    strides: tuple[Cmd1, Cmd1, Cmd1]
+
+    @classmethod
+    def of(cls, prefix: str) -> MapRegisters:
+        """The registers of IFM, IFM2 or OFM."""
+        first, second, third, fourth = (Cmd1[f"{prefix}_BASE{index}"] for index in range(4))
+        return cls(
+            region=Cmd0[f"{prefix}_REGION"],
+            precision=Cmd0[f"{prefix}_PRECISION"],
+            zero_point=Cmd0[f"{prefix}_ZERO_POINT"],
+            height0=Cmd0[f"{prefix}_HEIGHT0_M1"],
+            height1=Cmd0[f"{prefix}_HEIGHT1_M1"],
+            width0=Cmd0[f"{prefix}_WIDTH0_M1"],
+            bases=(first, second, third, fourth),
+            strides=(Cmd1[f"{prefix}_STRIDE_Y"], Cmd1[f"{prefix}_STRIDE_X"], Cmd1[f"{prefix}_STRIDE_C"]),
+        )
+
+
+MAP_REGISTERS = {prefix: MapRegisters.of(prefix) for prefix in ("IFM", "IFM2", "OFM")}
+"""By the prefix of their names."""
 
 
 class RegisterFile:

@@ -39,6 +39,9 @@ _ADDRESS_BITS = 40
 
 _SHIFT_BITS = 6
 
+_SHORT_ENDS = {register: 1 << _NARROW.get(register.name, 16) for register in Cmd0}
+"""The first value that is too large for a field of one word."""
+
 
 class RegisterWriter:
     """The words so far and the registers as they leave them; ``where`` names the operation in messages."""
@@ -47,48 +50,50 @@ class RegisterWriter:
         self.words: list[int] = []
         self.registers = RegisterFile()
         self.where = ""
-        # By name, as the two command enumerations share their numbers.
-        self._held: dict[str, tuple[int, int]] = {}
+        # Apart, as the two command enumerations share their numbers.
+        self._shorts: dict[Cmd0, int] = {}
+        self._longs: dict[Cmd1, tuple[int, int]] = {}
 
     def holds(self, register: Cmd0 | Cmd1) -> bool:
         """Whether the stream has SET this register."""
-        return register.name in self._held
+        return register in self._shorts if isinstance(register, Cmd0) else register in self._longs
 
     def check(self, what: str, value: int, low: int, high: int) -> None:
         """InputError unless ``low <= value <= high``."""
         if not low <= value <= high:
             raise InputError(f"{self.where} has {what} {value}: the register holds {low} to {high}; split or shrink the operation.")
 
-    def _changes(self, name: str, value: tuple[int, int]) -> bool:
-        changed = self._held.get(name) != value
-        self._held[name] = value
-        return changed
-
     def short(self, register: Cmd0, value: int) -> None:
         """SET an unsigned field."""
-        self.check(register.name, value, 0, (1 << _NARROW.get(register.name, 16)) - 1)
-        if self._changes(register.name, (value, 0)):
+        if not 0 <= value < _SHORT_ENDS[register]:
+            self.check(register.name, value, 0, _SHORT_ENDS[register] - 1)
+        if self._shorts.get(register) != value:
+            self._shorts[register] = value
             self.registers.set_short(register, value)
             self.words.append(value << 16 | register)
 
     def minus_one(self, register: Cmd0, value: int) -> None:
         """SET an extent, which the register holds less one."""
-        self.check(register.name.removesuffix("_M1"), value, 1, 1 << _NARROW.get(register.name, 16))
+        if not 0 < value <= _SHORT_ENDS[register]:
+            self.check(register.name.removesuffix("_M1"), value, 1, _SHORT_ENDS[register])
         self.short(register, value - 1)
 
     def signed(self, register: Cmd0, value: int) -> None:
         """SET a 16-bit two's complement field."""
-        self.check(register.name, value, -(1 << 15), (1 << 15) - 1)
+        if not -(1 << 15) <= value < 1 << 15:
+            self.check(register.name, value, -(1 << 15), (1 << 15) - 1)
         self.short(register, value & 0xFFFF)
 
     def _long(self, register: Cmd1, parameter: int, payload: int) -> None:
-        if self._changes(register.name, (parameter, payload)):
+        if self._longs.get(register) != (parameter, payload):
+            self._longs[register] = parameter, payload
             self.registers.set_long(register, parameter, payload)
             self.words += [parameter << 16 | PAYLOAD_BIT | register, payload]
 
     def address(self, register: Cmd1, value: int) -> None:
         """SET an address, stride or DMA length in bytes."""
-        self.check(register.name, value, 0, (1 << _ADDRESS_BITS) - 1)
+        if not 0 <= value < 1 << _ADDRESS_BITS:
+            self.check(register.name, value, 0, (1 << _ADDRESS_BITS) - 1)
         self._long(register, value >> 32, value & 0xFFFFFFFF)
 
     def length(self, register: Cmd1, value: int) -> None:

@@ -56,7 +56,7 @@ class CpuOperator:
 
 @dataclass(frozen=True, slots=True)
 class CompiledNetwork:
-    """What a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
+    """The steps that a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
 
     ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
     that keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what
@@ -167,7 +167,7 @@ def _cpu_operator(model: TfliteModel, operator: TfliteOperator, offsets: dict[in
 
 
 def initial_byte(dtype: DataType | None, zero_point: int) -> int:
-    """What every byte of a variable tensor holds before the first inference: the zero point if it is int8, else 0.
+    """Content of every byte of a variable tensor before the first inference: the zero point if it is int8, else 0.
 
     So LiteRT has it (``ResetVariableTensors``), although 0 is not the real zero of a uint8 tensor.
     """

@@ -166,7 +166,8 @@ def _activation_rate(op: KernelOperation, accelerator: Accelerator) -> Fraction:
 
 def output_rate(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> Fraction:
     """Output-unit (AO) cycles per OFM element: the larger of the operation's and the activation's rate."""
-    return max(_operation_rate(op, accelerator), _activation_rate(op, accelerator)) * timing.output_scale
+    rate = max(_operation_rate(op, accelerator), _activation_rate(op, accelerator))
+    return rate if timing.output_scale == 1 else rate * timing.output_scale
 
 
 def output_cycles(op: KernelOperation, accelerator: Accelerator, elements: int, timing: TimingParameters = DEFAULT_TIMING) -> int:

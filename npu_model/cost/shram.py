@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
+from npu_model.native import native
 from npu_model.program import (
     AccumulatorFormat,
     ActivationKind,
@@ -18,6 +21,9 @@ from npu_model.program import (
     Upscale,
 )
 from npu_model.shapes import Shape3D, ceil_div, round_up
+
+_NATIVE = native("npu_model")
+"""Compiled: partitions for many blocks; None if it is not built."""
 
 BANK_BYTES = 1024
 """Bytes of one SHRAM bank (Vela 5.2.0 ``shram_bank_size``)."""
@@ -151,19 +157,33 @@ def _ifm_banks(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> i
     return _banks(shape.height * shape.width * row, _ifm_granule(query, accelerator))
 
 
-def _accumulator_banks(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> int:
+def _accumulator_granule(query: BlockQuery, accelerator: Accelerator) -> int:
     granules = accelerator.granules
-    granule = {
+    return {
         AccumulatorFormat.INT32: granules.acc32,
         AccumulatorFormat.INT40: granules.acc40,
         AccumulatorFormat.FP16: granules.acc16,
     }[query.accumulator]
-    height = block.height
-    # With ublocks of two rows, one row of OFM under a kernel of one row needs accumulators for that row alone.
-    if query.ofm.height == 1 and query.kernel.height == 1 and accelerator.ofm_ublock.height == 2:
-        height = 1
+
+
+def _has_flat_accumulators(query: BlockQuery, accelerator: Accelerator) -> bool:
+    """With ublocks of two rows, one row of OFM under a kernel of one row needs accumulators for that row alone."""
+    return query.ofm.height == 1 and query.kernel.height == 1 and accelerator.ofm_ublock.height == 2
+
+
+def _accumulator_banks(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> int:
+    granule = _accumulator_granule(query, accelerator)
+    height = 1 if _has_flat_accumulators(query, accelerator) else block.height
     size = height * block.width * round_up(block.depth, 8) * _ACCUMULATOR_BITS[query.accumulator] // 8
     return _banks(size, granule)
+
+
+def _is_unary(query: BlockQuery) -> bool:
+    return query.elementwise is not None and query.elementwise.is_unary
+
+
+def _lut_start(query: BlockQuery, accelerator: Accelerator) -> int:
+    return accelerator.shram_banks - max(accelerator.reserved_lut_banks, accelerator.lut_banks if query.lut else 0)
 
 
 def _is_block(block: Shape3D, accelerator: Accelerator) -> bool:
@@ -186,14 +206,39 @@ def shram_partition(query: BlockQuery, block: Shape3D, accelerator: Accelerator)
     """
     if not _is_block(block, accelerator):
         return None
-    lut_start = accelerator.shram_banks - max(accelerator.reserved_lut_banks, accelerator.lut_banks if query.lut else 0)
+    lut_start = _lut_start(query, accelerator)
     banks = _ifm_banks(query, block, accelerator)
     ib_end = accelerator.reserved_output_banks + banks
     if query.kind is OperationKind.ELEMENTWISE:
         # A unary operation reserves the second buffer as well, though no register points to it.
-        unary = query.elementwise is not None and query.elementwise.is_unary
         if ib_end + (0 if query.scalar else banks) > lut_start:
             return None
-        return Shram(ib_end=lut_start, ab_start=lut_start, ib2_start=0 if unary else ib_end)
+        return Shram(ib_end=lut_start, ab_start=lut_start, ib2_start=0 if _is_unary(query) else ib_end)
     ab_start = lut_start - _accumulator_banks(query, block, accelerator)
     return Shram(ib_end=ib_end, ab_start=ab_start) if ib_end <= ab_start else None
+
+
+def _flat_query(query: BlockQuery, accelerator: Accelerator) -> array[int]:
+    """The query for the compiled core."""
+    kernel, ublock, limit = query.kernel, accelerator.ofm_ublock, accelerator.max_block
+    is_elementwise = query.kind is OperationKind.ELEMENTWISE
+    numbers = (
+        *(is_elementwise, _is_unary(query), query.scalar, query.ifm_bits, query.upscale.value),
+        *(0 if query.is_equal_depth else _buffer_depth(query, accelerator), _has_flat_accumulators(query, accelerator)),
+        *(_ACCUMULATOR_BITS[query.accumulator], kernel.stride_y, kernel.stride_x, kernel.dilated_height, kernel.dilated_width),
+        *(ublock.height, ublock.width, ublock.depth, limit.height, limit.width, limit.depth),
+        *(_ifm_granule(query, accelerator), _accumulator_granule(query, accelerator)),
+        *(_lut_start(query, accelerator), accelerator.reserved_output_banks),
+    )
+    return array("q", numbers)
+
+
+def shram_partitions(query: BlockQuery, blocks: array[int], accelerator: Accelerator) -> Sequence[Shram | None]:
+    """:func:`shram_partition` of several blocks, given as heights, widths and depths in turns."""
+    if _NATIVE is None:
+        sides = iter(blocks)
+        return [shram_partition(query, Shape3D(*block), accelerator) for block in zip(sides, sides, sides, strict=True)]
+    found = array("q", bytes(8 * len(blocks)))
+    _NATIVE.shram_partitions(_flat_query(query, accelerator), blocks, found)
+    numbers = iter(found)
+    return [None if one[0] < 0 else Shram(*one) for one in zip(numbers, numbers, numbers, strict=True)]

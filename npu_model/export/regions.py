@@ -1,4 +1,4 @@
-"""What an export needs of a network's regions: each where the driver binds it, every array inside the arena."""
+"""A network's regions as an export needs them: each where the driver binds it, every array inside the arena."""
 
 from __future__ import annotations
 

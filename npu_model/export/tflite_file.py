@@ -23,7 +23,7 @@ from npu_model.tflite.writer import write_tflite
 
 DESCRIPTION = "npu-testbed"
 CUSTOM_OPTIONS = bytes((1, 4, 1))
-"""What TFLite Micro's Ethos-U kernel finds in the custom options: a FlexBuffer of the integer 1, the operator's kind (Vela 5.2.0)."""
+"""Custom options that TFLite Micro's Ethos-U kernel reads: a FlexBuffer of the integer 1, the operator's kind (Vela 5.2.0)."""
 
 _UNPLANNED = -1
 """Offset of a tensor outside the arena (OfflineMemoryAllocation of TFLite Micro)."""

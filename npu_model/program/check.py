@@ -44,7 +44,7 @@ def _aligned(what: str, value: int, multiple: int) -> Iterator[str]:
 
 
 def _inside(program: Program, what: str, part: ByteRange) -> Iterator[str]:
-    """What is wrong with an access: it must lie in a region of the program and in the address space."""
+    """The fault of an access: it must lie in a region of the program and in the address space."""
     size = next((region.size for region in program.regions if region.index == part.region), None)
     if size is None:
         yield f"uses region {part.region} for its {what} but the program has {', '.join(str(r.index) for r in program.regions)}"

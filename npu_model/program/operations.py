@@ -10,7 +10,7 @@ from npu_model.shapes import Shape3D, ceil_div
 
 
 class OperationKind(Enum):
-    """What a kernel operation computes (the NPU_OP_* command)."""
+    """Kinds of kernel operations (the NPU_OP_* command)."""
 
     CONV_2D = "CONV_2D"
     DEPTHWISE = "DEPTHWISE"
@@ -63,7 +63,7 @@ class Upscale(Enum):
 
 
 class ActivationKind(Enum):
-    """What follows the clamp: nothing, a native function, or a table in SHRAM."""
+    """Step after the clamp: nothing, a native function, or a table in SHRAM."""
 
     NONE = "NONE"
     TANH = "TANH"
@@ -89,7 +89,7 @@ class AccumulatorFormat(Enum):
 
 
 class ScaledOperand(Enum):
-    """Which operand OPA_SCALE rescales in ADD and SUB (scale mode of IFM_PRECISION)."""
+    """The operand that OPA_SCALE rescales in ADD and SUB (scale mode of IFM_PRECISION)."""
 
     BOTH = 0
     A = 1

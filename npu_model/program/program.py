@@ -10,7 +10,7 @@ from npu_model.program.operations import DmaOperation, KernelOperation, Operatio
 
 
 class RegionRole(Enum):
-    """What a base-pointer region holds."""
+    """Content of a base-pointer region."""
 
     CONSTANTS = "constants"
     ARENA = "arena"
@@ -66,7 +66,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the NPU runs: operations in stream order, with regions, inputs and outputs.
+    """The work that the NPU runs: operations in stream order, with regions, inputs and outputs.
 
     ``words[i]`` counts the command-stream words (32-bit) from the end of operation ``i - 1`` to the end of
     operation ``i``: what the command processor fetches and parses for it. ``names[i]`` is the layer that

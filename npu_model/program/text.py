@@ -56,7 +56,7 @@ from npu_model.program.text_reader import parse_text
 __all__ = ["VERSION", "parse_text", "to_text"]
 
 VERSION = 1
-"""Of the text form; a reader refuses every other one."""
+"""Version of the text form; a reader refuses every other one."""
 
 _NO_SCALE = Scale(0, 0)
 _BROADCAST_AXES = ("height", "width", "depth", "swap")

@@ -261,7 +261,7 @@ def _operation(head: Line, mnemonic: str, details: list[Line]) -> Operation:
 
 
 class _Reader:
-    """What has been read of the text so far."""
+    """The parts of the text that have been read so far."""
 
     def __init__(self, constants: bytes) -> None:
         self.constants = constants

@@ -40,7 +40,7 @@ class TfliteOperator:
 
     @property
     def name(self) -> str:
-        """What it is called: the custom code, or else the builtin name."""
+        """Its name: the custom code, or else the builtin name."""
         return self.custom_code if self.code == "CUSTOM" else self.code
 
 

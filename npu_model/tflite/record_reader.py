@@ -16,7 +16,7 @@ from npu_model.tflite.model import TfliteModel, read_tflite
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
 
 SUBGRAPH = "Subgraph"
-"""What the names of fields have in common that say which subgraph an operator runs."""
+"""Ending of the names of fields that say which subgraph an operator runs."""
 
 _OPTION_NAMES = {value: name for name, value in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 

@@ -1,4 +1,4 @@
-"""What a .tflite model is made of, as plain records that can be written: tensors, operators, signatures, the model."""
+"""The parts of a .tflite model as plain records that can be written: tensors, operators, signatures, the model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OperatorRecord:
 
     @property
     def kind(self) -> tuple[int, int, str]:
-        """What its entry in the table of operator codes says: code, version and custom code."""
+        """Its entry in the table of operator codes: code, version and custom code."""
         return self.code, self.version, self.custom_code
 
 

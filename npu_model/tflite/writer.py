@@ -78,7 +78,7 @@ def _tensor(builder: Any, tensor: TensorRecord, buffer: int) -> int:
 
 
 def _field(builder: Any, value: FieldValue) -> int | float | bool:
-    """What stands in the table: a number itself, or the offset of a string or vector."""
+    """Value that stands in the table: a number itself, or the offset of a string or vector."""
     if isinstance(value, str):
         return int(builder.CreateString(value))
     if isinstance(value, tuple):

@@ -14,11 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_model.errors import InputError
+from npu_model.native import native
 from npu_model.weight_stream.mlw_bits import Bits, Int64
 from npu_model.weight_stream.mlw_chunks import Chunks, Symbols, run_symbols, walk, weight_symbols
 from npu_model.weight_stream.mlw_header import Header, Palette, read_header
 
 Int16 = npt.NDArray[np.int16]
+
+_NATIVE = native("npu_model")
+"""Compiled: the symbols of a stream that is not damaged; None if it is not built."""
 
 _LARGEST_INDEX = 511
 """A weight has 9 bits: sign in bit 0, magnitude up to 255."""
@@ -121,6 +125,15 @@ def decode(stream: bytes, limit: int | None = None) -> Int16:
     InputError if the stream has no end mark, a header that the hardware does not know, a weight of more than 9 bits, or
     more symbols than ``limit``.
     """
+    if _NATIVE is not None:
+        symbols: bytes | None = _NATIVE.decode_weights(stream, -1 if limit is None else limit)
+        if symbols is not None:
+            weights: Int16 = np.frombuffer(symbols, np.int16).copy()
+            return weights
+    return _decode(stream, limit)
+
+
+def _decode(stream: bytes, limit: int | None) -> Int16:
     parts = []
     for part in _slices(stream):
         span = part.span

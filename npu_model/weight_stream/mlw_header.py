@@ -21,7 +21,7 @@ _WIDEST_LONG_RAW = 5
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """How an index becomes a weight: the palette's entries first, then direct values from ``direct_offset`` on.
+    """The way from an index to a weight: the palette's entries first, then direct values from ``direct_offset`` on.
 
     Entries and direct values hold the sign in bit 0 and the magnitude above it. ``bits`` is the width of an entry.
     """
@@ -38,7 +38,7 @@ class Palette:
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How one kind of symbol is coded: symbols (or unary bits) per chunk, and bits of a remainder.
+    """The code of one kind of symbol: symbols (or unary bits) per chunk, and bits of a remainder.
 
     ``raw`` symbols have no unary word: the remainder is the symbol. ``truncated`` unary codes end after two ones.
     """

@@ -1,4 +1,4 @@
-"""What the weight decoder has to do for a stream: the bits that it reads and the turns that it takes, symbol by symbol.
+"""The weight decoder's work on a stream: the bits that it reads and the turns that it takes, symbol by symbol.
 
 The format says how the decoder works: it takes up to 12 weights (8 if they are long and uncompressed) and up to 12 zero runs
 together, while the remainders of the ones before pass (:mod:`npu_model.weight_stream.mlw_chunks`). Such a turn is one cycle here.
@@ -8,15 +8,20 @@ are zero a turn yields more.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from npu_model.errors import InputError
+from npu_model.native import native
 from npu_model.weight_stream.mlw import Walked, places, walk_slices
 from npu_model.weight_stream.mlw_bits import Int64
 from npu_model.weight_stream.mlw_chunks import Chunks
+
+_NATIVE = native("npu_model")
+"""Compiled: the work for a stream that is not damaged; None if it is not built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,14 @@ def decoder_work(stream: bytes, counts: tuple[int, ...]) -> DecoderWork:
     take is unknown. Errors are those of :func:`npu_model.weight_stream.mlw.decode`, and InputError unless the stream holds as many
     symbols as the last n.
     """
+    if _NATIVE is not None:
+        found = array("q", bytes(16 * len(counts)))
+        if _NATIVE.decoder_work(stream, array("q", counts), found):
+            return DecoderWork(tuple(found[: len(counts)]), tuple(found[len(counts) :]))
+    return _decoder_work(stream, counts)
+
+
+def _decoder_work(stream: bytes, counts: tuple[int, ...]) -> DecoderWork:
     wanted = np.asarray(counts, np.int64)
     bits, turns = np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)
     symbols = taken = 0

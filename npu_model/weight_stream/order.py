@@ -23,7 +23,7 @@ SUBKERNEL = 8
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
-    """What, besides the weights and the accelerator, decides a weight stream.
+    """All that decides a weight stream besides the weights and the accelerator.
 
     ``block_depth`` is the depth of the OFM block. ``part_kernel`` chooses the kernel-first order, which depthwise operations
     do not have. ``ifm_bits`` is 8 or 16. The dilations (1 or 2) and ``decompose`` (4 x 4 sub-kernels on both axes)

@@ -1,4 +1,4 @@
-"""Which part of a kernel's weight streams each step takes: from the streams where they are known, else in proportion."""
+"""The part of a kernel's weight streams that each step takes: from the streams where they are known, else in proportion."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def decoded_shares(
     first, word = ofm_box.c0 // op.block.depth * steps, 8 * accelerator.port_bytes_per_cycle
 
     def words_and_turns(step: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of each core, up to the start of ``step``."""
+        """Words and turns of each core's decoder up to the start of ``step``."""
         if not step:
             return (0,) * len(work), (0,) * len(work)
         return tuple(ceil_div(core.bits[step - 1], word) for core in work), tuple(core.turns[step - 1] for core in work)

@@ -22,6 +22,8 @@ MAX_WEIGHT = 255
 """Largest magnitude of a weight once its zero point is subtracted: the decoder yields 9-bit signed values."""
 RECORD_BYTES = 10
 """Bytes of one channel's scale and bias record: bias 40 bits, scale 32, shift 6, little endian (Vela 5.2.0 ``npu_encode_bias``)."""
+_MOST_BYTES = 32 << 20
+"""Bytes of weights and streams that are kept before all are forgotten."""
 _BIAS_BITS, _SCALE_BITS, _SHIFT_BITS = 40, 32, 6
 
 
@@ -41,11 +43,16 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
     largest = int(np.abs(weights.astype(np.int64)).max())
     if largest > MAX_WEIGHT:
         raise InputError(f"A weight has magnitude {largest}: {MAX_WEIGHT} is the limit of the decoder; quantise the weights to 8 bits.")
+    plain = np.ascontiguousarray(weights, np.int16)
+    return _STREAMS.of(plain.tobytes(), plain.shape, layout, accelerator)
+
+
+def _encoded(plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:
     sub_height, sub_width = layout.subkernel
     encoded, _ = _codec().reorder_encode(
         accelerator.ifm_ublock.depth,
         accelerator.ofm_ublock.depth,
-        np.ascontiguousarray(weights, np.int16),
+        np.frombuffer(plain, np.int16).reshape(shape),
         layout.block_depth,
         layout.depthwise,
         layout.part_kernel,
@@ -54,6 +61,30 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
         sub_width,
     )
     return bytes(encoded)
+
+
+class _Streams:
+    """Streams that this process has encoded: forms of one network have most of theirs in common."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], bytes] = {}
+        self._bytes = 0
+
+    def of(self, plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:
+        """The stream of weights, encoded once as long as not too many others were."""
+        key = plain, shape, layout, accelerator.name
+        found = self._known.get(key)
+        if found is None:
+            found = _encoded(plain, shape, layout, accelerator)
+            self._bytes += len(plain) + len(found)
+            if self._bytes > _MOST_BYTES:
+                self._known.clear()
+                self._bytes = len(plain) + len(found)
+            self._known[key] = found
+        return found
+
+
+_STREAMS = _Streams()
 
 
 def compressed_size(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> int:

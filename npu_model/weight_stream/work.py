@@ -15,7 +15,7 @@ StreamWork = Mapping[int, tuple[DecoderWork, ...]]
 
 
 class _Contents:
-    """What lies in the regions, as far as constants and copies of constants tell."""
+    """The content of the regions, as far as constants and copies of constants tell."""
 
     def __init__(self, program: Program) -> None:
         self._constants = {region.index: region.content for region in program.regions if region.content}

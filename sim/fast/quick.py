@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npu_model.accelerator import accelerator
+from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation, Program
@@ -14,6 +14,7 @@ from npu_model.weight_stream.work import StreamWork, stream_work
 from sim.engine.commands import WORD_BYTES
 from sim.engine.machine import Times
 from sim.fast.commands import command_fetch, command_processor, dma
+from sim.fast.compiled import compiled_cache
 from sim.fast.jobs import replay_cache
 from sim.fast.machine import Machine
 from sim.fast.pipeline import input_load, mac_array, output_unit, weight_decoder, write_back
@@ -43,6 +44,19 @@ def quick_replay(
     device = accelerator(program.accelerator)
     check_work(program)
     known = ({} if not timing.decodes_streams else stream_work(program, device)) if work is None else work
+    rest = command_and_copy_beats(program, device, system)
+    compiled = compiled_cache(device, system, timing)
+    if compiled.is_usable:
+        found = compiled.replay(program, known)
+        return QuickReplay(found.cycles, found.beats + rest, found.times)
+    cycles, beats, times = _recurrence(program, device, system, timing, known)
+    return QuickReplay(cycles, beats + rest, times)
+
+
+def _recurrence(
+    program: Program, device: Accelerator, system: MemorySystem, timing: TimingParameters, known: StreamWork
+) -> tuple[int, Beats, dict[int, Times]]:
+    """Cycles, data beats of kernels alone, and times, without the compiled core."""
     cache = replay_cache(device, system, timing)
     operations = enumerate(program.operations)
     flat = {index: cache.kernel(op, known.get(index, ())) for index, op in operations if isinstance(op, KernelOperation)}
@@ -52,16 +66,15 @@ def quick_replay(
     for unit in (command_fetch, dma, input_load, weight_decoder, mac_array, output_unit, write_back, command_processor):
         agenda.start(unit(machine))
     agenda.walk()
-    return QuickReplay(machine.end, _beats(machine), machine.times)
-
-
-def _beats(machine: Machine) -> Beats:
-    """Data beats of both ports: of the kernels, of the transfers and of the command fetch."""
-    system, word = machine.system, machine.accelerator.port_bytes_per_cycle
     moved = [flat.words for flat in machine.flat.values()]
-    words = [sum(column) for column in zip(*moved, strict=True)] if moved else [0, 0, 0, 0]
-    words[2 * system.command_port] += ceil_div(sum(machine.program.words) * WORD_BYTES, word)
-    for op in machine.program.transfers:
+    return machine.end, Beats(*(sum(column) for column in zip(*moved, strict=True))), machine.times
+
+
+def command_and_copy_beats(program: Program, device: Accelerator, system: MemorySystem) -> Beats:
+    """Data beats of the transfers and of the command fetch."""
+    word, words = device.port_bytes_per_cycle, [0, 0, 0, 0]
+    words[2 * system.command_port] += ceil_div(sum(program.words) * WORD_BYTES, word)
+    for op in program.transfers:
         length = ceil_div(op.length, word)
         words[2 * system.port_of(op.source.region)] += length
         if not op.to_shram:

@@ -1,4 +1,4 @@
-"""What ends every operation: zero point, clamp, look-up table, and the check that the result fits the OFM."""
+"""The end of every operation: zero point, clamp, look-up table, and the check that the result fits the OFM."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _ARENA = 1
 
 
 def _touched(program: Program) -> Iterable[ByteRange]:
-    """What a program's operations and bindings reach."""
+    """Addresses that a program's operations and bindings reach."""
     for op in program.operations:
         if isinstance(op, (KernelOperation, DmaOperation)):
             yield from op.reads()

@@ -13,7 +13,7 @@ from npu_model.program import ActivationKind
 from sim.functional.rescale import Integers
 
 UNIT = 3 << 12
-"""What stands for 1 at the functions' input (0x3000 in Vela 5.2.0)."""
+"""The number that stands for 1 at the functions' input (0x3000 in Vela 5.2.0)."""
 
 _SIZE = 256
 _STEPS_PER_UNIT = 24

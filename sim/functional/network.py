@@ -34,7 +34,7 @@ def is_copy(operator: CpuOperator) -> bool:
 
 
 class State:
-    """What a network's variables hold between inferences: before the first, what :func:`initial_byte` says.
+    """Content of a network's variables between inferences: before the first, what :func:`initial_byte` says.
 
     Nothing else is kept: every inference begins with an arena whose other bytes have never been written.
     """

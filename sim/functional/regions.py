@@ -11,7 +11,7 @@ from npu_model.errors import InputError
 from npu_model.program import Binding, ByteRange, DataType
 
 UNDEFINED = 0xA5
-"""What an unwritten byte holds: any value but zero, which would hide mistakes."""
+"""Content of an unwritten byte: any value but zero, which would hide mistakes."""
 
 MAX_STORE = 1 << 29
 """Bytes of a memory that is run, which takes twice as many here: files may claim 4 GiB, which no system with a U55 has."""

@@ -35,7 +35,7 @@ def magnitude(values: Integers) -> int:
 
 
 def _rounding_term(values: Integers, shift: Integers, rounding: Rounding) -> Integers:
-    """What is added before the shift; ``values`` gives the sign and the number format (int64 or Python integers)."""
+    """The addend before the shift; ``values`` gives the sign and the number format (int64 or Python integers)."""
     one = np.ones((), values.dtype)
     if rounding is Rounding.TRUNCATE:
         return np.where(values < 0, (one << shift) - 1, 0)

@@ -1,1 +1,1 @@
-"""What listens to a replay: traces, tables and maps."""
+"""Listeners of a replay: traces, tables and maps."""

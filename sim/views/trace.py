@@ -73,7 +73,7 @@ class TraceRecorder:
 
     @property
     def level_of_detail(self) -> str:
-        """What a slice of the trace is."""
+        """Kinds of slices of the trace."""
         if self.count <= self.max_events:
             return "every event"
         return f"merged per unit and operation ({self.count} events are more than {self.max_events})"

@@ -14,6 +14,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_results_option,
     add_vela_timeout_option,
     example,
     print_json,
@@ -35,7 +36,7 @@ def add(commands: Any) -> None:
         epilog=example(
             "npu-testbed compare zoo:resnet8",
             "npu-testbed compare network.tflite --plot network.svg --json",
-            "npu-testbed compare zoo:resnet8 zoo:ds_cnn --markdown",
+            "npu-testbed compare zoo:resnet8 zoo:ds_cnn --markdown --results found",
         ),
     )
     parser.add_argument(
@@ -53,6 +54,7 @@ def add(commands: Any) -> None:
             "a folder that was left before the end; for one MODEL"
         ),
     )
+    add_results_option(parser)
     parser.add_argument("--markdown", action="store_true", help="print the summary as a section of a Markdown page")
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
@@ -86,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
                 memory=memory_options(arguments),
                 processes=arguments.jobs,
                 progress=show,
+                results=arguments.results,
                 schedules=None if arguments.schedules is None else Path(arguments.schedules),
             )
             for model in arguments.models

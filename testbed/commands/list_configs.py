@@ -1,8 +1,9 @@
-"""``npu-testbed --list-configs``: the names that options take."""
+"""``npu-testbed --list-configs`` and ``--supported-ops-report``: the names that options take, and the operators that the NPU runs."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 
@@ -34,4 +35,25 @@ class ListConfigs(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Print and end."""
         print(_text())
+        parser.exit()
+
+
+REPORT = "SUPPORTED_OPS.md"
+"""Vela's name of the report, in the working directory."""
+
+
+class SupportedOpsReport(argparse.Action):
+    """Writes the report and ends, as Vela does."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **settings)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Write, say where, and end."""
+        from testbed.files import write_file
+        from testbed.reports.supported_ops import supported_ops_page
+
+        path = Path.cwd() / REPORT
+        write_file(path, supported_ops_page().encode("utf-8"))
+        print(f"Report file: {path}")
         parser.exit()

@@ -5,23 +5,46 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from testbed import VERSION
 from testbed.json_schemas import schema_version
 
 Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # argparse has no public name for a group
-"""What options can be added to."""
+"""A parser, or a group of its options."""
 
 BAR_MISSED = 1
 """Exit status of a comparison that came out wrong."""
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps paragraphs, and items that begin with a dash, each wrapped to the terminal; examples stay as they are to be typed."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        pieces: list[str] = []
+        for line in text.splitlines():
+            goes_on = pieces and line and not line.startswith(("- ", "  ")) and pieces[-1] and not pieces[-1].startswith("  ")
+            # What follows a colon or a heading is a list; all else is one paragraph.
+            if goes_on and not pieces[-1].endswith(":"):
+                pieces[-1] += f" {line}"
+            else:
+                pieces.append(line)
+        return "\n".join(self._piece(piece, width, indent) for piece in pieces)
+
+    @staticmethod
+    def _piece(piece: str, width: int, indent: str) -> str:
+        if piece.startswith("  ") or not piece:
+            return indent + piece
+        further = indent + ("  " if piece.startswith("- ") else "")
+        return fill(piece, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that refuses abbreviations and raises what is wrong as one sentence."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+        super().__init__(allow_abbrev=False, formatter_class=_Formatter, **settings)
 
     def error(self, message: str) -> Any:
         """Raise InputError in place of argparse's exit, so that every error leaves by one door."""
@@ -64,6 +87,16 @@ def add_jobs_option(parser: Options) -> None:
     )
 
 
+def add_results_option(parser: Options) -> None:
+    """``--results``."""
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        help="keep each result in this folder as soon as it is found, and do not find again what is there and still holds",
+    )
+
+
 def seconds(text: str) -> float:
     """A time in seconds, above 0."""
     try:
@@ -97,6 +130,11 @@ def add_accelerator_option(parser: Options, default: str | None) -> None:
     """``--accelerator-config``; ``default`` None if the command must see whether it was given."""
     help_text = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128; Vela's own default is ethos-u55-256)"
     parser.add_argument("--accelerator-config", metavar="NAME", default=default, help=help_text)
+
+
+def add_cpu_operations_option(parser: Options) -> None:
+    """``--show-cpu-operations``."""
+    parser.add_argument("--show-cpu-operations", action="store_true", help="also name the operators that stay on the CPU")
 
 
 def add_json_option(parser: Options) -> None:

@@ -10,6 +10,7 @@ from npu_model.printable import printable
 from testbed.commands.options import (
     Parser,
     add_accelerator_option,
+    add_cpu_operations_option,
     add_jobs_option,
     add_json_option,
     add_memory_options,
@@ -21,6 +22,7 @@ from testbed.commands.options import (
 
 if TYPE_CHECKING:
     from cascader.ethosu.schedule.schedule import Schedule
+    from npu_model.compiled.network import CompiledNetwork
 
 
 def add(commands: Any) -> None:
@@ -51,12 +53,14 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
+    add_cpu_operations_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the schedule, write it, and say what was written."""
+    from cascader.ethosu.codegen.lowering import lower
     from testbed.commands.choices import memory_options
     from testbed.files import require_writable
     from testbed.pipeline import schedule, write_schedule
@@ -78,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
             progress=show,
         )
         show(f"Replaying {plan.provenance.model}")
-        cycles = _cycles(plan)
+        network = lower(plan)
+        cycles = _cycles(plan, network)
         show(f"Writing {arguments.output}")
         write_schedule(plan, arguments.output)
     facts = {
@@ -94,8 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
         "output": arguments.output,
         "tools": dict(plan.provenance.tools),
     }
+    from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+
     if arguments.json:
-        print_json("schedule", facts)
+        on_cpu = {"cpu_operations": cpu_operators_json(network)} if arguments.show_cpu_operations else {}
+        print_json("schedule", facts | on_cpu)
     else:
         print(
             f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
@@ -106,17 +114,18 @@ def run(arguments: argparse.Namespace) -> int:
 
         if remark := legaliser_remark(plan.provenance.tools):
             print(remark)
+        if arguments.show_cpu_operations:
+            print(f"\n{cpu_operators_text(network)}")
     return 0
 
 
-def _cycles(plan: Schedule) -> int:
+def _cycles(plan: Schedule, network: CompiledNetwork) -> int:
     """NPU cycles on the memory system that the schedule was made for."""
-    from cascader.ethosu.codegen.lowering import lower
     from sim import quick_cycles
 
     system = plan.provenance.memory_system
     assert system is not None  # noqa: S101  # every schedule that is made for a model has one
-    return quick_cycles(lower(plan), system)
+    return quick_cycles(network, system)
 
 
 def _how(plan: Schedule, *, cascaded: bool) -> str:

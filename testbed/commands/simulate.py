@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands.options import (
     Parser,
     add_accelerator_option,
+    add_cpu_operations_option,
     add_json_option,
     add_memory_options,
     add_vela_timeout_option,
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
     from sim import Listener
     from testbed.memory_options import MemoryOptions
     from testbed.pipeline import Progress, Simulation
+    from testbed.views.arena_map import ArenaMap
+
+    Simulate = Callable[[MemoryOptions, Sequence[Listener], Progress], tuple[Simulation, Callable[[], ArenaMap]]]
+    """Replays what was asked for; the map of its arena is made by who wants it."""
 
 
 CHECKS = (
     "Refused are schedules that read bytes that nothing wrote, overwrite their own input, or whose weight streams hold another number of\n"
     "weights than the operation has. Not checked are values: whether a schedule computes its network is what `npu-testbed verify` says."
 )
-"""What a replay does and does not check."""
+"""The checks of a replay, and those that it leaves out."""
 
 
 def add(commands: Any) -> None:
@@ -53,7 +58,6 @@ def _add_schedule(kinds: Any) -> None:
         epilog=example("npu-testbed simulate schedule mobilenet_v1.json --trace mobilenet_v1.trace.json.gz --sram-map mobilenet_v1.svg"),
     )
     parser.add_argument("schedule", metavar="SCHEDULE.json", help="a file that `npu-testbed schedule` wrote")
-    parser.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     add_memory_options(parser, "the memory system that the schedule was made for")
     _add_report_options(parser)
     parser.set_defaults(run=run_schedule)
@@ -68,7 +72,7 @@ def _add_vela(kinds: Any) -> None:
         ),
         epilog=example(
             "npu-testbed simulate vela zoo:mobilenet_v1 --optimise Size",
-            "npu-testbed simulate vela network_vela.tflite --timing-adapter off --stalls",
+            "npu-testbed simulate vela network_vela.tflite --timing-adapter off --stalls --sram-map network.svg",
         ),
     )
     parser.add_argument("model", metavar="MODEL", help="a *_vela.tflite, a .tflite to compile, zoo:NAME or portfolio:NAME")
@@ -85,28 +89,28 @@ def _add_vela(kinds: Any) -> None:
 def _add_report_options(parser: Parser) -> None:
     group = parser.add_argument_group("reports")
     group.add_argument("--stalls", action="store_true", help="also say what every unit's cycles went to: busy, waiting by cause, idle")
+    add_cpu_operations_option(group)
+    group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
+    group.add_argument(
+        "--engine",
+        choices=("fast", "simpy"),
+        default="",
+        help="what replays: the fast recurrence or the SimPy engine, equal to the cycle (default: fast, simpy for a trace)",
+    )
     add_json_option(group)
 
 
 def run_schedule(arguments: argparse.Namespace) -> int:
     """Replay a schedule file and report."""
-    from testbed.files import require_picture, write_file
     from testbed.pipeline import read_schedule, simulate_schedule
     from testbed.views.arena_map import arena_map
-    from testbed.views.sram_map import sram_map_svg
 
-    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> Simulation:
+    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
         show(f"Reading {arguments.schedule}")
         plan = read_schedule(arguments.schedule)
-        simulation = simulate_schedule(plan, memory, listeners, show)
-        if arguments.sram_map is not None:
-            show(f"Drawing {arguments.sram_map}")
-            write_file(arguments.sram_map, sram_map_svg(arena_map(plan, simulation.replay)).encode("utf-8"))
-        return simulation
-
-    if arguments.sram_map is not None:
-        require_picture(arguments.sram_map, arguments.schedule)
+        simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine)
+        return simulation, lambda: arena_map(plan, simulation.replay)
 
     return _run(arguments, arguments.schedule, simulate)
 
@@ -114,27 +118,35 @@ def run_schedule(arguments: argparse.Namespace) -> int:
 def run_vela(arguments: argparse.Namespace) -> int:
     """Replay Vela's schedule and report."""
     from testbed.pipeline import VelaOptions, simulate_vela
+    from testbed.views.program_map import program_map
 
     options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
 
-    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> Simulation:
-        return simulate_vela(arguments.model, options, memory, listeners, show)
+    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
+        simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine)
+        return simulation, lambda: program_map(simulation)
 
     return _run(arguments, arguments.model, simulate)
 
 
-def _run(arguments: argparse.Namespace, source: str, simulate: Callable[[MemoryOptions, Sequence[Listener], Progress], Simulation]) -> int:
+def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from sim.views.trace import TraceRecorder
     from testbed.commands.choices import memory_options
-    from testbed.files import require_writable
+    from testbed.files import require_picture, require_writable, write_file
     from testbed.pipeline import write_trace
     from testbed.progress import progress
+    from testbed.views.sram_map import sram_map_svg
 
     recorder = TraceRecorder()
     if arguments.trace is not None:
         require_writable(arguments.trace, source)
+    if arguments.sram_map is not None:
+        require_picture(arguments.sram_map, source)
     with progress() as show:
-        simulation = simulate(memory_options(arguments), [recorder] if arguments.trace is not None else [], show)
+        simulation, areas = simulate(memory_options(arguments), [recorder] if arguments.trace is not None else [], show)
+        if arguments.sram_map is not None:
+            show(f"Drawing {arguments.sram_map}")
+            write_file(arguments.sram_map, sram_map_svg(areas()).encode("utf-8"))
         if arguments.trace is not None:
             show(f"Writing {arguments.trace}")
             write_trace(simulation, recorder, arguments.trace)
@@ -143,6 +155,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Callable[[MemoryO
 
 
 def _report(simulation: Simulation, arguments: argparse.Namespace) -> None:
+    from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
     from testbed.reports.summary import summary_json, summary_text
     from testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
 
@@ -150,11 +163,15 @@ def _report(simulation: Simulation, arguments: argparse.Namespace) -> None:
         document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}
         if arguments.stalls:
             document["stalls"] = stalls_json(simulation.replay)
+        if arguments.show_cpu_operations:
+            document["cpu_operations"] = cpu_operators_json(simulation.network)
         print_json(f"simulate {arguments.kind}", document)
         return
     sections = [summary_text(simulation), layers_text(simulation.replay)]
     if arguments.stalls:
         sections.append(stalls_text(simulation.replay))
+    if arguments.show_cpu_operations:
+        sections.append(cpu_operators_text(simulation.network))
     print("\n\n".join(sections))
     if arguments.trace is not None:
         print(f"\nTrace: {arguments.trace}")

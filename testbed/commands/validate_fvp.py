@@ -22,7 +22,7 @@ _LIVE = (
     *("model", "fvp", "firmware", "model_address", "no_trace", "fvp_argument", "event", "timeout"),
     *("accelerator_config", "timing_adapter", *_COMPILATION),
 )
-"""What only a live comparison reads."""
+"""Options that only a live comparison reads."""
 
 _BUILT_IN = "none"
 """``--model-address`` of firmware that has the network built in."""

@@ -13,6 +13,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_results_option,
     add_vela_timeout_option,
     example,
     print_json,
@@ -20,8 +21,8 @@ from testbed.commands.options import (
 
 ALL, BOTH = "all", "both"
 
-_COMPARED = ("timing_adapter", "system_config", "memory_mode", "config", "jobs")
-"""What only a comparison reads."""
+_COMPARED = ("timing_adapter", "system_config", "memory_mode", "config", "jobs", "results")
+"""Options that only a comparison reads."""
 
 
 def add(peers: Any) -> None:
@@ -47,6 +48,7 @@ def add(peers: Any) -> None:
         vela, "the timing adapter u55_high_end, and Vela's defaults for its own decisions. Only with --compare, whose tables they are about"
     )
     add_jobs_option(vela)
+    add_results_option(vela)
     vela.set_defaults(run=run_vela)
     estimate = _parser(
         peers,
@@ -155,7 +157,7 @@ def _run_comparison(arguments: argparse.Namespace) -> int:
 
     memory = memory_options(arguments)
     with progress() as show:
-        result = beside_vela(*_choices(arguments), memory=memory, processes=arguments.jobs, progress=show)
+        result = beside_vela(*_choices(arguments), memory=memory, processes=arguments.jobs, progress=show, results=arguments.results)
     if arguments.json:
         failures = [failure.to_json() for failure in result.failures]
         found = {"passed": result.passed, "failures": failures, "comparisons": [summary.to_json() for summary in result.summaries]}

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from testbed.commands.options import BAR_MISSED, Parser, add_jobs_option, add_json_option, add_memory_options, example, print_json
+from testbed.commands.options import (
+    BAR_MISSED,
+    Parser,
+    add_jobs_option,
+    add_json_option,
+    add_memory_options,
+    add_results_option,
+    example,
+    print_json,
+)
 
 
 def add(peers: Any) -> None:
@@ -40,9 +48,7 @@ def add(peers: Any) -> None:
         help="ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256, or all of them; may be repeated (default: ethos-u55-128)",
     )
     parser.add_argument("--no-verify", action="store_true", help="leave out the functional runs")
-    parser.add_argument(
-        "--results", metavar="DIR", type=Path, help="keep each finding in this folder, and do not find again what is there and still holds"
-    )
+    add_results_option(parser)
     parser.add_argument("--page", metavar="FILE.md", help="write the findings as a Markdown page, too")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_jobs_option(parser)
@@ -85,15 +91,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     """Print the networks by group."""
-    from tabulate import tabulate
-
     from testbed.portfolio.run import chosen
+    from validation.layout import grid
 
     networks = chosen(arguments.names, sample=arguments.sample)
     if arguments.json:
         fields = ("name", "group", "idiom", "precision", "exception", "sampled")
-        print_json("validate portfolio", {"networks": [{field: getattr(one, field) for field in fields} for one in networks]})
+        print_json("validate portfolio --list", {"networks": [{field: getattr(one, field) for field in fields} for one in networks]})
     else:
         rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in networks]
-        print(tabulate(rows, ("network", "group", "precision", "sample", "stands for")))
+        print(grid(("network", "group", "precision", "sample", "stands for"), rows, (True,) * 5))
     return 0

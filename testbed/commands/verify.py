@@ -64,11 +64,10 @@ def _seed(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare and print; status 1 unless the outputs are LiteRT's or, where that is not installed, those of Vela's stream."""
-    from tabulate import tabulate
-
     from npu_model.printable import printable
     from testbed.pipeline import prove, verify
     from testbed.progress import progress
+    from validation.layout import grid
 
     with progress() as show:
         settings: dict[str, Any] = {"inferences": arguments.inferences, "seed": arguments.seed, "progress": show}
@@ -81,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
         print(f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}\n")
-        print(tabulate(rows, ("output", "reference", "result")))
+        print(grid(("output", "reference", "result"), rows, (True, True, True)))
         if result.remark:
             print(f"\n{printable(result.remark, 4000)}")
         if proof is not None:

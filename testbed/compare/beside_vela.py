@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from pathlib import Path
+from typing import Any
 
+from cascader.ethosu.schedule.codec import from_plain, to_plain
 from npu_model.accelerator import accelerator, require_schedulable
+from testbed.answers import Answers, key_of
 from testbed.compare.comparison import Comparison, compare
 from testbed.compare.summary import Summary
+from testbed.configs import vela_ini_text
 from testbed.failures import Failure, attempt
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import require_one_memory
@@ -38,18 +43,36 @@ Sources = Sequence[tuple[str, Model]]
 """Where each network comes from (a path or ``zoo:NAME``), with the network."""
 
 
+def _score(source: str, model: Model, device: str, strategy: str, answers: Answers | None, progress: Progress) -> VelaScore:
+    """One of Vela's schedules replayed, unless that is known."""
+
+    def work() -> VelaScore:
+        (score,) = validate_vela((source,), (device,), (strategy,), progress)
+        return score
+
+    if answers is None:
+        return work()
+    key = key_of(["score", model.name, device, strategy, vela_ini_text()], model.data)
+
+    def value(plain: Any) -> VelaScore:
+        score: VelaScore = from_plain(VelaScore, plain)
+        return score
+
+    return answers.known(key, to_plain, value, work)
+
+
 def _scores(
-    sources: Sources, devices: Sequence[str], optimise: Sequence[str], progress: Progress
+    sources: Sources, devices: Sequence[str], optimise: Sequence[str], answers: Answers | None, progress: Progress
 ) -> tuple[tuple[VelaScore, ...], tuple[Failure, ...]]:
     scores: list[VelaScore] = []
     failures: list[Failure] = []
     for (source, model), device, strategy in product(sources, devices, optimise):
-        replay = partial(validate_vela, (source,), (device,), (strategy,), progress)
+        replay = partial(_score, source, model, device, strategy, answers, progress)
         outcome = attempt(replay, model.name, device, f"The replay of Vela {strategy}")
         if isinstance(outcome, Failure):
             failures.append(outcome)
         else:
-            scores += outcome
+            scores.append(outcome)
     return tuple(scores), tuple(failures)
 
 
@@ -58,12 +81,14 @@ def _placed(progress: Progress, place: str) -> Progress:
     return lambda doing: progress(f"{place}: {doing}")
 
 
-def _summary(sources: Sources, device: str, memory: MemoryOptions, processes: int | None, progress: Progress) -> Summary:
+def _summary(
+    sources: Sources, device: str, memory: MemoryOptions, processes: int | None, progress: Progress, results: Path | None
+) -> Summary:
     comparisons: list[Comparison] = []
     failures: list[Failure] = []
     for number, (source, model) in enumerate(sources, 1):
         show = _placed(progress, f"{model.name}, {device}, {number} of {len(sources)}")
-        comparison = partial(compare, source, device, memory=memory, processes=processes, progress=show)
+        comparison = partial(compare, source, device, memory=memory, processes=processes, progress=show, results=results)
         outcome = attempt(comparison, model.name, device, "The comparison")
         if isinstance(outcome, Failure):
             failures.append(outcome)
@@ -80,9 +105,11 @@ def beside_vela(
     memory: MemoryOptions = NO_OPTIONS,
     processes: int | None = None,
     progress: Progress = silent,
+    results: Path | None = None,
 ) -> BesideVela:
     """Vela's schedules of ``models`` (paths or ``zoo:NAME``) by the strategies ``optimise``, and the comparisons with ours on ``memory``.
 
+    In the folder ``results`` each answer is kept as soon as it is known, and what it holds is not asked for again.
     A network that fails is reported in place of its row. InputError before anything takes time if a model cannot be read or a name is
     wrong; if nothing at all could be done, the first failure is raised.
     """
@@ -91,8 +118,9 @@ def beside_vela(
     require_one_memory(memory.memory_system())
     sources = [(source, load_model(source)) for source in models]
     devices = tuple(accelerator(name).name for name in accelerators)
-    scores, failures = _scores(sources, devices, optimise, progress)
-    summaries = tuple(_summary(sources, device, memory, processes, progress) for device in devices)
+    answers = None if results is None else Answers(results)
+    scores, failures = _scores(sources, devices, optimise, answers, progress)
+    summaries = tuple(_summary(sources, device, memory, processes, progress, results) for device in devices)
     failed = (*failures, *(failure for summary in summaries for failure in summary.failures))
     if failed and not scores and not any(summary.comparisons for summary in summaries):
         raise failed[0].error

@@ -16,7 +16,7 @@ from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import load_model
 from testbed.progress import Progress, silent
-from testbed.resume import Resumed
+from testbed.resume import Resumed, resumed
 from testbed.search import EVERYTHING, search
 from testbed.workers import processes_for, workers
 
@@ -29,7 +29,7 @@ SWEEP = 8
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What our frontier has to say to one of Vela's points; None if no point of it meets the condition.
+    """The answer of our frontier to one of Vela's points; None if no point of it meets the condition.
 
     ``condition`` says what ours may not exceed, ``vela`` is the point it was taken from.
     """
@@ -119,7 +119,7 @@ def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
 
 
 def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tuple[Answer, ...]:
-    """What the frontier has to say to Vela's two strategies."""
+    """The answers of the frontier to Vela's two strategies."""
     return (
         Answer("at Vela Size's cycles or fewer", size, frontier.at_most(size.cycles)),
         Answer("smallest", size, frontier.points[0]),
@@ -138,18 +138,20 @@ def compare(
     processes: int | None = None,
     progress: Progress = silent,
     schedules: Path | None = None,
+    results: Path | None = None,
 ) -> Comparison:
     """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a ``sweep`` of arena sizes.
 
     The sweep goes from our smallest arena to Vela Performance's, and is left out if it is 0; ours is also asked for the best at each of
     its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
     on both cores. ``schedules`` is a folder as :func:`testbed.frontier.frontier` has one.
+    In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
     system_config, memory_mode = memory.vela_names
     vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system)
     with workers(processes_for(task.network, processes)) as pool:
-        executor = pool if schedules is None else Resumed(pool, schedules, task.provenance.model)
+        executor = resumed(pool, task, schedules, results)
         plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:
             raise InputError(f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}")

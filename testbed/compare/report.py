@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tabulate import tabulate
-
 from npu_model.printable import printable
 from testbed.compare.comparison import NOISE, Answer, Comparison, SweepRow, cycles_verdict
 from testbed.compare.vela_points import VelaPoint
 from testbed.compare.verdicts import verdicts
 from testbed.frontier import FrontierPoint
 from testbed.reports.frontier import bounds_text, frontier_json
+from validation.layout import grid
 
 CAVEAT = (
     f"Cycles that differ by less than {NOISE:.0%} are called even: our search picks by the simulator that judges it, Vela does not. "
@@ -21,8 +20,7 @@ CAVEAT = (
 
 
 def _table(headers: tuple[str, ...], rows: list[tuple[str, ...]], left: int = 1) -> str:
-    align = ("left",) * left + ("right",) * (len(headers) - left)
-    return str(tabulate(rows, headers, disable_numparse=True, colalign=align))
+    return grid(headers, rows, [column < left for column in range(len(headers))])
 
 
 def _ratio(value: float | None) -> str:

@@ -37,7 +37,7 @@ _HEADERS = (
 
 
 def network_name(comparison: Comparison) -> str:
-    """What a table calls the network."""
+    """The network's name in a table."""
     return comparison.frontier.model.removesuffix(".tflite")
 
 
@@ -64,7 +64,7 @@ def _cells(one: Comparison) -> tuple[str, ...]:
 
 
 def _mean(name: str, ratios: Sequence[float | None]) -> str:
-    """What the networks with an answer have in common; those without are counted."""
+    """The mean ratios of the networks with an answer; those without are counted."""
     known = [ratio for ratio in ratios if ratio is not None]
     if not known:
         return f"{name}: no network has a point that meets the condition."
@@ -99,7 +99,7 @@ def _at(one: Comparison, row: SweepRow) -> str:
 
 
 def _same_size(rows: Sequence[tuple[Comparison, SweepRow]]) -> str:
-    """How ours does at the sizes that Vela fits."""
+    """Our cycles beside Vela's at the sizes that Vela fits, in a sentence."""
     ratios = [row.cycles_ratio for _, row in rows if row.cycles_ratio is not None]
     if not ratios:
         return f"Sizes that Vela fits: {len(rows)}, of which ours fits none."

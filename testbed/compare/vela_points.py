@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cascader.frontends.vela import CORES, checked_network, compile_network
 from npu_model.compiled.network import CpuOperator
@@ -13,8 +14,12 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from sim import replay_network
 from sim.functional import is_copy
+from testbed.answers import key_of
+from testbed.configs import vela_ini_text
+from testbed.memory_options import memory_system_sha256
 from testbed.memory_use import arena_bytes
 from testbed.progress import Progress, silent
+from validation.reading import read_configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class VelaRun:
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Its name in a table."""
         return f"Vela {self.optimise}" if self.arena_cache_size is None else f"Vela at {self.arena_cache_size:,}"
 
 
@@ -66,14 +71,15 @@ class VelaTask:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class Outcome:
     """A point with the operators that its core leaves on the CPU, whose time no replay counts."""
 
     point: VelaPoint
     on_cpu: tuple[str, ...]
 
 
-def _run(task: VelaTask, run: VelaRun) -> _Outcome | VelaFailure:
+def outcome(task: VelaTask, run: VelaRun) -> Outcome | VelaFailure:
+    """The point of one compilation, or why there is none."""
     try:
         result = compile_network(
             task.model,
@@ -90,33 +96,55 @@ def _run(task: VelaTask, run: VelaRun) -> _Outcome | VelaFailure:
     except InputError as error:
         return VelaFailure(run, str(error))
     on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not is_copy(step))
-    return _Outcome(VelaPoint(run, arena_bytes(network), cycles), on_cpu)
+    return Outcome(VelaPoint(run, arena_bytes(network), cycles), on_cpu)
 
 
-def _comparable(outcomes: Sequence[_Outcome | VelaFailure]) -> Iterator[VelaPoint | VelaFailure]:
+def outcome_key(task: VelaTask, run: VelaRun) -> str:
+    """The key of what :func:`outcome` follows from."""
+    ini = vela_ini_text() if task.config is None else read_configuration(task.config, "Configuration file")
+    names = [task.accelerator, task.system_config, task.memory_mode, memory_system_sha256(task.system)]
+    return key_of([names, ini, run.core, run.optimise, run.arena_cache_size], task.model)
+
+
+def outcome_json(found: Outcome | VelaFailure) -> dict[str, Any] | None:
+    """An outcome as values that JSON can hold; None for a failure, which is tried again."""
+    if isinstance(found, VelaFailure):
+        return None
+    return {"memory": found.point.memory, "cycles": found.point.cycles, "on_cpu": list(found.on_cpu)}
+
+
+def outcome_of(plain: Any, run: VelaRun) -> Outcome:
+    """The outcome of a run that :func:`outcome_json` wrote; TypeError or LookupError if it is none."""
+    memory, cycles, on_cpu = plain["memory"], plain["cycles"], plain["on_cpu"]
+    if not (type(memory) is int and type(cycles) is int and type(on_cpu) is list and all(type(code) is str for code in on_cpu)):
+        raise TypeError("An outcome has two integers and a list of texts.")
+    return Outcome(VelaPoint(run, memory, cycles), tuple(on_cpu))
+
+
+def _comparable(outcomes: Sequence[Outcome | VelaFailure]) -> Iterator[VelaPoint | VelaFailure]:
     """The points, but of cores that leave more to the CPU than another one: their cycles leave out what others count."""
-    fewest = min((len(outcome.on_cpu) for outcome in outcomes if isinstance(outcome, _Outcome)), default=0)
-    for outcome in outcomes:
-        if isinstance(outcome, VelaFailure):
-            yield outcome
-        elif len(outcome.on_cpu) > fewest:
-            codes = ", ".join(sorted(set(outcome.on_cpu)))
-            point = outcome.point
+    fewest = min((len(one.on_cpu) for one in outcomes if isinstance(one, Outcome)), default=0)
+    for one in outcomes:
+        if isinstance(one, VelaFailure):
+            yield one
+        elif len(one.on_cpu) > fewest:
+            codes = ", ".join(sorted(set(one.on_cpu)))
+            point = one.point
             yield VelaFailure(
                 point.run,
-                f"the {point.run.core} core leaves {len(outcome.on_cpu)} operators on the CPU ({codes}), another one {fewest}: "
+                f"the {point.run.core} core leaves {len(one.on_cpu)} operators on the CPU ({codes}), another one {fewest}: "
                 f"its {point.memory:,} bytes and {point.cycles:,} cycles are of another network",
             )
         else:
-            yield outcome.point
+            yield one.point
 
 
 def vela_points(
     task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent
 ) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
     """The points of ``runs`` in their order, and the runs that failed, are wrong or cannot be compared."""
-    answers = [executor.submit(_run, task, run) for run in runs]
-    outcomes: list[_Outcome | VelaFailure] = []
+    answers = [executor.submit(outcome, task, run) for run in runs]
+    outcomes: list[Outcome | VelaFailure] = []
     for run, answer in zip(runs, answers, strict=True):
         show(f"Compiling and replaying {run.name} ({run.core} core)")
         outcomes.append(answer.result())

@@ -26,7 +26,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What a comparison says against ours. A better frontier never makes one of these worse.
+    """The findings of a comparison against ours. A better frontier never makes one of these worse.
 
     ``more_bytes``: ours needs more bytes than Vela Size at its cycles. ``more_cycles``: ours is slower than Vela Performance in its bytes.
     ``slower``: arena sizes that Vela fits and at which ours is slower, or does not fit.

@@ -49,7 +49,7 @@ def _ours(found: Comparison) -> Ours:
 
 
 def judge(result: Verification, exception: str) -> tuple[Check, str]:
-    """What a verification says; a difference with an ``exception`` that the portfolio names is one."""
+    """The verdict of a verification, with a remark; a difference with an ``exception`` that the portfolio names is one."""
     if not any(row.reference == LITERT for row in result.comparisons):
         return Check.FAILED, result.remark
     if result.equal_to(LITERT):
@@ -82,11 +82,16 @@ def examine(
     verified: bool = True,
     processes: int | None = 1,
     progress: Progress = silent,
+    results: Path | None = None,
 ) -> Finding:
-    """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding."""
+    """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding.
+
+    ``results`` is a folder as :func:`testbed.compare.comparison.compare` has one.
+    """
     network = portfolio_network(name)
     finding = Finding(name, network.group, accelerator_config, memory.memory_system().name)
-    work = partial(compare, f"{PORTFOLIO}{name}", accelerator_config, sweep=0, memory=memory, processes=processes, progress=progress)
+    source = f"{PORTFOLIO}{name}"
+    work = partial(compare, source, accelerator_config, sweep=0, memory=memory, processes=processes, progress=progress, results=results)
     found = attempt(work, name, accelerator_config, "The comparison")
     if isinstance(found, Failure):
         return replace(finding, failure=found.reason)

@@ -41,9 +41,10 @@ def _fits(network: PortfolioNetwork, pattern: str) -> bool:
 
 
 def _one(name: str, device: str, memory: MemoryOptions, verified: bool, kept: Kept | None) -> Finding:  # noqa: FBT001  # sent to a process
-    finding = examine(name, device, memory=memory, verified=verified)
-    if kept is not None:
-        kept.keep(finding)
+    if kept is None:
+        return examine(name, device, memory=memory, verified=verified)
+    finding = examine(name, device, memory=memory, verified=verified, results=kept.search(name).folder)
+    kept.keep(finding)
     return finding
 
 

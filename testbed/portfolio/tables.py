@@ -67,7 +67,7 @@ def _shortcomings(finding: Finding) -> tuple[str, ...]:
 
 
 def _remarks(finding: Finding) -> tuple[str, ...]:
-    """What does not count against us but must be known: named exceptions, and cores of Vela that are left out."""
+    """Notes that do not count against us but must be known: named exceptions, and cores of Vela that are left out."""
     named = (f"{finding.network}: {finding.remark}",) if finding.check is Check.EXCEPTION else ()
     failures = finding.vela.failures if finding.vela is not None else ()
     return (*named, *(f"{finding.network}: left out, {failure}" for failure in failures))
@@ -78,7 +78,7 @@ def _mean(name: str, ratios: Sequence[float]) -> tuple[str, ...]:
 
 
 def totals(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """How many networks there are, how many miss a bar, and the means of the ratios."""
+    """The number of networks, of those that miss a bar, and the means of the ratios."""
     both = [(finding.ours, finding.vela) for finding in findings if finding.ours is not None and finding.vela is not None]
     counted = [check for finding in findings if (check := finding.check) is not Check.NOT_ASKED and not finding.failure]
     passed, missed, failed = (sum(map(bool, some)) for some in zip(*((f.passed, f.misses, f.failure) for f in findings), strict=True))

@@ -10,7 +10,7 @@ from testbed.compare.verdicts import SLOWEST
 
 
 class Check(str, Enum):
-    """What the functional run of our smallest schedule says beside LiteRT's reference kernels."""
+    """The verdict of the functional run of our smallest schedule beside LiteRT's reference kernels."""
 
     EXACT = "exact"
     EXCEPTION = "differs, as named"
@@ -29,7 +29,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What Vela's Size and Performance take, each on the core that did better, and the runs that failed, with the reason."""
+    """The bytes and cycles of Vela's Size and Performance, each on the core that did better, and the runs that failed, with the reason."""
 
     size: Figures
     size_core: str
@@ -87,7 +87,7 @@ class Finding:
 
 
 def _slower(strategy: str, peer: Figures, own: Figures | None) -> str:
-    """How much slower ours is in the bytes of a strategy of Vela's; "" if it is not, or does not fit, which is a miss in bytes."""
+    """The phrase that ours is slower in the bytes of a strategy of Vela's; "" if it is not, or does not fit, which is a miss in bytes."""
     if own is None or own.cycles <= SLOWEST * peer.cycles:
         return ""
     return f"takes {own.cycles / peer.cycles:.3f} of Vela {strategy}'s cycles in its {peer.memory:,} bytes"

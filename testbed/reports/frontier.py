@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tabulate import tabulate
-
 from npu_model.printable import printable
 from testbed.frontier import Frontier, FrontierPoint
 from testbed.versions import legaliser_remark
+from validation.layout import grid
 
 _HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "expected - replay")
 
@@ -37,7 +36,7 @@ def bounds_text(frontier: Frontier) -> str:
 def frontier_text(frontier: Frontier) -> str:
     """The table of points with what it was made on and the lower bounds."""
     cells = [_cells(point, frontier.clock_hz) for point in frontier.points]
-    table = tabulate(cells, _HEADERS, disable_numparse=True, colalign=("right",) * len(_HEADERS))
+    table = grid(_HEADERS, cells, (False,) * len(_HEADERS))
     head = printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}", 400)
     note = (
         f"{len(frontier.points)} Pareto points of {frontier.candidates} schedules, of which {frontier.replayed} were replayed; "

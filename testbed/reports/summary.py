@@ -1,4 +1,4 @@
-"""What a Simulation comes to: the figures of its summary, as values, as a text and as JSON."""
+"""The summary of a Simulation: its figures, as values, as a text and as JSON."""
 
 from __future__ import annotations
 

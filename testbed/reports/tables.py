@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tabulate import tabulate
-
 from npu_model.printable import printable
 from sim import NetworkReplay
 from sim.views.layers import LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
+from validation.layout import grid
 
 NAME_WIDTH = 40
 """Characters of a layer's name that a table shows; ``--json`` has it whole."""
@@ -54,8 +53,8 @@ def layers_text(replay: NetworkReplay) -> str:
     """The per-layer table with its totals."""
     rows = layer_rows(replay)
     cells = [_cells(row) for row in (*rows, total_row(rows, replay))]
-    align = ("left", "left", "right", "right", "left", "right", "right", "right", "right")
-    return f"{tabulate(cells, _HEADERS, disable_numparse=True, colalign=align)}\n{_COMMANDS}"
+    text = [header in {"layer", "operator", "bound by"} for header in _HEADERS]
+    return f"{grid(_HEADERS, cells, text)}\n{_COMMANDS}"
 
 
 def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:
@@ -75,8 +74,7 @@ def stalls_text(replay: NetworkReplay) -> str:
         )
         for stalls in stall_report(replay)
     ]
-    align = ("left", "right", "right", "right", "left")
-    return str(tabulate(cells, ("unit", "busy", "waiting", "idle", "waited for"), disable_numparse=True, colalign=align))
+    return grid(("unit", "busy", "waiting", "idle", "waited for"), cells, (True, False, False, False, True))
 
 
 def stalls_json(replay: NetworkReplay) -> list[dict[str, Any]]:

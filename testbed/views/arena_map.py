@@ -1,4 +1,4 @@
-"""What lies in the arena while a schedule runs: areas of addresses over cycles, from its rows and its replay."""
+"""A map of the arena while a schedule runs: areas of addresses over cycles, from its rows and its replay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sim import NetworkReplay
 
 
 class AreaKind(Enum):
-    """What an area holds, and so how it is drawn."""
+    """Kinds of content of an area, which decide how it is drawn."""
 
     INPUT = "input of the network"
     OUTPUT = "output of the network"
@@ -148,7 +148,7 @@ def _copy_area(schedule: Schedule, index: int, clock: _Clock) -> Area:
     """A copy, from its issue to the end of the last job that reads it."""
     copy = schedule.copies[index]
     later = next((other.step for other in schedule.copies[index + 1 :] if other.part == copy.part), len(schedule.jobs))
-    last = max(step for step in range(copy.step, later) if schedule.jobs[step].part == copy.part)
+    last = max(step for step in range(copy.step, later) if schedule.jobs[step].part in copy.readers)
     size = staged_bytes(_operation(schedule, copy.part))
     slab = Slab(clock.copies[index], clock.steps[last + 1], copy.address, copy.address + size)
     return Area(copy.part, AreaKind.STAGED, _joined([slab]))

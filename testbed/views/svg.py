@@ -34,7 +34,7 @@ def text(x: float, y: float, words: str, *, size: int = 13, anchor: str = "start
 
 
 def title(words: str) -> str:
-    """What a viewer shows when the pointer rests on the enclosing element."""
+    """The text that a viewer shows when the pointer rests on the enclosing element."""
     return f"<title>{escape(printable(words, 1000))}</title>"
 
 

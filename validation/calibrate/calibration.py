@@ -18,7 +18,7 @@ from validation.fvp.scores import BeatScore, relative
 
 DEFAULT_SEED = 1
 GROUPS = (("network", by_network), ("accelerator", by_accelerator))
-"""What is left out, one at a time."""
+"""Things that are left out, one at a time."""
 
 GENERALISES = 1.5
 """Bar: the leave-one-network-out error is at most this multiple of the in-sample error."""

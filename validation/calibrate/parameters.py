@@ -58,10 +58,10 @@ PARAMETERS = (
     _parameter("lookahead", 0, 256, 8, "at most 32 transactions of 64 bytes"),
     _parameter("grant", 1, 32, 1, "at most all outstanding reads that the AXI limit registers allow"),
 )
-"""What can be fitted; switches and structure (double buffers, BLOCKDEP) are facts and no matter of degree."""
+"""Parameters that can be fitted; switches and structure (double buffers, BLOCKDEP) are facts and no matter of degree."""
 
 DEFAULT_FITTED = ("kernel_start_cycles", "output_start_cycles", "output_scale")
-"""What a fit moves unless told otherwise: what Arm's own estimators leave out or only tabulate."""
+"""Parameters that a fit moves unless told otherwise: those that Arm's own estimators leave out or only tabulate."""
 
 
 def fitted_parameters(names: Sequence[str] = DEFAULT_FITTED) -> tuple[Parameter, ...]:

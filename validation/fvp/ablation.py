@@ -1,4 +1,4 @@
-"""What each mechanism of the timing model is worth: the measured inferences replayed with one of them switched off.
+"""The worth of each mechanism of the timing model: the measured inferences replayed with one of them switched off.
 
 Run as ``python -m validation.fvp.ablation``.
 """

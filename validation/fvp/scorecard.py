@@ -159,7 +159,7 @@ def _consistent(single: SingleOperator) -> SingleOperator:
 
 
 def score_readings(single: SingleOperator) -> tuple[ReadingScore, ...]:
-    """What is not stated read otherwise: constants in SRAM, feature maps in bricks, and channels that do not contradict each other."""
+    """Other readings of what is not stated: constants in SRAM, feature maps in bricks, and channels that do not contradict each other."""
     memories = (("constants outside", profile(ADAPTERS_OFF).memory_system()), ("constants in SRAM", _only_sram()))
     return tuple(
         ReadingScore(one, f"{layout.name}, {where}", replay(single_program(one, layout), system).cycles)

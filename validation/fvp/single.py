@@ -41,7 +41,7 @@ from validation.fvp.references.records import SingleOperator
 
 _CONSTANTS, _ARENA = 0, 1
 _ALIGNMENT = 16
-"""Of weight and scale streams (Arm core driver)."""
+"""Alignment of weight and scale streams in bytes (Arm core driver)."""
 
 _PART_KERNEL_DEPTH = 8
 """IFM channels up to which Vela chooses the part-kernel traversal without comparing."""
@@ -52,7 +52,7 @@ _KERNEL_WORDS = 60
 _INT8 = DataType(8, signed=True)
 
 _SEED = 1
-"""Of the weights."""
+"""Seed of the weights."""
 
 
 def _stored_depth(shape: Shape3D, layout: Layout) -> int:

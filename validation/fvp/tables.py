@@ -52,7 +52,7 @@ _READINGS = (
 
 
 def _least(scores: Sequence[OperatorScore]) -> str:
-    """What is to be said of operators that claim fewer cycles than their MACs take."""
+    """A note on operators that claim fewer cycles than their MACs take."""
     parts = [
         f"{'x'.join(map(str, s.operator.kernel))}: {s.operator.cycles} cycles are expected but the MAC array alone needs {s.mac_cycles}"
         for s in scores

@@ -1,4 +1,4 @@
-"""What :mod:`validation.litert.judge` runs in a process of its own: inferences of a model on arrays in a folder.
+"""The child process of :mod:`validation.litert.judge`: inferences of a model on arrays in a folder.
 
 ``names.json`` holds the inputs' names, ``inputs0.npz`` and so on one array for each; ``outputs.json`` and ``outputs0.npz`` are written.
 """

@@ -56,7 +56,7 @@ class CpuKernels:
         self._folder.cleanup()
 
     def executor(self, network: CompiledNetwork) -> OnCpu:
-        """What executes the CPU operators of ``network``, for :func:`sim.functional.run`: one inference after the other.
+        """The function that executes the CPU operators of ``network``, for :func:`sim.functional.run`: one inference after the other.
 
         It keeps states of these operators that the compiler has not placed in the arena; a new executor begins anew.
         InputError if the model lacks one of them, LiteRT is not installed, or it refuses, crashes or does not finish.

@@ -1,4 +1,4 @@
-"""What :mod:`validation.litert.cpu_kernels` runs in a process of its own: operators, each a model in a folder, on the arrays in it.
+"""The child process of :mod:`validation.litert.cpu_kernels`: operators, each a model in a folder, on the arrays in it.
 
 A line on standard input is the number of a model. ``NUMBER.json`` beside it says which tensors are set, from ``inputs.npz`` as bytes,
 and which are written to ``outputs.npz`` afterwards. The answer is a line of JSON on standard output: "" or what went wrong.

@@ -90,7 +90,7 @@ class _Lowering:
         for copy in self.copies.get(step, ()):
             copied = self.parts[copy.part]
             stream.stage(weight_ranges(copied.operation), copy.address, copied.layer)
-            self.staged[copy.part] = copy.address
+            self.staged |= dict.fromkeys(copy.readers, copy.address)
         start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
         operation = _with_block(stripe(part, start, end, self.places), job, self.accelerator)
         require_own_constants(job.part, part, job.rows, operation)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from cascader.ethosu.cost.blockdep import blockdep
-from cascader.ethosu.cost.kernel_flow import BlockLoad, KernelLoad, Pipeline, kernel_flow
+from cascader.ethosu.cost.blockdep import Dependency, shares_tables
+from cascader.ethosu.cost.kernel_flow import KernelLoad, Pipeline
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
@@ -45,25 +45,21 @@ NEAR = 8
 """Blocks at the end of a kernel and at the beginning of the next one that decide what both share."""
 
 
-def _part(blocks: tuple[BlockLoad, ...]) -> KernelLoad:
-    maps = sum(block.stored + sum(step.fetched for step in block.steps) for block in blocks)
-    return KernelLoad(blocks, maps, sum(step.words for block in blocks for step in block.steps))
-
-
 @lru_cache(maxsize=1 << 12)
 def _ended(option: BlockOption) -> tuple[Pipeline, float]:
     """The units behind the last blocks of a kernel whose first weights are there, and when it is done."""
     pipeline = Pipeline(option.latency)
-    done = pipeline.run(_part(option.load.blocks[-NEAR:]), option.sources, led=True)
+    done = pipeline.run(option.load, option.sources, led=True, first=max(0, option.load.places - NEAR))
     return pipeline, done.cycles
 
 
 @lru_cache(maxsize=1 << 12)
-def _begun(option: BlockOption) -> tuple[KernelLoad, float]:
-    """The first blocks of a kernel, and when they are done on their own if their first weights are there."""
-    load = _part(option.load.blocks[:NEAR])
-    flow = kernel_flow(load, option.sources, led=True)
-    return load, max(flow.cycles, load.constants * option.sources.constants.rate)
+def _begun(option: BlockOption) -> tuple[int, int, float]:
+    """Words of maps and constants of a kernel's first blocks, and when these are done on their own if the first weights are there."""
+    places = min(NEAR, option.load.places)
+    maps, constants = option.load.words(0, places)
+    flow = Pipeline().run(option.load, option.sources, led=True, last=places)
+    return maps, constants, max(flow.cycles, constants * option.sources.constants.rate)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -72,25 +68,41 @@ def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
 
     On its own its first weights are there. Less than nothing if they are not, and that costs more than is shared.
     """
-    (pipeline, begin), (beginning, alone) = _ended(one), _begun(two)
-    words = beginning.maps + (beginning.constants if two.sources.shared else 0)
-    done = pipeline.copied().run(beginning, two.sources, distance=distance)
+    (pipeline, begin), (maps, constants, alone) = _ended(one), _begun(two)
+    words = maps + (constants if two.sources.shared else 0)
+    done = pipeline.copied().run(two.load, two.sources, distance=distance, last=min(NEAR, two.load.places))
     behind = max(done.cycles - begin, words * two.sources.pace)
     return ceil(alone - behind) + two.latency
 
 
-def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:
-    """Cycles that two neighbours share: the second's fetches and MAC steps may begin while the first drains.
+class Coupling:
+    """Two kernels in a row, in whichever of their blocks."""
 
-    A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. Negative are those that the
-    second one waits for its first weights, of which it reads some while the first one's decoder has nothing left to do.
-    """
+    def __init__(self, before: KernelOperation, after: KernelOperation, accelerator: Accelerator) -> None:
+        # Dependencies are looked at once two partitions agree.
+        self._dependency: Dependency | None = None
+        self._kernels = before, after
+        self._is_apart = shares_tables(before, after, accelerator)
+
+    def shared(self, one: BlockOption, two: BlockOption) -> int:
+        """Cycles that the two share: the second's fetches and MAC steps may begin while the first drains.
+
+        A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. Negative are those that the
+        second one waits for its first weights, of which it reads some while the first one's decoder has nothing left to do.
+        """
+        waits = max(0, two.lead - one.tail)
+        if one.shram != two.shram or self._is_apart:
+            return -waits
+        if self._dependency is None:
+            self._dependency = Dependency(*self._kernels)
+        distance = self._dependency.blocks(one.block, two.block)
+        return max(_shared(one, two, distance), -waits) if distance else -waits
+
+
+def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:
+    """Cycles that two neighbours share in these blocks (:meth:`Coupling.shared`)."""
     (first, one), (second, two) = before, after
-    waits = max(0, two.lead - one.tail)
-    if one.shram != two.shram:
-        return -waits
-    distance = blockdep([replace(first, block=one.block, shram=one.shram)], replace(second, block=two.block, shram=two.shram), accelerator)
-    return max(_shared(one, two, distance), -waits) if distance else -waits
+    return Coupling(first, second, accelerator).shared(one, two)
 
 
 @dataclass(slots=True)
@@ -105,12 +117,13 @@ class _Chain:
         origins: list[list[int]] = []
         for step, (operation, choices) in enumerate(zip(operations, options, strict=True)):
             row, origin = [], []
+            previous = operations[step - 1] if step else None
+            coupling = Coupling(previous, operation, self.accelerator) if previous and operation else None
             for choice in choices:
                 best, at = (0 if step else choice.lead), 0
                 if step and options[step - 1]:
-                    previous = operations[step - 1]
                     ends = [
-                        cost - (shared_cycles((previous, one), (operation, choice), self.accelerator) if previous and operation else 0)
+                        cost - (coupling.shared(one, choice) if coupling else 0)
                         for cost, one in zip(costs[-1], options[step - 1], strict=True)
                     ]
                     best = min(ends)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 
 import numpy as np
 import numpy.typing as npt
 
-from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.cost.memory_path import Source, Sources, flat_sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import MacPace, mac_pace, ofm_ublock, output_rate
-from npu_model.cost.shram import BlockQuery, ifm_depth_step, shram_partition
+from npu_model.cost.shram import BlockQuery, ifm_depth_step, shram_partitions
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.cost.traversal import keeps_ifm, reduces_depth, sub_kernels
+from npu_model.native import native
 from npu_model.program import BRICK, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D, ceil_div, round_up
+
+_NATIVE = native("cascader.ethosu")
+"""Compiled: the estimates of many blocks; None if it is not built."""
 
 Numbers = npt.NDArray[np.int64]
 Cycles = npt.NDArray[np.float64]
@@ -34,6 +39,10 @@ WORTHWHILE = 1.05
 """What part of the own block's estimate one may have to be looked at for its partition."""
 
 
+_AT_ONCE = 32
+"""Blocks whose partitions are worked out together."""
+
+
 def _sides(extent: int, ublock: int, limit: int) -> list[int]:
     """Block sides worth a try: whole ublocks, up to the OFM's extent."""
     even = (ceil_div(extent, parts) for parts in range(1, 5))
@@ -42,14 +51,16 @@ def _sides(extent: int, ublock: int, limit: int) -> list[int]:
 
 
 @lru_cache(maxsize=4096)
-def _grid(extent: Shape3D, depths: tuple[int, ...], accelerator: Accelerator) -> tuple[Shape3D, ...]:
-    """Blocks of the given depths for an OFM of ``extent``."""
+def _grid(extent: Shape3D, depths: tuple[int, ...], accelerator: Accelerator) -> Numbers:
+    """Blocks of the given depths for an OFM of ``extent``: a row of height, width and depth each."""
     ublock, limit = accelerator.ofm_ublock, accelerator.max_block
     heights, widths = _sides(extent.height, ublock.height, limit.height), _sides(extent.width, ublock.width, limit.width)
-    return tuple(Shape3D(*sides) for sides in product(heights, widths, depths))
+    found = np.array(list(product(heights, widths, depths)), np.int64).reshape(-1, 3)
+    found.flags.writeable = False
+    return found
 
 
-def _candidates(op: KernelOperation, accelerator: Accelerator) -> tuple[Shape3D, ...]:
+def _candidates(op: KernelOperation, accelerator: Accelerator) -> Numbers:
     """Blocks of the depth that the weights are encoded for, of any allowed depth where there are none."""
     ofm, limit = op.ofm.shape, accelerator.max_block
     depths = {op.block.depth}
@@ -136,28 +147,65 @@ class Estimator:
         self._decoding = None if op.kind is OperationKind.DEPTHWISE else decoding
         self._weights, self._scales = (sum(span.length for span in spans) for spans in (op.weights, op.scales))
         self._output = output_rate(op, accelerator).as_integer_ratio()
-        self._steps = self._all_steps(accelerator)
-        self._kept = keeps_ifm(op, len(self._steps))
+        self._steps, self._order = self._all_steps(accelerator)
+        self._times = Counter(self._order)
+        self._pairs = Counter(pairwise(self._order))
+        self._shares = sum(self._steps[number].share * times for number, times in self._times.items())
+        self._kept = keeps_ifm(op, len(self._order))
 
-    def _all_steps(self, accelerator: Accelerator) -> tuple[_Step, ...]:
-        """The steps of an OFM block in their order."""
-        op, kernels = self._op, sub_kernels(self._op)
+    def _all_steps(self, accelerator: Accelerator) -> tuple[list[_Step], list[int]]:
+        """The steps of an OFM block that are not equal, and for each step in its order which of them it is."""
+        op, kernels, deep = self._op, sub_kernels(self._op), reduces_depth(self._op)
         known = self._decoding is not None
-        if not reduces_depth(op):
-            channels, shares = [op.ifm.shape.depth], [1]
-        else:
-            depth, step = op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)
-            channels = shares = [min(step, depth - first) for first in range(0, depth, step)]
-        return tuple(
-            _Step(
-                mac_pace(op, accelerator, part.taps, count, is_known=known),
-                count if reduces_depth(op) else 0,
-                part.taps * share,
-                number == index == 0,
-            )
-            for number, (count, share) in enumerate(zip(channels, shares, strict=True))
-            for index, part in enumerate(kernels)
+        depth, step = op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)
+        channels = [min(step, depth - first) for first in range(0, depth, step)] if deep else [depth]
+        numbers: dict[_Step, int] = {}
+        chunks: dict[tuple[int, bool], list[int]] = {}
+        order: list[int] = []
+        for number, count in enumerate(channels):
+            chunk = count, number == 0
+            if chunk not in chunks:
+                steps = [
+                    _Step(
+                        mac_pace(op, accelerator, part.taps, count, is_known=known),
+                        count if deep else 0,
+                        part.taps * (count if deep else 1),
+                        number == index == 0,
+                    )
+                    for index, part in enumerate(kernels)
+                ]
+                chunks[chunk] = [numbers.setdefault(one, len(numbers)) for one in steps]
+            order += chunks[chunk]
+        return list(numbers), order
+
+    def _flat(self) -> array[int]:
+        """The kernel for the compiled core."""
+        op, (rate, divisor), ublock = self._op, self._output, self._ublock
+        ofm, ifm, kernel = op.ofm, op.ifm, op.kernel
+        head = (
+            *(ofm.shape.height, ofm.shape.width, ofm.shape.depth, ofm.dtype.bytes, ifm.shape.height, ifm.shape.width, ifm.shape.depth),
+            *(ifm.dtype.bytes, ifm.layout is Layout.NHCWB16, ifm.strides.x, 1 if op.ifm2 is None else 2),
+            *(kernel.stride_y, kernel.stride_x, kernel.dilated_height, kernel.dilated_width, op.upscale is not Upscale.NONE),
+            *(ublock.height, ublock.width, self._ublock_depth, self._weights, self._scales, rate, divisor, self._decoding or 0),
+            *(self._shares, self._kept, len(self._steps), len(self._pairs), self._order[0], self._order[-1]),
         )
+        steps = (
+            (
+                s.pace.floor,
+                s.pace.plane,
+                s.pace.steps,
+                s.pace.delay,
+                s.pace.fill,
+                s.pace.spared,
+                s.channels,
+                s.share,
+                s.first,
+                self._times[number],
+            )
+            for number, s in enumerate(self._steps)
+        )
+        pairs = ((one, two, times) for (one, two), times in self._pairs.items())
+        return array("q", chain(head, *steps, *pairs))
 
     def _fetch(self, step: _Step, height: Numbers, width: Numbers, depth: Numbers) -> tuple[Numbers, Numbers]:
         """Words and transactions in which a step of OFM blocks fetches its operands, borders not counted off."""
@@ -188,7 +236,7 @@ class Estimator:
 
     def _part(self, step: _Step, depth: Numbers) -> Cycles:
         """The part of all weights that a step of OFM blocks takes."""
-        part: Cycles = depth * step.share / (self._op.ofm.shape.depth * sum(step.share for step in self._steps))
+        part: Cycles = depth * step.share / (self._op.ofm.shape.depth * self._shares)
         return part
 
     def _constants(self, step: _Step, depth: Numbers) -> tuple[Numbers, Cycles]:
@@ -208,29 +256,41 @@ class Estimator:
         numerator, denominator = self._output
         moved = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, BEAT_BYTES)
         sizes = height, width, depth
-        macs: dict[_Step, Cycles] = {}
-        readies: dict[_Step, Cycles] = {}
-        for step, times in Counter(self._steps).items():
+        macs: list[Cycles] = []
+        readies: list[Cycles] = []
+        for number, step in enumerate(self._steps):
+            times = self._times[number]
             words, transactions = self._fetch(step, *sizes)
             constants, read = self._constants(step, depth)
             brought = _transfer(sources.maps, words, transactions) if fetches else np.zeros(moved.shape)
-            macs[step] = self._mac(step, *sizes)
-            readies[step] = np.maximum(brought + (sources.maps.latency if fetches else 0), read)
+            ready: Cycles = np.maximum(brought + (sources.maps.latency if fetches else 0), read)
             if sources.shared:
                 # One transfer's latency passes while another one moves.
-                readies[step] = np.maximum(readies[step], brought + read - sources.constants.latency)
+                ready = np.maximum(ready, brought + read - sources.constants.latency)
                 moved = moved + times * constants
             moved = moved + (times * words if fetches else 0)
+            macs.append(self._mac(step, *sizes))
+            readies.append(ready)
         inner = np.zeros(moved.shape)
-        for (one, two), times in Counter(pairwise(self._steps)).items():
+        for (one, two), times in self._pairs.items():
             inner += times * np.maximum(macs[one], readies[two])
         output = _ceil(height * width * depth * numerator, denominator)
-        return _Block(inner, macs[self._steps[-1]], readies[self._steps[0]], np.maximum(output, moved * sources.pace))
+        return _Block(inner, macs[self._order[-1]], readies[self._order[0]], np.maximum(output, moved * sources.pace))
 
     def cycles(self, blocks: Sequence[Shape3D]) -> Cycles:
         """For each block config the sum over its blocks of the slowest unit; the last output and the last store stand alone."""
-        ofm, size = self._op.ofm.shape, self._op.ofm.dtype.bytes
-        sides = np.array([(block.height, block.width, block.depth) for block in blocks], dtype=np.int64).T
+        return self.cycles_of(np.array([(block.height, block.width, block.depth) for block in blocks], dtype=np.int64))
+
+    def cycles_of(self, blocks: Numbers) -> Cycles:
+        """As :meth:`cycles`, of rows of height, width and depth."""
+        if _NATIVE is None:
+            return self._cycles(blocks)
+        found = np.empty(len(blocks))
+        _NATIVE.estimates(self._flat(), flat_sources(self._sources), blocks, found)
+        return found
+
+    def _cycles(self, blocks: Numbers) -> Cycles:
+        ofm, size, sides = self._op.ofm.shape, self._op.ofm.dtype.bytes, blocks.T
         rows, columns, depths = (_Cuts.of(*each) for each in zip((ofm.height, ofm.width, ofm.depth), sides, strict=True))
         # Axes: whole or rest of height, of width, block.
         plane = rows.sizes[:, None], columns.sizes
@@ -251,6 +311,52 @@ class Estimator:
         return total + last * (numerator / denominator + size / BEAT_BYTES)
 
 
+class Ranking:
+    """The blocks that an operation may be made in, by their estimates."""
+
+    def __init__(self, op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> None:
+        own = op.block
+        blocks = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), _candidates(op, accelerator)))
+        cycles = Estimator(op, accelerator, sources, decoding).cycles_of(blocks)
+        self._query, self._accelerator = BlockQuery.of(op), accelerator
+        self._own = float(cycles[0])
+        near = np.flatnonzero(cycles[1:] < self._own * WORTHWHILE) + 1
+        order = near[np.argsort(cycles[near], kind="stable")]
+        self._cycles: list[float] = cycles[order].tolist()
+        self._blocks = array("q", blocks[order].tobytes())
+        self._fitting: list[tuple[float, int, Shram]] = []
+        self._asked = 0
+
+    def _fit(self) -> Iterator[tuple[float, int, Shram]]:
+        """The blocks that fit: estimate, number and partition of the shared buffer; these are worked out for some blocks at a time."""
+        yield from self._fitting
+        while self._asked < len(self._cycles):
+            first = self._asked
+            some = self._blocks[3 * first : 3 * (first + _AT_ONCE)]
+            shrams = enumerate(shram_partitions(self._query, some, self._accelerator), first)
+            found = [(self._cycles[number], number, shram) for number, shram in shrams if shram is not None]
+            self._asked += _AT_ONCE
+            self._fitting += found
+            yield from found
+
+    def fastest(self, count: int, *, partitions: bool = False) -> list[tuple[Shape3D, Shram]]:
+        """The ``count`` fastest blocks that fit and beat the operation's own, the fastest first.
+
+        With ``partitions`` they are the fastest ones of as many partitions of the shared buffer, and may be slower than the own one by
+        as much as neighbours of one partition may save.
+        """
+        limit = self._own * (WORTHWHILE if partitions else PROMISING)
+        found: list[tuple[Shape3D, Shram]] = []
+        seen: set[Shram] = set()
+        for cycles, number, shram in self._fit():
+            if len(found) == count or cycles >= limit:
+                break
+            if not (partitions and shram in seen):
+                seen.add(shram)
+                found.append((Shape3D(*self._blocks[3 * number : 3 * number + 3]), shram))
+        return found
+
+
 def shortlist(
     op: KernelOperation,
     accelerator: Accelerator,
@@ -260,23 +366,8 @@ def shortlist(
     *,
     partitions: bool = False,
 ) -> list[tuple[Shape3D, Shram]]:
-    """The ``count`` fastest blocks by :class:`Estimator` that fit and beat the operation's own, the fastest first.
-
-    With ``partitions`` they are the fastest ones of as many partitions of the shared buffer, and may be slower than the own one by
-    as much as neighbours of one partition may save.
-    """
-    query, blocks = BlockQuery.of(op), _candidates(op, accelerator)
-    own, *others = Estimator(op, accelerator, sources, decoding).cycles((op.block, *blocks)).tolist()
-    limit = own * (WORTHWHILE if partitions else PROMISING)
-    faster = [(cycles, block) for cycles, block in zip(others, blocks, strict=True) if cycles < limit]
-    found: list[tuple[Shape3D, Shram]] = []
-    seen: set[Shram] = set()
-    for _, block in sorted(faster, key=lambda entry: entry[0]):
-        shram = shram_partition(query, block, accelerator) if len(found) < count else None
-        if shram is not None and not (partitions and shram in seen):
-            seen.add(shram)
-            found.append((block, shram))
-    return found
+    """The ``count`` fastest blocks by :class:`Estimator` (:meth:`Ranking.fastest`)."""
+    return Ranking(op, accelerator, sources, decoding).fastest(count, partitions=partitions)
 
 
 def choose_block(op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> tuple[Shape3D, float]:

@@ -7,14 +7,19 @@ count how far apart the first pair is in which one reads what the other writes.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, ifm_depth_step
-from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Upscale
+from npu_model.native import native
+from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Upscale
 from npu_model.shapes import Shape3D, ceil_div
+
+_NATIVE = native("cascader.ethosu")
+"""Compiled: the distance between a writer and its reader; None if it is not built."""
 
 MAX_BLOCKDEP = 3
 """Largest value of the register (Vela 5.2.0 ``MAX_BLOCKDEP``)."""
@@ -53,12 +58,12 @@ def _span(first: int, last: int, stride: int, dilated: int, pad: int, limit: int
     return max(start, 0), max(min(end, limit), 0)
 
 
-def _jobs(operation: KernelOperation, operand: FeatureMap) -> Iterator[_Area]:
+def _jobs(operation: KernelOperation, block_shape: Shape3D, operand: FeatureMap) -> Iterator[_Area]:
     """What each job reads of ``operand``: one job per OFM block, and per IFM depth block where the kernel sums over channels."""
     query = BlockQuery.of(operation)
     shape, kernel, padding = operand.shape, operation.kernel, operation.padding
     step = ifm_depth_step(query.ifm_bits, part_kernel=query.part_kernel)
-    for block in _blocks(operation.ofm.shape, operation.block, backwards=False):
+    for block in _blocks(operation.ofm.shape, block_shape, backwards=False):
         y0, y1 = _span(block.y0, block.y1, kernel.stride_y, kernel.dilated_height, padding.top, shape.height, operation.upscale)
         x0, x1 = _span(block.x0, block.x1, kernel.stride_x, kernel.dilated_width, padding.left, shape.width, operation.upscale)
         if query.is_equal_depth:
@@ -95,27 +100,70 @@ def _same_grid(operand: FeatureMap, ofm: FeatureMap) -> bool:
     return operand.layout is ofm.layout and operand.strides == ofm.strides and operand.dtype.bytes == ofm.dtype.bytes
 
 
-def _distance(previous: KernelOperation, operation: KernelOperation, operand: FeatureMap) -> int:
-    """Smallest sum of jobs after the start and blocks before the end that separates a reader from its writer."""
-    written = [_rows(previous.ofm, area) for area in islice(_blocks(previous.ofm.shape, previous.block, backwards=True), MAX_BLOCKDEP)]
+def _distance(written: FeatureMap, before: Shape3D, operation: KernelOperation, block: Shape3D, operand: FeatureMap) -> int:
+    """Smallest sum of jobs after the start and blocks before the end that separates a reader from its writer, with these blocks."""
+    areas = [_rows(written, area) for area in islice(_blocks(written.shape, before, backwards=True), MAX_BLOCKDEP)]
     blockdep = MAX_BLOCKDEP
-    for elapsed, area in enumerate(islice(_jobs(operation, operand), MAX_BLOCKDEP)):
+    for elapsed, area in enumerate(islice(_jobs(operation, block, operand), MAX_BLOCKDEP)):
         read = _rows(operand, area)
-        outstanding = next((index for index, rows in enumerate(written) if _intersect(read, rows)), len(written))
+        outstanding = next((index for index, rows in enumerate(areas) if _intersect(read, rows)), len(areas))
         blockdep = min(blockdep, elapsed + outstanding)
     return blockdep
 
 
-def _dependency(previous: KernelOperation, operation: KernelOperation) -> int:
-    """BLOCKDEP as far as feature maps decide it."""
-    first, second = _overlap(operation.ifm, previous.ofm), _overlap(operation.ifm2, previous.ofm)
-    if not first and not second:
-        return MAX_BLOCKDEP
-    operand = operation.ifm if first else operation.ifm2
-    if operand is None or (first and second):
-        return 0
-    broadcast = second and operand.shape.elements < operation.ifm.shape.elements
-    return 0 if broadcast or not _same_grid(operand, previous.ofm) else _distance(previous, operation, operand)
+def _flat_map(feature_map: FeatureMap) -> tuple[int, ...]:
+    shape, tiles, strides = feature_map.shape, feature_map.tiles, feature_map.strides
+    return (
+        *(shape.height, shape.width, shape.depth, feature_map.layout is Layout.NHCWB16, feature_map.dtype.bytes),
+        *(strides.y, strides.x, strides.c, tiles.height0, tiles.height1, tiles.width0, *tiles.bases),
+    )
+
+
+class Dependency:
+    """What feature maps decide of the BLOCKDEP of an operation behind the previous one, whichever blocks the two have."""
+
+    def __init__(self, previous: KernelOperation, operation: KernelOperation) -> None:
+        self._written, self._operation = previous.ofm, operation
+        self._operand: FeatureMap | None = None
+        self._flat: array[int] | None = None
+        self._limit = MAX_BLOCKDEP
+        first, second = _overlap(operation.ifm, previous.ofm), _overlap(operation.ifm2, previous.ofm)
+        if not first and not second:
+            return
+        operand = operation.ifm if first else operation.ifm2
+        self._limit = 0
+        if operand is None or (first and second):
+            return
+        broadcast = second and operand.shape.elements < operation.ifm.shape.elements
+        if not broadcast and _same_grid(operand, previous.ofm):
+            self._operand = operand
+
+    def _row(self, operand: FeatureMap) -> array[int]:
+        """The two for the compiled core, their blocks last."""
+        op, query = self._operation, BlockQuery.of(self._operation)
+        ofm, kernel, padding = op.ofm.shape, op.kernel, op.padding
+        window = kernel.stride_y, kernel.stride_x, kernel.dilated_height, kernel.dilated_width, padding.top, padding.left
+        step = ifm_depth_step(query.ifm_bits, part_kernel=query.part_kernel)
+        rest = (op.upscale is not Upscale.NONE, query.is_equal_depth, step)
+        return array("q", (*_flat_map(self._written), *_flat_map(operand), ofm.height, ofm.width, ofm.depth, *window, *rest, *[1] * 6))
+
+    def blocks(self, before: Shape3D, block: Shape3D) -> int:
+        """How many of the previous kernel's blocks may be unfinished, if its are ``before`` and the operation's ``block``."""
+        if self._operand is None:
+            return self._limit
+        if _NATIVE is None:
+            return _distance(self._written, before, self._operation, block, self._operand)
+        if self._flat is None:
+            self._flat = self._row(self._operand)
+        self._flat[-6:] = array("q", (before.height, before.width, before.depth, block.height, block.width, block.depth))
+        found: int = _NATIVE.blockdep_distance(self._flat)
+        return found
+
+
+def shares_tables(previous: KernelOperation, operation: KernelOperation, accelerator: Accelerator) -> bool:
+    """Whether the two use the same banks of SHRAM, the first one for its table."""
+    tables = [op.activation.kind is ActivationKind.LUT for op in (previous, operation)]
+    return accelerator.reserved_lut_banks == 0 and tables == [True, False]
 
 
 def _block_count(operation: KernelOperation) -> int:
@@ -151,7 +199,6 @@ def blockdep(earlier: Sequence[KernelOperation], operation: KernelOperation, acc
     if not earlier:
         return 0
     previous = earlier[-1]
-    tables = [op.activation.kind is ActivationKind.LUT for op in (previous, operation)]
-    if accelerator.reserved_lut_banks == 0 and tables == [True, False]:
+    if shares_tables(previous, operation, accelerator):
         return 0
-    return _look_back(_dependency(previous, operation), operation, earlier)
+    return _look_back(Dependency(previous, operation).blocks(previous.block, operation.block), operation, earlier)

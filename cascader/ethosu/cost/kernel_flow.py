@@ -4,19 +4,25 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
-from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.cost.memory_path import Sources, flat_sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
+from npu_model.cost.flat_operation import flat_decoding, flat_operation, in_block
+from npu_model.native import native
 from npu_model.program import KernelOperation
+from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING
 from npu_model.weight_stream.mlw_work import DecoderWork
+
+_WORK, _FLOW = native("npu_model"), native("cascader.ethosu")
+"""Compiled: the work of an operation's blocks, and what is made of it here; None if they are not built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +53,78 @@ class BlockLoad:
     stored: int
 
 
+_HEAD, _BLOCK, _STEP = 4, 3, 5
+"""Integers before the blocks of a flat load, before the steps of a block, and of a step."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelLoad:
-    """What a kernel asks of the units, block by block; in all, words of its feature maps (both directions) and of its constants."""
+    """What a kernel asks of the units, block by block, as a row of integers; blocks that are equal are there once.
 
-    blocks: tuple[BlockLoad, ...]
-    maps: int
-    constants: int
+    The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins;
+    and of each kind output cycles, stored words, number of steps and the integers of its steps.
+    """
+
+    flat: memoryview
+
+    @classmethod
+    def of(cls, order: Sequence[int], kinds: Sequence[BlockLoad]) -> KernelLoad:
+        """The load of a kernel whose blocks are of these ``kinds`` in this ``order``."""
+        maps = constants = 0
+        for number, times in Counter(order).items():
+            maps += times * (kinds[number].stored + sum([step.fetched for step in kinds[number].steps]))
+            constants += times * sum([step.words for step in kinds[number].steps])
+        flat = array("q", (len(order), len(kinds), maps, constants, *order))
+        begin = len(flat) + len(kinds)
+        for block in kinds:
+            flat.append(begin)
+            begin += _BLOCK + _STEP * len(block.steps)
+        for block in kinds:
+            flat.extend((block.output_cycles, block.stored, len(block.steps)))
+            flat.extend(chain.from_iterable((s.fetched, s.fetches, s.words, s.reads, s.mac_cycles) for s in block.steps))
+        return cls(memoryview(flat.tobytes()).cast("q"))
+
+    @property
+    def maps(self) -> int:
+        """Words of its feature maps, read and written."""
+        return self.flat[2]
+
+    @property
+    def constants(self) -> int:
+        """Words of its constants."""
+        return self.flat[3]
+
+    @property
+    def places(self) -> int:
+        """Blocks."""
+        return self.flat[0]
+
+    @property
+    def kinds(self) -> tuple[BlockLoad, ...]:
+        """Blocks that are not equal."""
+        flat, count = self.flat, self.flat[1]
+        found = []
+        for begin in flat[_HEAD + self.places : _HEAD + self.places + count]:
+            output_cycles, stored, steps = flat[begin : begin + _BLOCK]
+            numbers = iter(flat[begin + _BLOCK : begin + _BLOCK + _STEP * steps])
+            found.append(BlockLoad(tuple(StepLoad(*five) for five in zip(*[numbers] * _STEP, strict=True)), output_cycles, stored))
+        return tuple(found)
+
+    @property
+    def order(self) -> Sequence[int]:
+        """The kind of each block, in their order."""
+        return self.flat[_HEAD : _HEAD + self.places]
+
+    @property
+    def blocks(self) -> tuple[BlockLoad, ...]:
+        """The blocks in their order."""
+        kinds = self.kinds
+        return tuple(kinds[number] for number in self.order)
+
+    def words(self, first: int, last: int) -> tuple[int, int]:
+        """As ``maps`` and ``constants``, of some blocks alone."""
+        part = KernelLoad.of(self.order[first:last], self.kinds)
+        return part.maps, part.constants
 
 
 def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
@@ -72,24 +143,39 @@ def _block_load(job: BlockJob, map_burst: int, burst: int) -> BlockLoad:
 
 def kernel_load(jobs: Sequence[BlockJob], map_burst: int = 4, burst: int = 8) -> KernelLoad:
     """The load of a kernel's jobs, with transactions of so many words for feature maps and constants; equal jobs are counted once."""
-    loads: dict[int, BlockLoad] = {}
+    numbers: dict[int, int] = {}
+    kinds: list[BlockLoad] = []
     for job in jobs:
-        if id(job) not in loads:
-            loads[id(job)] = _block_load(job, map_burst, burst)
-    maps = constants = 0
-    for number, times in Counter(map(id, jobs)).items():
-        block = loads[number]
-        maps += times * (block.stored + sum([step.fetched for step in block.steps]))
-        constants += times * sum([step.words for step in block.steps])
-    return KernelLoad(tuple([loads[id(job)] for job in jobs]), maps, constants)
+        if id(job) not in numbers:
+            numbers[id(job)] = len(kinds)
+            kinds.append(_block_load(job, map_burst, burst))
+    return KernelLoad.of([numbers[id(job)] for job in jobs], kinds)
 
 
-@lru_cache(maxsize=4096)
 def operation_load(
     op: KernelOperation, accelerator: Accelerator, work: tuple[DecoderWork, ...] = (), map_burst: int = 4, burst: int = 8
 ) -> KernelLoad:
     """The load of an operation; ``work`` is the decoder's work for the weight stream of each core, none if unknown."""
-    return kernel_load(like_jobs(op, accelerator, work=work), map_burst, burst)
+    if _WORK is None or _FLOW is None:
+        return kernel_load(like_jobs(op, accelerator, work=work), map_burst, burst)
+    return _row_load(flat_operation(op, accelerator, DEFAULT_TIMING, is_known=bool(work)), work, map_burst, burst)
+
+
+def block_load(
+    op: KernelOperation, block: Shape3D, accelerator: Accelerator, work: tuple[DecoderWork, ...], row: array[int], sources: Sources
+) -> KernelLoad:
+    """As :func:`operation_load`, of an operation in another ``block``; ``row`` is that of :func:`flat_operation`, with any block."""
+    map_burst, burst = sources.maps.burst, sources.constants.burst
+    if _WORK is None or _FLOW is None:
+        return operation_load(replace(op, block=block), accelerator, work, map_burst, burst)
+    return _row_load(in_block(row, block), work, map_burst, burst)
+
+
+def _row_load(row: array[int], work: tuple[DecoderWork, ...], map_burst: int, burst: int) -> KernelLoad:
+    assert _WORK is not None  # noqa: S101  # whoever calls knows
+    assert _FLOW is not None  # noqa: S101  # the same
+    flat: bytes = _FLOW.kernel_load(memoryview(_WORK.block_work(row, flat_decoding(work))).cast("q"), map_burst, burst)
+    return KernelLoad(memoryview(flat).cast("q"))
 
 
 _StepCosts = tuple[float | None, float | None, float, int]
@@ -113,16 +199,6 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
     return steps, block.output_cycles, block.stored * maps.word
 
 
-def _costs(kernel: KernelLoad, sources: Sources) -> Iterator[_BlockCosts]:
-    """What the blocks of a kernel cost, in their order; those that are one object are asked for once."""
-    known: dict[int, _BlockCosts] = {}
-    for block in kernel.blocks:
-        number = id(block)
-        if number not in known:
-            known[number] = _block_costs(block, sources)
-        yield known[number]
-
-
 class Pipeline:
     """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
 
@@ -132,41 +208,49 @@ class Pipeline:
     """
 
     def __init__(self, latency: int = 0) -> None:
-        self._latency = latency
-        self._load = self._decoder = self._mac = self._mac_before = self._output = self._output_before = 0.0
-        self._store = self._store_before = self._port = self._allowance = 0.0
-        self._stores: tuple[float, ...] = ()
-
-    def _released(self, distance: int) -> list[float]:
-        """When the first blocks of the next kernel may be fetched, one after the other, and then all: as BLOCKDEP says."""
-        stores = self._stores
-        if not distance and stores:
-            return [stores[-1] + self._latency * (1 + DEFAULT_TIMING.drain_responses)]
-        return [stores[-1 - ahead] + self._latency if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
+        # Latency; when load, decoder, MAC array and its step before, output and its block before, store and its block before, port and
+        # allowance are free; the number of the last stores, and these.
+        self._units = array("d", (latency, *[0.0] * (11 + MAX_BLOCKDEP + 1)))
 
     def copied(self) -> Pipeline:
         """The units as they are now, to go on from in another way."""
-        return copy(self)
+        other = Pipeline()
+        other._units = self._units[:]
+        return other
 
-    def run(self, kernel: KernelLoad, sources: Sources, *, led: bool = False, distance: int = 0) -> Flow:
+    def run(
+        self, kernel: KernelLoad, sources: Sources, *, led: bool = False, distance: int = 0, first: int = 0, last: int | None = None
+    ) -> Flow:
         """One more kernel, from its first fetch to its last store; ``distance`` blocks of the one before may be unfinished then.
 
         With ``led`` the weights of the first two steps are there already: the decoder does not wait for the kernel before.
+        Blocks before the ``first`` and from the ``last`` on are left out.
         """
-        latency, home_latency, shared = sources.maps.latency, sources.constants.latency, sources.shared
-        load, decoder, port, allowance = self._load, self._decoder, self._port, self._allowance
-        mac, mac_before, output, output_before = self._mac, self._mac_before, self._output, self._output_before
-        store, store_before, steps_led = self._store, self._store_before, 2 if led else 0
-        released, stores = self._released(distance), deque(self._stores, maxlen=MAX_BLOCKDEP + 1)
+        last = kernel.places if last is None else last
+        steps_led = 2 if led else 0
+        if _FLOW is not None:
+            return Flow(*_FLOW.kernel_flow(kernel.flat, flat_sources(sources), self._units, first, last, steps_led, distance))
+        return self._run(kernel, sources, steps_led, distance, range(first, last))
+
+    def _run(self, kernel: KernelLoad, sources: Sources, steps_led: int, distance: int, places: range) -> Flow:
+        home_latency, shared, map_latency = sources.constants.latency, sources.shared, sources.maps.latency
+        latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, count, *last = self._units
+        stores = deque(last[: int(count)], maxlen=MAX_BLOCKDEP + 1)
+        # When the first blocks may be fetched, one after the other, and then all: as BLOCKDEP says.
+        # Behind a kernel that must be stored entirely comes a further response.
+        visible = latency if distance else latency * (1 + DEFAULT_TIMING.drain_responses)
+        released = [stores[-1 - ahead] + visible if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
+        costs, order = [_block_costs(kind, sources) for kind in kernel.kinds], kernel.order
         # The decoder is handed a kernel when the IFM load has done with the one before.
         decoder = max(decoder, load)
-        for number, (steps, output_cycles, stored) in enumerate(_costs(kernel, sources)):
+        for number, place in enumerate(places):
+            steps, output_cycles, stored = costs[order[place]]
             load = max(load, released[min(number, distance)])
             # The output unit's slot is for the block, so that only its first step waits for it.
             begin = mac if mac > output_before else output_before
             for fetch, read, sustained, mac_cycles in steps:
                 if fetch is not None:
-                    start = (load if load > mac_before else mac_before) + latency
+                    start = (load if load > mac_before else mac_before) + map_latency
                     load = port = (port if port > start else start) + fetch
                 if steps_led:
                     steps_led -= 1
@@ -185,9 +269,8 @@ class Pipeline:
             output_before, output = output, max(output, mac, store_before) + output_cycles
             store_before, store = store, max(store, output) + stored
             stores.append(store)
-        self._load, self._decoder, self._port, self._allowance = load, decoder, port, allowance
-        self._mac, self._mac_before, self._output, self._output_before = mac, mac_before, output, output_before
-        self._store, self._store_before, self._stores = store, store_before, tuple(stores)
+        units = (latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, len(stores), *stores)
+        self._units = array("d", (*units, *[0.0] * (12 + MAX_BLOCKDEP + 1 - len(units))))
         return Flow(store, store - max(decoder, mac_before, load))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.cost.traffic import BEAT_BYTES
@@ -81,3 +83,13 @@ class Sources:
         """With the constants read from their home."""
         home = Source.of(system.ports[system.port_of(CONSTANTS)])
         return cls(cls.staged(system).maps, home, shared=system.port_of(CONSTANTS) == system.port_of(ARENA))
+
+
+def _flat(source: Source) -> tuple[float, ...]:
+    return source.word, source.latency, source.reads, source.burst, source.sustained
+
+
+@lru_cache(maxsize=256)
+def flat_sources(sources: Sources) -> array[float]:
+    """Sources as the compiled core takes them: numbers of the feature maps', numbers of the constants', shared or not."""
+    return array("d", (*_flat(sources.maps), *_flat(sources.constants), sources.shared))

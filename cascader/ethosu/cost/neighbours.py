@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cascader.ethosu.codegen.stripes import Place, stripe
-from cascader.ethosu.cost.block_chain import BlockOption, shared_cycles
+from cascader.ethosu.cost.block_chain import BlockOption, Coupling
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
@@ -16,6 +16,10 @@ _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
 
 
+_KEPT = 1024
+"""Pairs of jobs whose operations are kept."""
+
+
 class Neighbours:
     """What pairs of jobs share; of pairs of as many rows as far apart one in the middle speaks for all."""
 
@@ -26,6 +30,11 @@ class Neighbours:
         self._accelerator = accelerator
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
+        self._couplings: dict[tuple[StripeJob, StripeJob], Coupling | None] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """What pairs share goes with them to another process, not how it was found."""
+        return self.__dict__ | {"_couplings": {}}
 
     def _first_read(self, before: StripeJob, after: StripeJob) -> int | None:
         """The first row of the first job's part from which on the second one reads all of its operands; None if it reads none."""
@@ -59,6 +68,15 @@ class Neighbours:
         payload = self._payloads[job.part]
         return None if payload is None else stripe(payload, job.start, job.end, self._places)
 
+    def _coupling(self, before: StripeJob, after: StripeJob) -> Coupling | None:
+        """What the kernels of two jobs are to each other, wherever their constants are; None with a CPU part."""
+        if (before, after) not in self._couplings:
+            if len(self._couplings) >= _KEPT:
+                self._couplings.clear()
+            first, second = self._operation(before), self._operation(after)
+            self._couplings[before, after] = Coupling(first, second, self._accelerator) if first and second else None
+        return self._couplings[before, after]
+
     def _options(self, job: StripeJob, *, staged: bool) -> tuple[BlockOption, ...]:
         return self._cost.options(job.part, job.start, job.end, staged=staged)
 
@@ -72,14 +90,14 @@ class Neighbours:
         return first + max(after.direct - min(after.lead, tail), after.home)
 
     def _shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
-        first, second = self._operation(before), self._operation(after)
-        if first is None or second is None:
+        coupling = self._coupling(before, after)
+        if coupling is None:
             return 0
         pairs = (
             (one.cost + two.cost - shared, one.cycles + two.cycles - shared)
             for one in self._options(before, staged=before_staged)
             for two in self._options(after, staged=staged)
-            for shared in [shared_cycles((first, one), (second, two), self._accelerator)]
+            for shared in [coupling.shared(one, two)]
         )
         times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))
         return max(0, self._one_by_one(*times, before_staged=before_staged, staged=staged) - min(pairs)[1])

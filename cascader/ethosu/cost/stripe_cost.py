@@ -7,69 +7,36 @@ count: that is within 4 % of the simulator's cycles in the cases of its tests, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import ceil
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.stripes import Place, stripe, whole
 from cascader.ethosu.cost.block_chain import BlockOption
-from cascader.ethosu.cost.block_choice import shortlist
-from cascader.ethosu.cost.kernel_flow import Flow, KernelLoad, kernel_flow, operation_load
-from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.network.network import ARENA, Network, ethosu_part
-from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.ethosu.cost.kernel_estimate import NOTHING, Facts, KernelEstimate, Terms, decoding_bytes, shared_estimates
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
 from cascader.prefetch.timeline import JobTimes
 from npu_model.accelerator import Accelerator
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
-from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
-from npu_model.timing import DEFAULT_TIMING
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import operation_work
 
 _ANYWHERE = 1 << 40
 
-BLOCKS = 2
-"""Blocks that are looked at beside a layer's own."""
 
-PARTITIONS = 4
-"""Partitions of the shared buffer from which neighbours may choose a common one."""
-
-BURDEN = 0.05
-"""The part of its reads at home by which a block is thought to be slower than it is: of two that are as fast one may read twice as much."""
-
-CROWDED_SHARE = 0.62
-"""The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Alone:
-    """An operation as it runs on its own: what it asks of the units, how it flows through them, its cycles."""
-
-    operation: KernelOperation
-    load: KernelLoad
-    flow: Flow
-    cycles: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins.
-
-    ``tail`` are the cycles at its end in which the decoder reads for the next kernel,
-    ``crowded_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
-    """
-
-    cycles: int
-    lead: int
-    tail: int
-    crowded_cycles: int
-    home_cycles: int
-
-
-_NOTHING = _Facts(0, 0, 0, 0, 0)
+def _first_with_same_constants(network: Network) -> list[int]:
+    """For every part the first one of its segment with the same constants, byte for byte."""
+    segment_of = {name: number for number, segment in enumerate(network.segments) for name in segment.parts}
+    firsts: dict[tuple[int, tuple[bytes, ...]], int] = {}
+    found = []
+    for index, part in enumerate(network.graph.parts):
+        payload = ethosu_part(part)
+        content = staged_content(payload.operation, network.constants) if payload else ()
+        found.append(firsts.setdefault((segment_of[part.name], content), index) if content else index)
+    return found
 
 
 class StripeCost:
@@ -83,59 +50,35 @@ class StripeCost:
     ) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
         self._constants = [staged_bytes(payload.operation) if payload else 0 for payload in self._payloads]
+        self._same = _first_with_same_constants(network)
         self._stored = StreamEditor(network.constants)
         self._decoder_work: dict[int, tuple[DecoderWork, ...]] = {}
         self._graph = graph
         self._accelerator = accelerator
-        self._choose_blocks = choose_blocks
-        arena = system.ports[system.port_of(ARENA)]
-        self._staged, self._direct = Sources.staged(system), Sources.direct(system)
-        home = self._direct.constants
-        # While a copy runs its transactions have every other turn at the port.
-        turn = ceil(home.rate * DEFAULT_TIMING.grant * home.burst)
-        slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
-        self._crowded = replace(self._direct, constants=slow)
-        self._overhead = arena.write_latency
+        self._terms = Terms.of(accelerator, system, choose_blocks=choose_blocks)
+        self._estimates = shared_estimates(self._terms)
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
-        self._options: dict[tuple[int, int, bool], tuple[BlockOption, ...]] = {}
-        self._known: dict[tuple[int, int, bool], _Facts] = {}
+        self._known: dict[tuple[int, int, bool], KernelEstimate | None] = {}
 
-    def _operations(self, part: int, height: int, *, staged: bool, partitions: int = 0) -> list[KernelOperation]:
-        """The operation of a typical stripe of ``height`` rows, and those with other blocks that may be faster; none for a CPU part."""
-        payload = self._payloads[part]
-        if payload is None:
-            return []
-        start = self._graph.parts[part].typical(height)
-        end = start + height
-        operation = whole(payload, self._places) if self._graph.parts[part].atomic else stripe(payload, start, end, self._places)
-        found = [operation]
-        if self._choose_blocks:
-            decoding = max((core.turns[-1] for core in self._work(part) if core.turns), default=0) if operation.weights else None
-            sources = self._staged if staged else self._direct
-            blocks = shortlist(operation, self._accelerator, sources, partitions or BLOCKS, decoding, partitions=partitions > 0)
-            found += [replace(operation, block=block, shram=shram) for block, shram in blocks]
-        return found
+    def __getstate__(self) -> dict[str, object]:
+        """Estimates stay in this process: another one has its own."""
+        return self.__dict__ | {"_known": {}}
 
-    def _facts(self, part: int, start: int, end: int, *, staged: bool) -> _Facts:
-        """What is known of stripes of this height."""
-        key = (part, end - start, staged and self.constant_bytes(part) > 0)
+    def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> KernelEstimate | None:
+        """What is known of stripes of this height, by that of a typical one; None for a CPU part."""
+        key = part, end - start, staged and self.constant_bytes(part) > 0
         if key not in self._known:
-            operations = self._operations(part, end - start, staged=key[2])
-            # Whatever neighbours may agree on counts for one alone too: else each of two pairs would be said to gain by it.
-            operations += self._operations(part, end - start, staged=key[2], partitions=PARTITIONS)[1:]
-            self._known[key] = self._chosen(part, operations, staged=key[2])
+            self._known[key] = self._made(*key)
         return self._known[key]
 
-    def _chosen(self, part: int, operations: list[KernelOperation], *, staged: bool) -> _Facts:
-        """The facts of the fastest operation; of one that reads its constants in the arena that counts with the first ones there."""
-        if not operations:
-            return _NOTHING
-        alone = [self._alone(part, operation, staged=staged, led=staged) for operation in operations]
-        return self._beside(min(alone, key=lambda one: one.cycles + self._burden(one.load, staged=staged)), staged=staged)
-
-    def _burden(self, load: KernelLoad, *, staged: bool) -> int:
-        """Cycles that are set against a kernel's reads at home, which hold up the copies beside it."""
-        return 0 if staged else int(load.constants * self._direct.constants.rate * BURDEN)
+    def _made(self, part: int, height: int, staged: bool) -> KernelEstimate | None:  # noqa: FBT001  # a part of the key
+        payload, rows = self._payloads[part], self._graph.parts[part]
+        if payload is None:
+            return None
+        start = rows.typical(height)
+        operation = whole(payload, self._places) if rows.atomic else stripe(payload, start, start + height, self._places)
+        work = self._work(part)
+        return self._estimates.of(operation, work, decoding_bytes(work), staged=staged)
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """What the part's weight streams ask of the decoder, whatever rows are made of it."""
@@ -146,51 +89,17 @@ class StripeCost:
             self._decoder_work[part] = operation_work(payload.operation, streams, self._accelerator) if streams else ()
         return self._decoder_work[part]
 
-    def _alone(self, part: int, operation: KernelOperation, *, staged: bool, led: bool) -> _Alone:
-        """A kernel with its constants in the arena if ``staged``, else at home; the first ones are there already if ``led``."""
-        sources = self._staged if staged else self._direct
-        load = operation_load(operation, self._accelerator, self._work(part), sources.maps.burst, sources.constants.burst)
-        return self._flowing(operation, load, sources, led=led)
-
-    def _flowing(self, operation: KernelOperation, load: KernelLoad, sources: Sources, *, led: bool = False) -> _Alone:
-        flow = kernel_flow(load, sources, led=led)
-        # What passes a port moves no faster than its memory keeps up.
-        words = load.maps + (load.constants if sources.shared else 0)
-        return _Alone(operation, load, flow, ceil(max(flow.cycles, words * sources.pace)) + self._overhead)
-
-    def _beside(self, alone: _Alone, *, staged: bool) -> _Facts:
-        """The facts of a kernel: what it takes if its first weights are there already and if not, and beside a copy."""
-        load = alone.load
-        if not load.constants:
-            return _Facts(alone.cycles, 0, ceil(alone.flow.tail) + self._overhead, alone.cycles, 0)
-        sources = self._staged if staged else self._direct
-        led, cold = (self._flowing(alone.operation, load, sources, led=led) for led in (True, False))
-        tail = ceil(cold.flow.tail) + self._overhead
-        if staged:
-            return _Facts(cold.cycles, cold.cycles - led.cycles, tail, cold.cycles, 0)
-        crowded = self._flowing(alone.operation, load, self._crowded)
-        home = ceil(load.constants * self._direct.constants.rate)
-        return _Facts(cold.cycles, cold.cycles - led.cycles, tail, max(crowded.cycles, cold.cycles), home)
+    def _facts(self, part: int, start: int, end: int, *, staged: bool) -> Facts:
+        estimate = self._estimate(part, start, end, staged=staged)
+        return NOTHING if estimate is None else estimate.facts
 
     def options(self, part: int, start: int, end: int, *, staged: bool) -> tuple[BlockOption, ...]:
         """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a CPU part.
 
         They are the fastest ones of different partitions of the shared buffer, so that neighbours may agree on one.
         """
-        key = (part, end - start, staged and self.constant_bytes(part) > 0)
-        if key not in self._options:
-            operations = self._operations(part, end - start, staged=key[2], partitions=PARTITIONS)
-            self._options[key] = tuple(self._option(part, operation, staged=key[2]) for operation in operations)
-        return self._options[key]
-
-    def _option(self, part: int, operation: KernelOperation, *, staged: bool) -> BlockOption:
-        """What is known of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
-        sources = self._staged if staged else self._direct
-        led, cold = (self._alone(part, operation, staged=staged, led=led) for led in (True, False))
-        cycles = max(led.cycles, ceil(led.load.constants * sources.constants.rate) + self._overhead)
-        burden = self._burden(led.load, staged=staged)
-        lead, tail = max(0, cold.cycles - cycles), ceil(cold.flow.tail) + self._overhead
-        return BlockOption(operation.block, operation.shram, cycles, led.load, sources, self._overhead, burden, lead, tail)
+        estimate = self._estimate(part, start, end, staged=staged)
+        return () if estimate is None else estimate.options
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of rows ``start`` to ``end`` with the constants in cascade memory, where the first are read before."""
@@ -221,6 +130,10 @@ class StripeCost:
         """Bytes of the part's weights and scales."""
         return self._constants[part]
 
+    def same_constants(self, part: int) -> int:
+        """The first part of the segment that has the same constants, which may be the part itself."""
+        return self._same[part]
+
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into the arena."""
-        return ceil(ceil_div(self.constant_bytes(part), BEAT_BYTES) * self._direct.constants.rate) + self._overhead
+        return ceil(ceil_div(self.constant_bytes(part), BEAT_BYTES) * self._terms.direct.constants.rate) + self._terms.overhead

@@ -50,6 +50,12 @@ def is_small(network: Network) -> bool:
     return _work(network) <= _SMALL
 
 
+def is_flat(network: Network) -> bool:
+    """Whether most tensors are one row high, as in an unrolled recurrent network: such a network is searched quickly."""
+    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
+    return sum(payload.axis.extent(payload.operation.ofm.shape) for payload in payloads) <= 2 * len(payloads)
+
+
 def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
     """Bytes of weights above which layers are cut, coarse and finer; 0 for not at all."""
     if not options.slices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NoReturn
 
@@ -25,7 +26,8 @@ A value of three characters takes a hundred bytes in memory, so that the length 
 
 def digest(schedule: Schedule) -> str:
     """SHA-256 of the content in canonical form; constants enter uncompressed, as compressors differ."""
-    plain = to_plain(schedule)
+    # The constants are not compressed for nothing.
+    plain = to_plain(replace(schedule, network=replace(schedule.network, constants=b"")))
     plain["network"]["constants"] = sha256(schedule.network.constants).hexdigest()
     return sha256(json.dumps([SCHEMA, plain], sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

@@ -29,6 +29,11 @@ def staged_bytes(operation: KernelOperation) -> int:
     return sum(span.length for span in weight_ranges(operation))
 
 
+def staged_content(operation: KernelOperation, constants: bytes) -> tuple[bytes, ...]:
+    """The bytes of each range of the operation's weights and scales: operations for which they are equal may share a copy."""
+    return tuple(constants[span.start : span.end] for span in weight_ranges(operation))
+
+
 def with_staged_weights(operation: KernelOperation, address: int) -> KernelOperation:
     """The operation reading weights and scales from ``address`` of the arena, where its ranges lie one after the other."""
     shifts = []

@@ -141,7 +141,7 @@ class _Rehearsal:
         """Issue a copy of weights."""
         size = self._copied(copy)
         self.arena.take(Access(copy.part, None, Span(copy.address, (1,), (0,), size, 0)), number)
-        self.staged[copy.part] = number, copy
+        self.staged |= dict.fromkeys(copy.readers, (number, copy))
 
     def job(self, step: int, job: Job) -> None:
         """Run a job: what it reads must be there, before and after it has written, unless it writes in place."""

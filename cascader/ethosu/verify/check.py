@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
 from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.ethosu.verify.byte_checker import rehearse
 from cascader.ethosu.verify.windows import rows_of
 from cascader.graph.cascader_graph import TensorKind
@@ -211,12 +213,26 @@ def _check_copies(schedule: Schedule) -> None:
             )
         if segment_of[schedule.jobs[copy.step].part] != segment_of[copy.part]:
             raise InputError(f"The copy of part {copy.part!r} at step {copy.step} is in another segment than the part: issue it there.")
-        if not any(job.part == copy.part for job in schedule.jobs[copy.step :]):
+        _check_sharing(schedule, copy, parts, segment_of)
+        if not any(job.part in copy.readers for job in schedule.jobs[copy.step :]):
             raise InputError(f"The copy of part {copy.part!r} at step {copy.step} comes after the part's last job: remove it.")
         before = previous.get(copy.part)
-        if before is not None and not any(job.part == copy.part for job in schedule.jobs[before.step : copy.step]):
+        if before is not None and not any(job.part in before.readers for job in schedule.jobs[before.step : copy.step]):
             raise InputError(f"Part {copy.part!r} is copied at step {before.step} and again before any job of it: remove one copy.")
         previous[copy.part] = copy
+
+
+def _check_sharing(schedule: Schedule, copy: Copy, parts: Mapping[str, object], segment_of: Mapping[str, int]) -> None:
+    """Parts that read one copy have the same constants, byte for byte, and run in one segment."""
+    payload, constants = parts[copy.part], schedule.network.constants
+    for name in copy.sharing:
+        other = parts.get(name)
+        if not isinstance(other, EthosuPart) or not isinstance(payload, EthosuPart):
+            raise InputError(f"The copy of part {copy.part!r} is shared by {name!r}, which is no kernel: leave it out.")
+        if staged_content(other.operation, constants) != staged_content(payload.operation, constants):
+            raise InputError(f"The copy of part {copy.part!r} is shared by {name!r}, whose constants are others: leave it out.")
+        if segment_of[name] != segment_of[copy.part]:
+            raise InputError(f"The copy of part {copy.part!r} is shared by {name!r} of another segment: leave it out.")
 
 
 def _fits(block: Shape3D, limit: Shape3D) -> bool:

@@ -40,7 +40,7 @@ _MAX_COUNT = 1 << 48
 
 @dataclass(frozen=True, slots=True)
 class FvpCounters:
-    """What a run's firmware printed, by PMU event name; ``active`` is NPU ACTIVE in NPU cycles."""
+    """Counters that a run's firmware printed, by PMU event name; ``active`` is NPU ACTIVE in NPU cycles."""
 
     active: int
     values: Mapping[str, int]

@@ -33,7 +33,7 @@ _QUOTED = 200
 
 @dataclass(frozen=True, slots=True)
 class FvpOptions:
-    """What to run. ``binary`` None looks in PATH, ``firmware`` None into the package of ready runners.
+    """Programs and options of a run. ``binary`` None looks in PATH, ``firmware`` None into the package of ready runners.
 
     ``model_address`` is where the firmware expects the compiled file, None if the network is built into it. ``trace`` asks for the
     PMU trace, ``arguments`` go to the FVP as they are, ``events`` name the firmware's numbered counters. ``timeout`` in seconds.
@@ -50,7 +50,7 @@ class FvpOptions:
 
 @dataclass(frozen=True, slots=True)
 class FvpRun:
-    """What a run left: its log, and its PMU trace (None if it wrote none)."""
+    """Output of a run: its log, and its PMU trace (None if it wrote none)."""
 
     log: str
     trace: bytes | None

@@ -53,7 +53,7 @@ class ColumnRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was compared, and every column of every operation that Vela has estimated for the NPU, in schedule order.
+    """The case that was compared, and every column of every operation that Vela has estimated for the NPU, in schedule order.
 
     The last rows are the network's: the summary that Vela writes for it. ``network`` is what the caller calls it.
     """

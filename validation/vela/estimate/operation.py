@@ -1,4 +1,4 @@
-"""What Vela's estimator is told of an operation: shapes, blocks, formats, memories, weights and the LUT."""
+"""An operation as Vela's estimator is told of it: shapes, blocks, formats, memories, weights and the LUT."""
 
 from __future__ import annotations
 

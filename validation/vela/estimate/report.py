@@ -1,4 +1,4 @@
-"""What a comparison with Vela's estimate comes to: counts by column and by operator, as tables and as JSON."""
+"""The result of a comparison with Vela's estimate: counts by column and by operator, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many values of a ``key`` (a column or an operator) are equal to Vela's, within 1 of them, and there are.
+    """Numbers of the values of a ``key`` (a column or an operator): those equal to Vela's, those within 1 of them, and all.
 
     ``held`` are those that are as near as they have to be.
     """

@@ -14,7 +14,7 @@ from validation.vela.estimate.transfers import transferred_bytes
 
 
 class Access(Enum):
-    """What is moved, in Vela's spelling."""
+    """Kinds of data that are moved, in Vela's spelling."""
 
     LUT = "Lut"
     FEATURE_MAP = "FeatureMap"
@@ -51,7 +51,7 @@ def elementwise_reads(op: EstimatedOperation) -> tuple[int, int]:
 
 
 def weight_passes(op: EstimatedOperation) -> int:
-    """How often the weights are read: once per OFM block in the plane."""
+    """Number of times that the weights are read: once per OFM block in the plane."""
     block = op.clipped_ofm_block
     return ceil_div(op.ofm.shape.height, block.height) * ceil_div(op.ofm.shape.width, block.width)
 
@@ -115,7 +115,7 @@ def _weight_access(op: EstimatedOperation) -> Counter[tuple[VelaMemory, Access]]
 
 
 def estimate_traffic(op: EstimatedOperation) -> Traffic:
-    """What the operation moves, as Vela counts it: reads and writes of a memory share its bandwidth."""
+    """The traffic of the operation, as Vela counts it: reads and writes of a memory share its bandwidth."""
     read: Counter[tuple[VelaMemory, Access]] = Counter()
     written: Counter[tuple[VelaMemory, Access]] = Counter()
     ifm, ifm2, ofm = _feature_map_bytes(op)

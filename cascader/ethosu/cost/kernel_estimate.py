@@ -1,0 +1,235 @@
+"""Estimates of kernels: the cycles of one, with the blocks that it had better be made in, known by what decides them.
+
+Stripes of many layers, and of one layer in several forms of a network, are equal in all that their cycles depend on: where their
+tensors are and what they compute changes nothing. Such kernels have one estimate, for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import ceil
+
+from cascader.ethosu.cost.block_chain import BlockOption
+from cascader.ethosu.cost.block_choice import Ranking
+from cascader.ethosu.cost.kernel_flow import Flow, KernelLoad, Pipeline, block_load
+from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.network.network import ARENA
+from npu_model.accelerator import Accelerator
+from npu_model.cost.flat_operation import flat_decoding, flat_operation
+from npu_model.cost.shram import BlockQuery
+from npu_model.memory.system import MemorySystem
+from npu_model.program import KernelOperation
+from npu_model.program.operations import Shram
+from npu_model.shapes import Shape3D
+from npu_model.timing import DEFAULT_TIMING
+from npu_model.weight_stream.mlw_work import DecoderWork
+
+BLOCKS = 2
+"""Blocks that are looked at beside a layer's own."""
+
+PARTITIONS = 4
+"""Partitions of the shared buffer from which neighbours may choose a common one."""
+
+BURDEN = 0.05
+"""The part of its reads at home by which a block is thought to be slower than it is: of two that are as fast one may read twice as much."""
+
+CROWDED_SHARE = 0.62
+"""The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
+
+_MOST_BYTES = 64 << 20
+"""Bytes of loads and decoders' work that are kept before all estimates are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins.
+
+    ``tail`` are the cycles at its end in which the decoder reads for the next kernel,
+    ``crowded_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
+    """
+
+    cycles: int
+    lead: int
+    tail: int
+    crowded_cycles: int
+    home_cycles: int
+
+
+NOTHING = Facts(0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what kernels run: the device, and its memories as kernels read them; with ``choose_blocks`` off all have their own blocks."""
+
+    accelerator: Accelerator
+    staged: Sources
+    direct: Sources
+    overhead: int
+    choose_blocks: bool = True
+
+    @classmethod
+    def of(cls, accelerator: Accelerator, system: MemorySystem, *, choose_blocks: bool) -> Terms:
+        """The terms of a device with its memories."""
+        overhead = system.ports[system.port_of(ARENA)].write_latency
+        return cls(accelerator, Sources.staged(system), Sources.direct(system), overhead, choose_blocks)
+
+    @property
+    def crowded(self) -> Sources:
+        """Constants read at home beside a copy, whose transactions have every other turn at the port."""
+        home: Source = self.direct.constants
+        turn = ceil(home.rate * DEFAULT_TIMING.grant * home.burst)
+        slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
+        return replace(self.direct, constants=slow)
+
+
+class _Kernel:
+    """An operation in one of its blocks: what it asks of the units, and how it flows through them."""
+
+    def __init__(self, block: Shape3D, shram: Shram, load: KernelLoad, terms: Terms, sources: Sources) -> None:
+        self.block = block
+        self.shram = shram
+        self.load = load
+        self._terms = terms
+        self._sources = sources
+        self._flows: dict[bool, Flow] = {}
+
+    def flow(self, *, led: bool) -> Flow:
+        """The flow of the kernel alone; ``led`` if its first weights are there already."""
+        if led not in self._flows:
+            self._flows[led] = Pipeline().run(self.load, self._sources, led=led)
+        return self._flows[led]
+
+    def cycles(self, *, led: bool) -> int:
+        """Cycles of the kernel alone."""
+        return self._paced(self.flow(led=led), self._sources)
+
+    def crowded_cycles(self) -> int:
+        """Cycles beside a copy."""
+        return self._paced(Pipeline().run(self.load, self._terms.crowded), self._terms.crowded)
+
+    def _paced(self, flow: Flow, sources: Sources) -> int:
+        # What passes a port moves no faster than its memory keeps up.
+        words = self.load.maps + (self.load.constants if sources.shared else 0)
+        return ceil(max(flow.cycles, words * sources.pace)) + self._terms.overhead
+
+    @property
+    def tail(self) -> int:
+        """Cycles at its end in which the decoder reads for the next kernel."""
+        return ceil(self.flow(led=False).tail) + self._terms.overhead
+
+
+class KernelEstimate:
+    """What is known of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
+
+    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
+        self._operation = operation
+        self._row = row
+        self._terms = terms
+        self._work = work
+        self._staged = staged
+        self._sources = terms.staged if staged else terms.direct
+        self._kernels: dict[object, _Kernel] = {}
+
+    @cached_property
+    def _ranking(self) -> Ranking:
+        decoding = max((core.turns[-1] for core in self._work if core.turns), default=0) if self._operation.weights else None
+        return Ranking(self._operation, self._terms.accelerator, self._sources, decoding)
+
+    def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
+        """The kernel in its own block and in those that may be faster."""
+        operation = self._operation
+        found = self._ranking.fastest(count, partitions=partitions) if self._terms.choose_blocks else []
+        kernels = []
+        for block, shram in ((operation.block, operation.shram), *found):
+            if (block, shram) not in self._kernels:
+                load = block_load(operation, block, self._terms.accelerator, self._work, self._row, self._sources)
+                self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources)
+            kernels.append(self._kernels[block, shram])
+        return kernels
+
+    def _burden(self, load: KernelLoad) -> int:
+        """Cycles that are set against a kernel's reads at home, which hold up the copies beside it."""
+        return 0 if self._staged else int(load.constants * self._sources.constants.rate * BURDEN)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The facts of the fastest block; of a kernel that reads its constants in the arena that counts with the first ones there."""
+        # Whatever neighbours may agree on counts for one alone too: else each of two pairs would be said to gain by it.
+        kernels = self._in_blocks(BLOCKS, partitions=False) + self._in_blocks(PARTITIONS, partitions=True)[1:]
+        best = min(kernels, key=lambda kernel: kernel.cycles(led=self._staged) + self._burden(kernel.load))
+        return self._beside(best)
+
+    def _beside(self, kernel: _Kernel) -> Facts:
+        """The facts of a kernel: what it takes if its first weights are there already and if not, and beside a copy."""
+        constants = kernel.load.constants
+        if not constants:
+            cycles = kernel.cycles(led=self._staged)
+            return Facts(cycles, 0, ceil(kernel.flow(led=self._staged).tail) + self._terms.overhead, cycles, 0)
+        led, cold = kernel.cycles(led=True), kernel.cycles(led=False)
+        if self._staged:
+            return Facts(cold, cold - led, kernel.tail, cold, 0)
+        home = ceil(constants * self._sources.constants.rate)
+        return Facts(cold, cold - led, kernel.tail, max(kernel.crowded_cycles(), cold), home)
+
+    @cached_property
+    def options(self) -> tuple[BlockOption, ...]:
+        """The operation's own block, and the fastest ones of different partitions of the shared buffer, so that neighbours may agree."""
+        return tuple(self._option(kernel) for kernel in self._in_blocks(PARTITIONS, partitions=True))
+
+    def _option(self, kernel: _Kernel) -> BlockOption:
+        """What is known of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
+        sources, overhead, load = self._sources, self._terms.overhead, kernel.load
+        cycles = max(kernel.cycles(led=True), ceil(load.constants * sources.constants.rate) + overhead)
+        lead = max(0, kernel.cycles(led=False) - cycles)
+        return BlockOption(kernel.block, kernel.shram, cycles, load, sources, overhead, self._burden(load), lead, kernel.tail)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it keeps, about."""
+        return sum(kernel.load.flat.nbytes for kernel in self._kernels.values())
+
+
+class Estimates:
+    """The estimates of all kernels on one device with its memories."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._known: dict[object, KernelEstimate] = {}
+        self._bytes = 0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Another process has estimates of its own."""
+        return shared_estimates, (self._terms,)
+
+    def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes, *, staged: bool) -> KernelEstimate:
+        """The estimate of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
+        row: array[int] = flat_operation(operation, self._terms.accelerator, DEFAULT_TIMING, is_known=bool(work))
+        key = row.tobytes(), BlockQuery.of(operation), operation.shram, decoding, staged
+        found = self._known.get(key)
+        if found is None:
+            self._make_room(len(decoding))
+            found = self._known[key] = KernelEstimate(operation, row, self._terms, work, staged=staged)
+        return found
+
+    def _make_room(self, size: int) -> None:
+        # The newest estimate has worked out what is asked of it first by the time that the next one is made.
+        newest = next(reversed(self._known.values()), None)
+        self._bytes += size + (newest.size if newest is not None else 0)
+        if self._bytes > _MOST_BYTES:
+            self._known.clear()
+            self._bytes = 0
+
+
+@lru_cache(maxsize=8)
+def shared_estimates(terms: Terms) -> Estimates:
+    """The estimates that all networks on these terms share."""
+    return Estimates(terms)
+
+
+@lru_cache(maxsize=1024)
+def decoding_bytes(work: tuple[DecoderWork, ...]) -> bytes:
+    """The decoder's work as the key of an estimate."""
+    return flat_decoding(work).tobytes()

@@ -1,0 +1,198 @@
+/* Estimates as Estimator of cascader/ethosu/cost/block_choice.py makes them: that is the specification, with reasons. Every sum of fractions
+   has its terms in the same order, so that both are equal to the last bit. */
+
+#include "estimate.h"
+
+enum { BRICK_CHANNELS = 16, BEAT = 8, SOURCES_SIZE = 11 };
+
+typedef struct {
+    i64 ofm_height, ofm_width, ofm_depth, ofm_size, ifm_height, ifm_width, ifm_depth, ifm_size, ifm_bricks, ifm_stride_x, operands;
+    i64 stride_y, stride_x, dilated_height, dilated_width, upscaled, ublock_height, ublock_width, ublock_depth;
+    i64 weights, scales, rate, rate_divisor, decoding, shares, kept, kinds, pairs, first_step, last_step;
+} Kernel;
+
+typedef struct {
+    i64 floor, plane, steps, delay, fill, spared, channels, share, first, times;
+} Step;
+
+typedef struct {
+    i64 one, two, times;
+} Pair;
+
+typedef struct {
+    double word, latency, reads, burst, sustained;
+} Source;
+
+typedef struct {
+    double inner, last, first, least;
+} Block;
+
+typedef struct {
+    const Kernel *kernel;
+    const Step *steps;
+    const Pair *pairs;
+    Source maps, home;
+    int shared;
+    double pace, *macs, *readies;
+} Estimator;
+
+static double larger(double a, double b) { return b > a ? b : a; }
+
+static double transfer(const Source *source, i64 words, i64 transactions)
+{
+    double path = (double)words * source->word;
+    return source->reads != 0 ? larger(path, ((double)(transactions * (i64)source->latency) + path) / source->reads) : path;
+}
+
+static double share_of(const Estimator *e, const Step *step, i64 depth)
+{
+    return (double)(depth * step->share) / (double)(e->kernel->ofm_depth * e->kernel->shares);
+}
+
+static i64 ceiling(double value)
+{
+    i64 whole = (i64)value;
+    return whole + ((double)whole < value);
+}
+
+static i64 fetch(const Estimator *e, const Step *step, i64 height, i64 width, i64 depth, i64 *transactions)
+{
+    const Kernel *k = e->kernel;
+    i64 rows = (height - 1) * k->stride_y + k->dilated_height, columns = (width - 1) * k->stride_x + k->dilated_width;
+    if (k->upscaled) {
+        rows = div_up(rows, 2);
+        columns = div_up(columns, 2);
+    }
+    rows = least(rows, k->ifm_height);
+    columns = least(columns, k->ifm_width);
+    i64 channels = least(step->channels ? step->channels : depth, k->ifm_depth), runs, run;
+    int whole = channels == k->ifm_depth && k->ifm_stride_x == k->ifm_depth * k->ifm_size;
+    if (k->ifm_bricks) {
+        runs = rows * div_up(channels, BRICK_CHANNELS);
+        run = div_up(columns * BRICK_CHANNELS * k->ifm_size, BEAT);
+    } else {
+        runs = rows * (whole ? 1 : columns);
+        run = div_up((whole ? columns : 1) * channels * k->ifm_size, BEAT);
+    }
+    runs *= k->operands;
+    *transactions = runs * div_up(run, (i64)e->maps.burst);
+    return runs * run;
+}
+
+static double mac(const Estimator *e, const Step *step, i64 height, i64 width, i64 depth)
+{
+    const Kernel *k = e->kernel;
+    i64 ublocks = div_up(depth, k->ublock_depth), plane = div_up(height, k->ublock_height) * div_up(width, k->ublock_width);
+    i64 delays = step->delay * ((step->steps - 1) * ublocks + (ublocks == 1));
+    i64 cycles = most(step->floor, step->plane * plane) * step->steps * ublocks + delays + step->fill;
+    i64 used = depth % k->ublock_depth;
+    if (used && used <= k->ublock_depth / 2) cycles -= step->spared * plane;
+    return larger((double)cycles, (double)k->decoding * share_of(e, step, depth));
+}
+
+static double constants(const Estimator *e, const Step *step, i64 depth, i64 *words)
+{
+    const Kernel *k = e->kernel;
+    *words = ceiling((double)k->weights / BEAT * share_of(e, step, depth));
+    if (step->first) *words += div_up(k->scales * depth, k->ofm_depth * BEAT);
+    double cycles = e->home.latency + transfer(&e->home, *words, div_up(*words, (i64)e->home.burst));
+    if (!e->shared) cycles = larger(cycles, (double)*words * e->home.sustained);
+    return *words > 0 ? cycles : 0.0;
+}
+
+static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int fetches)
+{
+    const Kernel *k = e->kernel;
+    i64 moved = div_up(height * width * (div_up(depth, BRICK_CHANNELS) * BRICK_CHANNELS) * k->ofm_size, BEAT);
+    for (i64 s = 0; s < k->kinds; s++) {
+        const Step *step = &e->steps[s];
+        i64 transactions, read_words, words = fetch(e, step, height, width, depth, &transactions);
+        double read = constants(e, step, depth, &read_words), brought = fetches ? transfer(&e->maps, words, transactions) : 0.0;
+        double ready = larger(brought + (fetches ? e->maps.latency : 0.0), read);
+        e->macs[s] = mac(e, step, height, width, depth);
+        if (e->shared) {
+            ready = larger(ready, brought + read - e->home.latency);
+            moved += step->times * read_words;
+        }
+        e->readies[s] = ready;
+        if (fetches) moved += step->times * words;
+    }
+    double inner = 0.0;
+    for (i64 p = 0; p < k->pairs; p++) inner += (double)e->pairs[p].times * larger(e->macs[e->pairs[p].one], e->readies[e->pairs[p].two]);
+    i64 output = div_up(height * width * depth * k->rate, k->rate_divisor);
+    return (Block){inner, e->macs[k->last_step], e->readies[k->first_step], larger((double)output, (double)moved * e->pace)};
+}
+
+static double before(const Block *block, double following) { return larger(block->least, block->inner + larger(block->last, following)); }
+
+/* The blocks in one place, one behind the other in depth. */
+static double column_of(const Estimator *e, i64 height, i64 width, i64 side)
+{
+    i64 depth = e->kernel->ofm_depth, wholes = depth / side, rest = depth % side;
+    Block none = {0, 0, 0, 0}, w0 = wholes ? block_of(e, height, width, side, 1) : none, w1 = w0;
+    Block r0 = rest ? block_of(e, height, width, rest, 1) : none, r1 = r0;
+    if (e->kernel->kept) {
+        if (wholes) w1 = block_of(e, height, width, side, 0);
+        if (rest) r1 = block_of(e, height, width, rest, 0);
+    }
+    double after = rest ? r1.first : w0.first, column = 0.0;
+    if (wholes > 1) column = before(&w0, w1.first) + (double)(wholes - 2) * before(&w1, w1.first) + before(&w1, after);
+    else if (wholes) column = before(&w0, after);
+    if (rest) column += wholes ? before(&r1, w0.first) : before(&r0, r0.first);
+    return column;
+}
+
+static double estimate(const Estimator *e, i64 height, i64 width, i64 depth)
+{
+    const Kernel *k = e->kernel;
+    i64 heights[2] = {height, k->ofm_height % height}, widths[2] = {width, k->ofm_width % width};
+    i64 rows[2] = {k->ofm_height / height, heights[1] > 0}, columns[2] = {k->ofm_width / width, widths[1] > 0};
+    double total = 0.0;
+    for (int y = 0; y < 2; y++)
+        for (int x = 0; x < 2; x++)
+            if (rows[y] && columns[x]) total += (double)(rows[y] * columns[x]) * column_of(e, heights[y], widths[x], depth);
+    i64 last = (heights[1] ? heights[1] : height) * (widths[1] ? widths[1] : width) * (k->ofm_depth % depth ? k->ofm_depth % depth : depth);
+    return total + (double)last * ((double)k->rate / (double)k->rate_divisor + (double)k->ofm_size / BEAT);
+}
+
+PyObject *estimates(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Flat flats[4];
+    (void)module;
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError, "a kernel, sources, blocks and room for estimates are needed");
+        return NULL;
+    }
+    if (flat_all(arguments, flats, 4, 3) < 0) return NULL;
+    const Kernel *k = (const Kernel *)flats[0].view.buf;
+    Estimator e = {.kernel = k};
+    const Py_ssize_t fixed = (Py_ssize_t)(sizeof(Kernel) / 8);
+    Py_ssize_t blocks = flats[2].length / 3;
+    int wrong = flats[0].length < fixed || k->kinds < 1 || k->pairs < 0 || flats[0].length != fixed + 10 * k->kinds + 3 * k->pairs;
+    if (wrong || flats[1].length != SOURCES_SIZE || flats[3].length != blocks) {
+        flat_release(flats, 4);
+        PyErr_SetString(PyExc_ValueError, "this is no kernel to estimate");
+        return NULL;
+    }
+    const double *sources = (const double *)flats[1].view.buf;
+    e.steps = (const Step *)(flats[0].at + fixed);
+    e.pairs = (const Pair *)(flats[0].at + fixed + 10 * k->kinds);
+    memcpy(&e.maps, sources, sizeof(Source));
+    memcpy(&e.home, sources + 5, sizeof(Source));
+    e.shared = sources[10] != 0;
+    e.pace = larger(e.maps.word, e.maps.sustained);
+    e.macs = malloc(2 * sizeof(double) * (size_t)k->kinds);
+    if (!e.macs) {
+        flat_release(flats, 4);
+        return PyErr_NoMemory();
+    }
+    e.readies = e.macs + k->kinds;
+    double *out = (double *)flats[3].view.buf;
+    for (Py_ssize_t b = 0; b < blocks; b++) {
+        const i64 *block = flats[2].at + 3 * b;
+        out[b] = estimate(&e, block[0], block[1], block[2]);
+    }
+    free(e.macs);
+    flat_release(flats, 4);
+    Py_RETURN_NONE;
+}

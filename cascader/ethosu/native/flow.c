@@ -1,0 +1,239 @@
+/* Loads and flows as cascader/ethosu/cost/kernel_flow.py works them out: that is the specification, with reasons.
+
+   A load is a row of integers: places, kinds of blocks, words of the feature maps and of the constants, the kind at every place, where each
+   kind is, and of each kind output cycles, stored words, steps, and of every step words and transactions of its fetches, words and
+   transactions of its constants, MAC cycles. */
+
+#include "flow.h"
+
+enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, SOURCES_SIZE = 11 };
+
+/* DEFAULT_TIMING.drain_responses of npu_model/timing.py. */
+enum { DRAIN_RESPONSES = 1 };
+
+static void add_reads(const Flat *work, i64 at, i64 burst, i64 *words, i64 *transactions)
+{
+    if (!at) return;
+    const i64 *read = work->at + at;
+    i64 reads = *read++;
+    for (i64 r = 0; r < reads; r++) {
+        i64 pairs = read[2];
+        read += 3;
+        for (i64 p = 0; p < pairs; p++, read += 2) {
+            *words += read[0] * read[1];
+            *transactions += read[0] * div_up(read[1], burst);
+        }
+    }
+}
+
+static i64 written(const Flat *work, i64 at)
+{
+    const i64 *runs = work->at + at;
+    i64 words = 0;
+    for (i64 p = 0; p < runs[0]; p++) words += runs[1 + 2 * p] * runs[2 + 2 * p];
+    return words;
+}
+
+PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Flat work;
+    Growing out = {0};
+    (void)module;
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "block work and two bursts are needed");
+        return NULL;
+    }
+    i64 map_burst = PyLong_AsLongLong(arguments[1]), burst = PyLong_AsLongLong(arguments[2]);
+    if (PyErr_Occurred() || flat_all(arguments, &work, 1, 1) < 0) return NULL;
+    i64 places = work.at[0], depths = work.at[1], columns = work.at[2], kinds = columns * depths, maps = 0, constants = 0;
+    const i64 *sequence = work.at + work.at[3], *jobs = work.at + work.at[4];
+    i64 *times = calloc((size_t)(columns ? columns : 1), sizeof(i64));
+    if (!times) {
+        flat_release(&work, 1);
+        return PyErr_NoMemory();
+    }
+    for (i64 p = 0; p < places; p++) times[sequence[p]]++;
+    growing_push(&out, places * depths);
+    growing_push(&out, kinds);
+    growing_push(&out, 0);
+    growing_push(&out, 0);
+    for (i64 p = 0; p < places; p++)
+        for (i64 d = 0; d < depths; d++) growing_push(&out, sequence[p] * depths + d);
+    size_t table = out.length;
+    for (i64 k = 0; k < kinds; k++) growing_push(&out, 0);
+    for (i64 k = 0; k < kinds; k++) {
+        const i64 *job = work.at + jobs[k];
+        i64 stored = written(&work, job[1]), moved = stored, read = 0;
+        if (!out.failed) out.at[table + (size_t)k] = (i64)out.length;
+        growing_push(&out, job[0]);
+        growing_push(&out, stored);
+        growing_push(&out, job[3]);
+        for (i64 s = 0; s < job[3]; s++) {
+            const i64 *step = job + 4 + 3 * s;
+            i64 fetched = 0, fetches = 0, words = 0, reads = 0;
+            add_reads(&work, most(0, step[0]), map_burst, &fetched, &fetches);
+            add_reads(&work, step[1], burst, &words, &reads);
+            if (!s) add_reads(&work, job[2], burst, &words, &reads);
+            growing_push(&out, fetched);
+            growing_push(&out, fetches);
+            growing_push(&out, words);
+            growing_push(&out, reads);
+            growing_push(&out, step[2]);
+            moved += fetched;
+            read += words;
+        }
+        maps += times[k / depths] * moved;
+        constants += times[k / depths] * read;
+    }
+    if (!out.failed) {
+        out.at[2] = maps;
+        out.at[3] = constants;
+    }
+    free(times);
+    flat_release(&work, 1);
+    return growing_bytes(&out);
+}
+
+typedef struct {
+    double word, latency, reads, burst, sustained;
+} Source;
+
+static double larger(double a, double b) { return b > a ? b : a; }
+
+static double source_cycles(const Source *source, i64 words, i64 transactions)
+{
+    double path = (double)words * source->word;
+    return source->reads != 0 ? larger(path, ((double)(transactions * (i64)source->latency) + path) / source->reads) : path;
+}
+
+/* Cycles of a step: fetches, constants (less than nothing where there are none), constants at their sustained rate, MACs. */
+typedef struct {
+    double fetch, read, sustained, mac;
+} StepCosts;
+
+typedef struct {
+    const StepCosts *steps;
+    i64 count;
+    double output, stored;
+} BlockCosts;
+
+static BlockCosts block_costs(const i64 *block, const Source *maps, const Source *home, StepCosts *steps)
+{
+    BlockCosts costs = {steps, block[2], (double)block[0], (double)block[1] * maps->word};
+    for (i64 s = 0; s < block[2]; s++) {
+        const i64 *step = block + 3 + STEP_SIZE * s;
+        steps[s] = (StepCosts){
+            step[0] ? source_cycles(maps, step[0], step[1]) : -1.0,
+            step[2] ? source_cycles(home, step[2], step[3]) : -1.0,
+            (double)step[2] * home->sustained,
+            (double)step[4],
+        };
+    }
+    return costs;
+}
+
+/* The units: latency of a store, and when each is free, as Pipeline keeps them; the last stores with their number before them. */
+typedef struct {
+    double latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, stores, last[MOST_STORES];
+} Units;
+
+static void run_block(Units *u, const BlockCosts *block, const Source *maps, const Source *home, int shared, int *led)
+{
+    double begin = u->mac > u->output_before ? u->mac : u->output_before;
+    for (i64 s = 0; s < block->count; s++) {
+        const StepCosts *step = &block->steps[s];
+        if (step->fetch >= 0) {
+            double start = (u->load > u->mac_before ? u->load : u->mac_before) + maps->latency;
+            u->load = u->port = (u->port > start ? u->port : start) + step->fetch;
+        }
+        if (*led) {
+            --*led;
+        } else if (step->read >= 0) {
+            double start = u->decoder > u->mac_before ? u->decoder : u->mac_before;
+            if (shared) {
+                start += home->latency;
+                u->decoder = u->port = (u->port > start ? u->port : start) + step->read;
+            } else {
+                u->allowance = (u->allowance > start ? u->allowance : start) + step->sustained;
+                u->decoder = start + home->latency + step->read;
+                u->decoder = larger(u->allowance, u->decoder);
+            }
+        }
+        u->mac_before = u->mac;
+        begin = begin > u->load ? begin : u->load;
+        begin = u->mac = (begin > u->decoder ? begin : u->decoder) + step->mac;
+    }
+    double output = larger(larger(u->output, u->mac), u->store_before) + block->output;
+    u->output_before = u->output;
+    u->output = output;
+    double store = larger(u->store, output) + block->stored;
+    u->store_before = u->store;
+    u->store = store;
+    int stores = (int)u->stores;
+    if (stores == MOST_STORES) {
+        memmove(u->last, u->last + 1, (MOST_STORES - 1) * sizeof(double));
+        stores--;
+    }
+    u->last[stores] = store;
+    u->stores = stores + 1;
+}
+
+PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Flat flats[3];
+    (void)module;
+    if (count != 7) {
+        PyErr_SetString(PyExc_TypeError, "a load, sources, units, first and last place, led steps and a distance are needed");
+        return NULL;
+    }
+    i64 numbers[4];
+    for (int i = 0; i < 4; i++) numbers[i] = PyLong_AsLongLong(arguments[3 + i]);
+    if (PyErr_Occurred() || flat_all(arguments, flats, 3, 2) < 0) return NULL;
+    const i64 *load = flats[0].at;
+    const double *sources = (const double *)flats[1].view.buf;
+    Units u;
+    i64 first = numbers[0], last = numbers[1], distance = numbers[3], kinds = flats[0].length < LOAD_HEAD ? 0 : load[1], steps = 0;
+    int led = (int)numbers[2], shared, stores;
+    double released[MOST_STORES];
+    if (flats[0].length < LOAD_HEAD || flats[1].length != SOURCES_SIZE || flats[2].length != STATE_SIZE || first < 0 || last > load[0] ||
+        distance < 0 || distance >= MOST_STORES) {
+        flat_release(flats, 3);
+        PyErr_SetString(PyExc_ValueError, "this is no flow");
+        return NULL;
+    }
+    Source maps, home;
+    memcpy(&maps, sources, sizeof maps);
+    memcpy(&home, sources + 5, sizeof home);
+    shared = sources[10] != 0;
+    memcpy(&u, flats[2].view.buf, sizeof u);
+    const i64 *sequence = load + LOAD_HEAD, *places = sequence + load[0];
+    for (i64 k = 0; k < kinds; k++) steps += load[places[k] + 2];
+    BlockCosts *costs = calloc((size_t)kinds + 1, sizeof(BlockCosts));
+    StepCosts *all = malloc(sizeof(StepCosts) * (size_t)(steps + 1)), *next = all;
+    if (!costs || !all) {
+        free(costs);
+        free(all);
+        flat_release(flats, 3);
+        return PyErr_NoMemory();
+    }
+    stores = (int)u.stores;
+    for (i64 i = 0; i <= distance; i++) {
+        i64 ahead = distance - i;
+        released[i] = ahead < stores ? u.last[stores - 1 - ahead] + u.latency * (distance ? 1 : 1 + DRAIN_RESPONSES) : 0.0;
+    }
+    u.decoder = larger(u.decoder, u.load);
+    for (i64 p = first; p < last; p++) {
+        i64 kind = sequence[p];
+        if (!costs[kind].steps) {
+            costs[kind] = block_costs(load + places[kind], &maps, &home, next);
+            next += costs[kind].count;
+        }
+        u.load = larger(u.load, released[least(p - first, distance)]);
+        run_block(&u, &costs[kind], &maps, &home, shared, &led);
+    }
+    memcpy(flats[2].view.buf, &u, sizeof u);
+    free(costs);
+    free(all);
+    flat_release(flats, 3);
+    return Py_BuildValue("(dd)", u.store, u.store - larger(larger(u.decoder, u.mac_before), u.load));
+}

@@ -1,0 +1,17 @@
+/* The compiled core of cascader.ethosu: what the cost model of the search asks for again and again. */
+
+#include "blockdep.h"
+#include "estimate.h"
+#include "flow.h"
+
+static PyMethodDef METHODS[] = {
+    {"kernel_load", (PyCFunction)(void (*)(void))kernel_load, METH_FASTCALL, "What block work asks of the units."},
+    {"kernel_flow", (PyCFunction)(void (*)(void))kernel_flow, METH_FASTCALL, "Some blocks of a load through the units."},
+    {"estimates", (PyCFunction)(void (*)(void))estimates, METH_FASTCALL, "Cycles of a kernel in each of some blocks."},
+    {"blockdep_distance", (PyCFunction)(void (*)(void))blockdep_distance, METH_FASTCALL, "Blocks between a writer and its reader."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "cascader.ethosu._native", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&MODULE); }

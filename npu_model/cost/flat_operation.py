@@ -1,0 +1,125 @@
+"""Flat operations: what the work of a kernel's blocks depends on, as one row of integers for the compiled core.
+
+Kernels with equal rows do equal work, whatever they are called, wherever their tensors are and whatever they compute.
+"""
+
+from __future__ import annotations
+
+from array import array
+from functools import lru_cache
+from itertools import chain
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.cycles import kernel_step_delay, ofm_ublock, output_rate
+from npu_model.cost.shram import ifm_depth_step
+from npu_model.cost.traversal import reduces_depth
+from npu_model.program import ByteRange, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
+from npu_model.shapes import Shape3D, ceil_div
+from npu_model.timing import TimingParameters
+from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.order import WeightFormat
+
+_DEEP, _OWN_DEPTH, _ELEMENTWISE = range(3)
+_PACE_NONE, _PACE_POOL, _PACE_DEPTHWISE, _PACE_PART_KERNEL, _PACE_DEPTH_FIRST = range(5)
+
+_NO_MAP = (0,) * 16
+_NO_WORK = array("q")
+
+LARGEST_WORD = 16
+"""Bytes of the widest port: of an address its place in such a word is all that counts."""
+
+
+def _map(feature_map: FeatureMap | None) -> tuple[int, ...]:
+    """Of its addresses those inside a word alone."""
+    if feature_map is None:
+        return _NO_MAP
+    shape, tiles, strides = feature_map.shape, feature_map.tiles, feature_map.strides
+    a, b, c, d = tiles.bases
+    return (
+        1,
+        feature_map.region,
+        shape.height,
+        shape.width,
+        shape.depth,
+        feature_map.layout is Layout.NHCWB16,
+        feature_map.dtype.bytes,
+        strides.y,
+        strides.x,
+        tiles.height0,
+        tiles.height1,
+        tiles.width0,
+        a % LARGEST_WORD,
+        b % LARGEST_WORD,
+        c % LARGEST_WORD,
+        d % LARGEST_WORD,
+    )
+
+
+def _kind(op: KernelOperation) -> int:
+    if op.kind is OperationKind.ELEMENTWISE:
+        return _ELEMENTWISE
+    return _DEEP if reduces_depth(op) else _OWN_DEPTH
+
+
+def _pace(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> tuple[int, ...]:
+    """What :func:`npu_model.cost.cycles.mac_pace` looks at: its case, floor, bytes of an element, floors and fill of pooling, delay."""
+    size, kind = op.ifm.dtype.bytes, op.kind
+    if kind is OperationKind.ELEMENTWISE:
+        return _PACE_NONE, 0, size, 1, 0, 0, 0, 0
+    if kind is OperationKind.POOL and not reduces_depth(op):
+        half, floor = ceil_div(timing.pool_floor, 2), timing.pool_floor
+        passes = 2 if size == 2 and accelerator.macs > 32 else 1
+        return _PACE_POOL, 0, size, passes, floor, 0, *((half, half) if timing.pool_passes else (floor, 0))
+    has_floor = kind is not OperationKind.POOL and (kind is OperationKind.DEPTHWISE or size == 2 or not is_known)
+    floor = timing.decoder_cycles_per_channel * ofm_ublock(op, accelerator).depth if has_floor else 0
+    if kind is OperationKind.DEPTHWISE:
+        return _PACE_DEPTHWISE, floor, size, 1, 0, kernel_step_delay(op, accelerator) if timing.depthwise_delays else 0, 0, 0
+    return _PACE_PART_KERNEL if op.part_kernel else _PACE_DEPTH_FIRST, floor, size, 1, 0, 0, 0, 0
+
+
+def _ranges(ranges: tuple[ByteRange, ...], modulus: int) -> chain[int]:
+    return chain.from_iterable((where.region, where.start % modulus, where.length) for where in ranges)
+
+
+def flat_operation(
+    op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool, modulus: int = LARGEST_WORD
+) -> array[int]:
+    """The row of an operation; ``is_known`` says that the decoder's work for its streams is given too.
+
+    Of the places of constants what is left modulo ``modulus`` bytes counts: the alignment of their transactions, or inside a word.
+    """
+    ofm, block, kernel, padding, ublock = op.ofm.shape, op.block, op.kernel, op.padding, ofm_ublock(op, accelerator)
+    rate, divisor = output_rate(op, accelerator, timing).as_integer_ratio()
+    kind = _kind(op)
+    head = (
+        *(kind, accelerator.port_bytes_per_cycle, ofm.height, ofm.width, ofm.depth, block.height, block.width, block.depth),
+        *(kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x, padding.top, padding.left),
+        *(op.upscale is not Upscale.NONE, kernel.height, kernel.width, *WeightFormat.of(op).subkernel),
+        ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel) if kind == _DEEP else 1,
+        *(timing.kept_ifm_blocks, timing.aligned_bursts, rate, divisor, timing.output_start_cycles),
+        *_pace(op, accelerator, timing, is_known=is_known),
+        timing.weights_at_once if op.kind is OperationKind.CONV_2D else 0,
+        *(ublock.height, ublock.width, ublock.depth * accelerator.cores),
+        *(timing.decoder_cycles_per_channel, is_known, len(op.weights), len(op.scales)),
+    )
+    maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))
+    return array("q", chain(head, maps, _ranges(op.weights, modulus), _ranges(op.scales, modulus)))
+
+
+_BLOCK = slice(5, 8)
+"""Where the block stands in the row of an operation."""
+
+
+def in_block(row: array[int], block: Shape3D) -> array[int]:
+    """The row of the same operation in another block."""
+    changed = row[:]
+    changed[_BLOCK] = array("q", (block.height, block.width, block.depth))
+    return changed
+
+
+@lru_cache(maxsize=1024)
+def flat_decoding(work: tuple[DecoderWork, ...]) -> array[int]:
+    """The decoder's work: of each core the bits and then the turns up to the end of each step."""
+    if not work:
+        return _NO_WORK
+    return array("q", chain.from_iterable(chain(core.bits, core.turns) for core in work))

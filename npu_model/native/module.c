@@ -1,0 +1,17 @@
+/* The compiled core of npu_model: what hot loops of the cost model ask for. */
+
+#include "block_work.h"
+#include "shram.h"
+#include "weights.h"
+
+static PyMethodDef METHODS[] = {
+    {"block_work", (PyCFunction)(void (*)(void))block_work, METH_FASTCALL, "The work of the OFM blocks of a flat operation."},
+    {"decode_weights", (PyCFunction)(void (*)(void))decode_weights, METH_FASTCALL, "The weights of a stream, or None if it is damaged."},
+    {"decoder_work", (PyCFunction)(void (*)(void))decoder_work, METH_FASTCALL, "Bits and turns of a stream's parts; whether it is whole."},
+    {"shram_partitions", (PyCFunction)(void (*)(void))shram_partitions, METH_FASTCALL, "Partitions of the shared buffer for some blocks."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "npu_model._native", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&MODULE); }

@@ -1,0 +1,184 @@
+"""The compiled twin: a Program as rows of integers for the core that runs the fast recurrence without Python."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.block_jobs import PHASES
+from npu_model.cost.flat_operation import flat_decoding, flat_operation
+from npu_model.memory.system import Memory, MemorySystem
+from npu_model.native import native
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program
+from npu_model.shapes import ceil_div
+from npu_model.timing import BlockdepRule, TimingParameters
+from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.work import StreamWork
+from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, FETCH_WORDS
+from sim.engine.machine import Times
+from sim.events import Cause, Unit
+from sim.replay import Beats
+
+_WORK, _CORE = native("npu_model"), native("sim")
+"""Compiled: the work of an operation's blocks, and the replay; None if they are not built."""
+
+_NO_CAP = 1 << 62
+"""More words than any replay moves."""
+
+_MOST_BYTES = 64 << 20
+"""Bytes of block work that are kept before all is forgotten."""
+
+_LARGEST_TERM = 1 << 20
+"""Terms of the cycles of a data word up to which no replay leaves 64 bits."""
+
+_KERNEL, _DMA, _KERNEL_WAIT, _DMA_WAIT, _OTHER = range(5)
+_ROW = 7
+"""Integers of an operation."""
+_RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINED: 2}
+
+
+def _memory(memory: Memory, word: int) -> tuple[int, ...]:
+    pulse = memory.pulse
+    on, length, cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (1, 1, _NO_CAP)
+    return (
+        *(memory.burst_bytes // word, memory.read_latency, memory.write_latency, memory.max_reads, memory.max_writes),
+        *(*memory.cycles_per_word.as_integer_ratio(), memory.shared, pulse is not None, on, length, cap),
+    )
+
+
+_BUSY = (Unit.CC, Unit.DMA, Unit.IFM, Unit.WD, Unit.MAC, Unit.AO, Unit.OFM)
+_WAITS = (
+    *((Unit.CC, cause) for cause in (Cause.COMMANDS, Cause.KERNEL_QUEUE, Cause.DMA_QUEUE, Cause.KERNEL_WAIT, Cause.DMA_WAIT, Cause.DRAIN)),
+    *((Unit.IFM, cause) for cause in (Cause.START, Cause.BLOCKDEP, Cause.SHRAM, Cause.IB)),
+    *((Unit.MAC, cause) for cause in (Cause.IB, Cause.WEIGHTS, Cause.ACC)),
+    *((Unit.AO, cause) for cause in (Cause.ACC, Cause.OB)),
+    (Unit.WD, Cause.DW),
+)
+"""What the core counts of every operation, in its order: busy cycles of the units, waits by cause; then come data beats."""
+
+_COUNTS = len(_BUSY) + len(_WAITS)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledReplay:
+    """What the core says of a Program: cycles, data beats of the kernels, times in the order in which operations end, and counts."""
+
+    cycles: int
+    beats: Beats
+    times: dict[int, Times]
+    counts: array[int] = field(repr=False)
+
+    def _rows(self) -> Iterator[tuple[int, array[int]]]:
+        return ((index, self.counts[begin : begin + _COUNTS]) for index, begin in enumerate(range(0, len(self.counts), _COUNTS + 4)))
+
+    @property
+    def busy(self) -> dict[tuple[int, Unit], int]:
+        """Busy cycles by operation and unit, where there are any."""
+        return {(index, unit): cycles for index, row in self._rows() for unit, cycles in zip(_BUSY, row, strict=False) if cycles}
+
+    @property
+    def waits(self) -> dict[tuple[int, Unit, Cause], int]:
+        """Waiting cycles by operation, unit and cause, where there are any."""
+        rows = ((index, row[len(_BUSY) :]) for index, row in self._rows())
+        return {(index, *wait): cycles for index, row in rows for wait, cycles in zip(_WAITS, row, strict=True) if cycles}
+
+    def kernel_beats(self, index: int) -> Beats:
+        """Data beats of the kernel at an index."""
+        begin = index * (_COUNTS + 4) + _COUNTS
+        return Beats(*self.counts[begin : begin + 4])
+
+
+class CompiledCache:
+    """What compiled replays on one device with one memory system share."""
+
+    def __init__(self, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters) -> None:
+        self._accelerator = accelerator
+        self._system = system
+        self._timing = timing
+        self._word = word = accelerator.port_bytes_per_cycle
+        self._memories = array("q", chain.from_iterable(_memory(memory, word) for memory in system.ports))
+        self._ports = array("q", system.region_ports)
+        self._works: dict[object, bytes] = {}
+        self._bytes = 0
+        numbers = (
+            *(word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
+            *(timing.command_cycles_per_word, timing.buffer_slots, timing.kernel_start_cycles, _RULES[timing.blockdep]),
+            *(timing.shram_drains, timing.weights_ahead, timing.grant, timing.lookahead, timing.ifm_burst_divisor, timing.shared_cap),
+            *(
+                timing.aligned_bursts,
+                timing.drain_responses,
+                timing.posted_writes,
+                FETCH_WORDS,
+                COMMAND_BUFFER_WORDS,
+                DMA_CHUNK_BEATS,
+                DMA_CHUNKS_AHEAD,
+            ),
+        )
+        self._numbers = array("q", numbers)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the core is built and this system's numbers fit into it."""
+        terms = [term for memory in self._system.ports for term in memory.cycles_per_word.as_integer_ratio()]
+        bursts = [memory.burst_bytes // self._word for memory in self._system.ports]
+        return _WORK is not None and _CORE is not None and max(terms) <= _LARGEST_TERM and min(bursts) > 0
+
+    def _work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> bytes:
+        """The work of the operation's blocks; kernels that differ by addresses alone share it."""
+        row = flat_operation(op, self._accelerator, self._timing, is_known=bool(decoding), modulus=PHASES * self._word)
+        key = row.tobytes(), decoding
+        found = self._works.get(key)
+        if found is None:
+            assert _WORK is not None  # noqa: S101  # is_usable
+            found = _WORK.block_work(row, flat_decoding(decoding))
+            assert isinstance(found, bytes)  # noqa: S101  # as it is made there
+            self._bytes += len(found)
+            if self._bytes > _MOST_BYTES:
+                self._works.clear()
+                self._bytes = len(found)
+            self._works[key] = found
+        return found
+
+    def _rows(self, program: Program) -> Iterator[tuple[int, ...]]:
+        """Kind and words of each operation, and what its unit has to know of it."""
+        previous: KernelOperation | None = None
+        for op, words in zip(program.operations, program.words, strict=True):
+            yield *self._row(op, words, previous), *[0] * _ROW
+            previous = op if isinstance(op, KernelOperation) else previous
+
+    def _row(self, op: Operation, words: int, previous: KernelOperation | None) -> tuple[int, ...]:
+        system, aligned = self._system, self._timing.aligned_bursts
+        if isinstance(op, KernelOperation):
+            changes = previous is not None and previous.shram != op.shram
+            return _KERNEL, words, op.blockdep, changes, system.port_of(op.ofm.region)
+        if isinstance(op, DmaOperation):
+            source, target = (op.source.start // self._word, op.destination // self._word) if aligned else (0, 0)
+            port = -1 if op.to_shram else system.port_of(op.destination_region)
+            return _DMA, words, system.port_of(op.source.region), source, port, target, ceil_div(op.length, self._word)
+        if isinstance(op, KernelWait | DmaWait):
+            return _KERNEL_WAIT if isinstance(op, KernelWait) else _DMA_WAIT, words, op.outstanding
+        return _OTHER, words
+
+    def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
+        """One Program; only if its replay is ``counted`` it has counts."""
+        assert _CORE is not None  # noqa: S101  # is_usable
+        works = [self._work(op, known.get(index, ())) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)]
+        rows = array("q", chain.from_iterable(row[:_ROW] for row in self._rows(program)))
+        number = len(program.operations)
+        times, beats, counts = (array("q", bytes(8 * size)) for size in (3 * number, 4, (_COUNTS + 4) * number if counted else 0))
+        views = [memoryview(work).cast("q") for work in works]
+        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, views, times, beats, counts)
+        # Of each operation its index, issue and end, in the order in which they end; the rest is empty.
+        ended = iter(times[: 3 * (len(works) + len(program.transfers))])
+        found = {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}
+        return CompiledReplay(cycles, Beats(*beats), found, counts)
+
+
+@lru_cache(maxsize=8)
+def compiled_cache(accelerator: Accelerator, system: MemorySystem, timing: TimingParameters) -> CompiledCache:
+    """The cache that all compiled replays on these share."""
+    return CompiledCache(accelerator, system, timing)

@@ -1,0 +1,152 @@
+/* The compiled core of sim: the fast replay of one Program, equal to sim/fast to the cycle. */
+
+#include "replay.h"
+
+static int read_kernels(Machine *m, const Operation *operations, PyObject *works, Flat *flats, i64 *beats)
+{
+    i64 number = 0;
+    for (i64 i = 0; i < m->operation_count; i++) {
+        const Operation *op = &operations[i];
+        if (op->kind != KERNEL_OPERATION) continue;
+        PyObject *object = PyList_GetItem(works, (Py_ssize_t)number);
+        if (!object || flat_get(object, &flats[number], 0) < 0) return -1;
+        Kernel *kernel = &m->kernels[number++];
+        m->kernel_count = number;
+        const i64 *work = flats[number - 1].at;
+        *kernel = (Kernel){.index = i, .blockdep = op->first, .repartitions = op->second, .port = op->third, .work = work};
+        kernel->depths = work[1];
+        kernel->blocks = work[0] * work[1];
+        kernel->written.waiting = NOBODY;
+        if (op->third < 0 || op->third > 1) {
+            PyErr_SetString(PyExc_ValueError, "a kernel stores through no port");
+            return -1;
+        }
+        i64 moved[4] = {0, 0, 0, 0}, *times = calloc((size_t)work[2], sizeof(i64));
+        if (!times) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        for (i64 p = 0; p < work[0]; p++) times[work[work[3] + p]]++;
+        for (i64 k = 0; k < work[2] * work[1]; k++) {
+            const i64 *job = work + work[work[4] + k], *writes = work + job[1];
+            i64 often = times[k / work[1]];
+            for (i64 p = 0; p < writes[0]; p++) moved[2 * kernel->port + 1] += often * writes[1 + 2 * p] * writes[2 + 2 * p];
+            for (i64 list = -1; list < 2 * job[3]; list++) {
+                i64 at = list < 0 ? job[2] : job[4 + list / 2 * 3 + list % 2];
+                if (at <= 0) continue;
+                const i64 *read = work + at;
+                for (i64 left = *read++; left; left--) {
+                    if (read[0] < 0 || read[0] >= m->regions) {
+                        free(times);
+                        PyErr_SetString(PyExc_ValueError, "a kernel reads through no port");
+                        return -1;
+                    }
+                    i64 port = m->ports[read[0]], pairs = read[2];
+                    for (read += 3; pairs; pairs--, read += 2) moved[2 * port] += often * read[0] * read[1];
+                }
+            }
+        }
+        free(times);
+        for (int way = 0; way < 4; way++) {
+            beats[way] += moved[way];
+            if (m->counts) m->counts[i * COUNTS + BEATS + way] = moved[way];
+        }
+    }
+    return 0;
+}
+
+static void make_buffers(Machine *m)
+{
+    Count *counts[] = {&m->fetched, &m->parsed, &m->kernels_done, &m->dmas_done};
+    Slots *slots[] = {&m->input, &m->weights, &m->accumulators, &m->outputs};
+    struct {
+        Fifo *fifo;
+        i64 size;
+    } fifos[] = {{&m->kernel_queue, 1}, {&m->dma_queue, 2},   {&m->weight_queue, 2}, {&m->loaded, 4},
+                 {&m->decoded, 1},      {&m->accumulated, 2}, {&m->scaled, 2},       {&m->responses, 2}};
+    for (int i = 0; i < 4; i++) counts[i]->waiting = NOBODY;
+    for (int i = 0; i < 4; i++) *slots[i] = (Slots){m->timing.slots, NOBODY};
+    for (int i = 0; i < 8; i++) {
+        fifos[i].fifo->size = fifos[i].size;
+        fifos[i].fifo->waiting = NOBODY;
+    }
+}
+
+static void free_machine(Machine *m)
+{
+    Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled, &m->responses};
+    for (int i = 0; i < 8; i++) free(fifos[i]->items);
+    free_servers(m);
+    agenda_free(&m->agenda);
+    free(m->kernels);
+    free(m);
+}
+
+/* Timing, memories, ports of the regions, operations, list of block works, room for times, beats and what is counted of each operation (none: it is not): the cycles. */
+static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    static const int ORDER[UNITS] = {FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR};
+    (void)module;
+    if (count != 8 || !PyList_Check(arguments[4])) {
+        PyErr_SetString(PyExc_TypeError, "timing, memories, ports, operations, a list of block works, times, beats and counts are needed");
+        return NULL;
+    }
+    PyObject *buffers[7] = {arguments[0], arguments[1], arguments[2], arguments[3], arguments[5], arguments[6], arguments[7]};
+    Flat flats[7], *works = NULL;
+    if (flat_all(buffers, flats, 7, 4) < 0) return NULL;
+    Machine *m = calloc(1, sizeof *m);
+    PyObject *result = NULL;
+    Py_ssize_t kernels = PyList_Size(arguments[4]);
+    works = calloc((size_t)kernels + 1, sizeof(Flat));
+    if (!m || !works) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    if (flats[0].length * 8 != (Py_ssize_t)sizeof(Timing) || flats[1].length * 8 != (Py_ssize_t)(2 * sizeof(Memory)) ||
+        flats[3].length * 8 % (Py_ssize_t)sizeof(Operation) || flats[5].length != 4) {
+        PyErr_SetString(PyExc_ValueError, "this is no program to replay");
+        goto end;
+    }
+    memcpy(&m->timing, flats[0].at, sizeof(Timing));
+    memcpy(m->memories, flats[1].at, 2 * sizeof(Memory));
+    m->ports = flats[2].at;
+    m->regions = flats[2].length;
+    m->operations = (const Operation *)flats[3].view.buf;
+    m->operation_count = flats[3].length * 8 / (Py_ssize_t)sizeof(Operation);
+    m->times = flats[4].at;
+    m->counts = flats[6].length ? flats[6].at : NULL;
+    m->kernels = calloc((size_t)kernels + 1, sizeof(Kernel));
+    if (flats[4].length != 3 * m->operation_count || (m->counts && flats[6].length != COUNTS * m->operation_count)) {
+        PyErr_SetString(PyExc_ValueError, "there is no room for the times or the counts");
+        goto end;
+    }
+    if (!m->kernels || make_servers(m) < 0) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    make_buffers(m);
+    if (read_kernels(m, m->operations, arguments[4], works, flats[5].at) < 0) goto end;
+    for (i64 i = 0; i < m->operation_count; i++) m->words += m->operations[i].words;
+    for (int server = 0; server < SERVERS; server++) due_add(&m->agenda, FIRST_START + FIRST_SERVER + server);
+    for (int i = 0; i < UNITS; i++) due_add(&m->agenda, FIRST_START + ORDER[i]);
+    m->agenda.running = NEVER;
+    if (!m->agenda.failed) walk(m);
+    result = m->agenda.failed ? PyErr_NoMemory() : PyLong_FromLongLong(m->end);
+end:
+    if (works)
+        for (Py_ssize_t i = 0; i < kernels; i++)
+            if (works[i].at) PyBuffer_Release(&works[i].view);
+    free(works);
+    if (m) free_machine(m);
+    flat_release(flats, 7);
+    return result;
+}
+
+static PyMethodDef METHODS[] = {
+    {"replay", (PyCFunction)(void (*)(void))replay, METH_FASTCALL, "The cycles of a Program."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "sim._native", NULL, -1, METHODS, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&MODULE); }

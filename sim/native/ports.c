@@ -1,0 +1,232 @@
+/* The ports of sim/fast/ports.py with their lanes and gates: how transactions go is worked out as it comes, not looked up. */
+
+#include "replay.h"
+
+enum { MANY_PERIODS = 4096 };
+
+static void start_beats(Beats *beats, const i64 *pairs, i64 count, i64 phase, i64 burst)
+{
+    i64 head = phase % burst ? burst - phase % burst : 0;
+    beats->burst = burst;
+    beats->pair = pairs;
+    beats->pairs = count;
+    beats->times = pairs[0];
+    beats->left = pairs[1];
+    /* The first transaction of an unaligned run is shorter. */
+    beats->head = head && head < pairs[1] ? head : 0;
+}
+
+/* Words of the next transaction; 0 behind the last one. */
+static i64 next_beats(Beats *beats)
+{
+    while (!beats->left) {
+        if (beats->times > 1) {
+            beats->times--;
+        } else {
+            if (beats->pairs <= 1) return 0;
+            beats->pairs--;
+            beats->pair += 2;
+            beats->times = beats->pair[0];
+        }
+        beats->left = beats->pair[1];
+    }
+    i64 words = least(beats->left, beats->head ? beats->head : beats->burst);
+    beats->head = 0;
+    beats->left -= words;
+    return words;
+}
+
+static int is_over(const Beats *beats) { return !beats->left && beats->times <= 1 && beats->pairs <= 1; }
+
+static i64 *gate_words(Machine *m, Gate *gate, i64 period)
+{
+    i64 now = m->agenda.cycle / gate->length, place = period - gate->base;
+    if (place >= gate->room) {
+        i64 over = least(now - gate->base, gate->room);
+        if (over > MANY_PERIODS) {
+            memmove(gate->words, gate->words + over, (size_t)(gate->room - over) * sizeof(i64));
+            memset(gate->words + gate->room - over, 0, (size_t)over * sizeof(i64));
+            gate->base += over;
+            if (gate->base < now) gate->base = now;
+            place = period - gate->base;
+        }
+        if (place >= gate->room) {
+            i64 room = 2 * place + MANY_PERIODS;
+            i64 *moved = realloc(gate->words, (size_t)room * sizeof(i64));
+            if (!moved) {
+                m->agenda.failed = 1;
+                return NULL;
+            }
+            memset(moved + gate->room, 0, (size_t)(room - gate->room) * sizeof(i64));
+            gate->words = moved;
+            gate->room = room;
+        }
+    }
+    return gate->words + place;
+}
+
+static i64 admit(Machine *m, Gate *gate, i64 time, i64 count)
+{
+    i64 period = time / gate->length;
+    for (;;) {
+        i64 *words = gate_words(m, gate, period);
+        if (!words) return time;
+        if (*words < gate->cap && time - period * gate->length < gate->on) {
+            *words += count;
+            return time;
+        }
+        period++;
+        time = period * gate->length;
+    }
+}
+
+/* One turn that starts in `cycle`: the cycle after its last issue, and when its last transaction is complete. */
+static i64 turn(Machine *m, Server *s, Beats *beats, i64 cycle, i64 *finish)
+{
+    i64 path = *s->path, free = div_up(path, s->denominator), time = cycle - 1;
+    for (i64 i = 0; i < m->timing.grant && !is_over(beats); i++) {
+        i64 words = next_beats(beats);
+        time = most(time + 1, free - s->lead);
+        if (s->limit) time = most(time, s->finishes[s->next_finish]);
+        if (!s->gate->is_open) time = admit(m, s->gate, time, words);
+        path = most(path, (time + s->before) * s->denominator) + words * s->numerator;
+        free = div_up(path, s->denominator);
+        *finish = free + s->behind;
+        if (s->limit) {
+            s->finishes[s->next_finish] = *finish;
+            if (++s->next_finish == s->limit) s->next_finish = 0;
+        }
+    }
+    *s->path = path;
+    return time + 1;
+}
+
+static int pick(int after, int work)
+{
+    for (int i = 0; i < CHANNELS; i++)
+        if (work >> (after + i) % CHANNELS & 1) return (after + i) % CHANNELS;
+    return 0;
+}
+
+void serve(Machine *m, int number)
+{
+    Server *s = &m->servers[number];
+    Agenda *a = &m->agenda;
+    Resume me = FIRST_SERVER + number;
+    while (!a->failed) {
+        if (!s->work) {
+            s->idle = 1;
+            return;
+        }
+        int channel = pick(s->after, s->work);
+        s->after = channel + 1;
+        Queue *queue = &s->queues[channel];
+        Transfer *first = &queue->items[queue->first];
+        int is_next = a->due[a->due_length - 1] == me;
+        i64 horizon = is_next && s->work == 1 << channel ? (a->heap_length ? a->heap[0].cycle : NEVER) : 0;
+        i64 since = a->cycle, finish = 0;
+        do since = turn(m, s, &first->beats, since, &finish);
+        while (!is_over(&first->beats) && since < horizon && !a->failed);
+        if (is_over(&first->beats)) {
+            if (first->done != NOBODY) later_add(a, finish - s->behind, a->number++, first->done);
+            if (++queue->first == queue->room) queue->first = 0;
+            if (!--queue->length) {
+                s->work &= ~(1 << channel);
+                if (!s->work) {
+                    s->next_cycle = since;
+                    s->next_number = a->number++;
+                    continue;
+                }
+            }
+        }
+        if (is_next && (!a->heap_length || a->heap[0].cycle > since)) {
+            a->cycle = since;
+            a->running = NEVER;
+        } else {
+            later_add(a, since, a->number++, me);
+            return;
+        }
+    }
+}
+
+static Transfer *queue_add(Machine *m, Queue *queue)
+{
+    if (queue->length == queue->room) {
+        i64 room = queue->room ? 2 * queue->room : 8;
+        Transfer *items = malloc((size_t)room * sizeof(Transfer));
+        if (!items) {
+            m->agenda.failed = 1;
+            return NULL;
+        }
+        for (i64 i = 0; i < queue->length; i++) items[i] = queue->items[(queue->first + i) % queue->room];
+        free(queue->items);
+        queue->items = items;
+        queue->first = 0;
+        queue->room = room;
+    }
+    return &queue->items[(queue->first + queue->length++) % queue->room];
+}
+
+void transfer(Machine *m, i64 port, int writes, int channel, const i64 *pairs, i64 count, i64 phase, Resume done)
+{
+    int number = (int)(2 * port + writes);
+    Server *s = &m->servers[number];
+    if (!count) {
+        if (done != NOBODY) due_add(&m->agenda, done);
+        return;
+    }
+    i64 burst = m->memories[port].burst;
+    if (channel == IFM) burst = most(1, burst / m->timing.divisor);
+    Transfer *added = queue_add(m, &s->queues[channel]);
+    if (!added) return;
+    start_beats(&added->beats, pairs, count, phase, burst);
+    added->done = done;
+    s->work |= 1 << channel;
+    if (s->idle) {
+        s->idle = 0;
+        Resume me = FIRST_SERVER + number;
+        if (m->agenda.cycle > s->next_cycle || !belatedly(&m->agenda, s->next_cycle, s->next_number, me)) due_add(&m->agenda, me);
+    }
+}
+
+void transfer_beats(Machine *m, i64 port, int writes, int channel, i64 beats, i64 phase, Resume done)
+{
+    /* The single pair is not looked at again once the transfer has begun. */
+    i64 pair[2] = {1, beats};
+    transfer(m, port, writes, channel, pair, beats > 0, phase, done);
+}
+
+static void make_gate(Gate *gate, const Memory *memory)
+{
+    *gate = (Gate){!memory->pulses, memory->on, memory->length, memory->cap, 0, 0, NULL};
+}
+
+int make_servers(Machine *m)
+{
+    for (int number = 0; number < SERVERS; number++) {
+        int port = number / 2, writes = number % 2;
+        const Memory *memory = &m->memories[port];
+        Server *s = &m->servers[number];
+        make_gate(&m->gates[number], memory);
+        s->before = writes ? 0 : memory->read_latency;
+        s->behind = writes ? memory->write_latency : 0;
+        s->lead = s->before + m->timing.lookahead;
+        s->limit = writes ? memory->most_writes : memory->most_reads;
+        s->numerator = memory->numerator;
+        s->denominator = memory->denominator;
+        s->path = memory->shared ? &m->paths[port] : &s->own_path;
+        s->gate = &m->gates[m->timing.shared_cap ? 2 * port : number];
+        s->next_number = -1;
+        if (s->limit && !(s->finishes = calloc((size_t)s->limit, sizeof(i64)))) return -1;
+    }
+    return 0;
+}
+
+void free_servers(Machine *m)
+{
+    for (int number = 0; number < SERVERS; number++) {
+        free(m->servers[number].finishes);
+        free(m->gates[number].words);
+        for (int channel = 0; channel < CHANNELS; channel++) free(m->servers[number].queues[channel].items);
+    }
+}

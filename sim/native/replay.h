@@ -1,0 +1,162 @@
+/* The parts of the compiled replay: agenda, ports and units, as sim/fast has them. */
+#ifndef REPLAY_H
+#define REPLAY_H
+
+#include "flat.h"
+
+enum { CHANNELS = 6, SERVERS = 4, UNITS = 8, COUNTDOWNS = 2 };
+enum { COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM };
+enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
+
+/* What the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time; or nobody. */
+typedef int Resume;
+enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, RESPONDED = FIRST_COUNTDOWN + COUNTDOWNS, FIRST_START };
+
+#define NEVER ((i64)1 << 62)
+
+typedef struct {
+    i64 cycle, number;
+    Resume resume;
+} Later;
+
+typedef struct {
+    i64 cycle, running, number;
+    Resume *due;
+    i64 due_length, due_room;
+    Later *heap;
+    i64 heap_length, heap_room;
+    i64 *numbers;
+    i64 numbers_length, numbers_room;
+    int failed;
+} Agenda;
+
+/* Data words of a transfer that are still to be moved: pairs of how often and how many beats, in transactions of at most `burst`. */
+typedef struct {
+    const i64 *pair;
+    i64 pairs, times, left, burst, head;
+} Beats;
+
+typedef struct {
+    Beats beats;
+    Resume done;
+} Transfer;
+
+typedef struct {
+    Transfer *items;
+    i64 first, length, room;
+} Queue;
+
+/* Words by period of a gate, from period `base` on. */
+typedef struct {
+    int is_open;
+    i64 on, length, cap, base, room;
+    i64 *words;
+} Gate;
+
+typedef struct {
+    i64 before, behind, lead, limit, numerator, denominator;
+    i64 *finishes, next_finish;
+    i64 own_path, *path;
+    Gate *gate;
+    Queue queues[CHANNELS];
+    i64 next_cycle, next_number;
+    int work, idle, after;
+} Server;
+
+/* A count that grows, a queue and free slots, with one unit at most that waits. */
+typedef struct {
+    i64 value, level;
+    Resume waiting;
+} Count;
+
+typedef struct {
+    i64 *items;
+    i64 first, length, room, size;
+    Resume waiting;
+} Fifo;
+
+typedef struct {
+    i64 left;
+    Resume waiting;
+} Slots;
+
+typedef struct {
+    i64 index, blockdep, repartitions, port, issued, previous, finished;
+    const i64 *work;
+    i64 depths, blocks;
+    Count written;
+} Kernel;
+
+typedef struct {
+    i64 kind, words, first, second, third, fourth, fifth;
+} Operation;
+enum { KERNEL_OPERATION, DMA_OPERATION, KERNEL_WAIT, DMA_WAIT, OTHER_OPERATION };
+
+typedef struct {
+    i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
+    i64 divisor, shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead;
+} Timing;
+
+typedef struct {
+    i64 burst, read_latency, write_latency, most_reads, most_writes, numerator, denominator, shared, pulses, on, length, cap;
+} Memory;
+
+typedef struct {
+    Agenda agenda;
+    Timing timing;
+    Memory memories[2];
+    const i64 *ports;
+    i64 regions;
+    Gate gates[SERVERS];
+    i64 paths[2];
+    Server servers[SERVERS];
+    Count fetched, parsed, kernels_done, dmas_done;
+    Slots input, weights, accumulators, outputs;
+    Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled, responses;
+    i64 countdowns[COUNTDOWNS];
+    Kernel *kernels;
+    const Operation *operations;
+    i64 operation_count, kernel_count, words, end, *times, finished;
+    /* Where each unit waits, and what it has at hand. */
+    int at[UNITS];
+    i64 since[UNITS], *counts;
+    i64 requested, fetching;
+    i64 command, parsed_end, step, issued_kernels, issued_dmas;
+    i64 copying, chunk, chunks, copy_start, copy_issued;
+    i64 load_kernel, load_block, load_step, load_all_but, load_ahead;
+    i64 decode_kernel, decode_block, decode_step;
+    i64 mac_item[4];
+    i64 output_item[2], write_item[2], drained;
+} Machine;
+
+/* What is counted of every operation: the busy cycles of the units, their waits by cause, and a kernel's data
+   beats by port and direction. */
+enum {
+    BUSY_CC, BUSY_DMA, BUSY_IFM, BUSY_WD, BUSY_MAC, BUSY_AO, BUSY_OFM,
+    CC_COMMANDS, CC_KERNEL_QUEUE, CC_DMA_QUEUE, CC_KERNEL_WAIT, CC_DMA_WAIT, CC_DRAIN,
+    IFM_START, IFM_BLOCKDEP, IFM_SHRAM, IFM_IB, MAC_IB, MAC_WEIGHTS, MAC_ACC, AO_ACC, AO_OB, WD_DW,
+    BEATS, COUNTS = BEATS + 4
+};
+
+/* agenda.c */
+int due_add(Agenda *agenda, Resume resume);
+void later_add(Agenda *agenda, i64 cycle, i64 number, Resume resume);
+int soon(Agenda *agenda, Resume me);
+int later(Agenda *agenda, i64 cycles, Resume me);
+int belatedly(Agenda *agenda, i64 cycle, i64 number, Resume resume);
+void walk(Machine *machine);
+void agenda_free(Agenda *agenda);
+
+/* ports.c */
+int make_servers(Machine *machine);
+void free_servers(Machine *machine);
+void transfer(Machine *machine, i64 port, int writes, int channel, const i64 *pairs, i64 count, i64 phase, Resume done);
+void transfer_beats(Machine *machine, i64 port, int writes, int channel, i64 beats, i64 phase, Resume done);
+void serve(Machine *machine, int server);
+
+/* units.c */
+void run_unit(Machine *machine, int unit);
+void responded(Machine *machine);
+const i64 *job_of(const Kernel *kernel, i64 block);
+
+#endif

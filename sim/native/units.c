@@ -1,0 +1,430 @@
+/* The units of sim/fast/commands.py and sim/fast/pipeline.py, wait by wait in the same order: each goes on where it waited. */
+
+#include "replay.h"
+
+/* A unit is a function that is entered again at the line where it left off. */
+#define BEGIN switch (m->at[me]) { case 0:
+#define YIELD do { m->at[me] = __LINE__; return; case __LINE__:; } while (0)
+#define WAIT(condition) do { if (condition) { m->at[me] = __LINE__; return; case __LINE__:; } } while (0)
+#define END }
+
+/* Wait and count the cycles for an operation. */
+#define COUNTED(operation, what, condition) do { m->since[me] = m->agenda.cycle; WAIT(condition); counted(m, me, operation, what); } while (0)
+
+static void counted(Machine *m, int me, i64 operation, int what)
+{
+    if (m->counts && operation >= 0) m->counts[operation * COUNTS + what] += m->agenda.cycle - m->since[me];
+}
+
+static int must_wait(Machine *m, Resume me)
+{
+    if (m->agenda.due[m->agenda.due_length - 1] == me) return 0;
+    due_add(&m->agenda, me);
+    return 1;
+}
+
+static void wake(Machine *m, Resume *waiting)
+{
+    if (*waiting == NOBODY) return;
+    due_add(&m->agenda, *waiting);
+    *waiting = NOBODY;
+}
+
+static int reach(Machine *m, Count *count, i64 level, Resume me)
+{
+    if (count->value >= level) return must_wait(m, me);
+    count->level = level;
+    count->waiting = me;
+    return 1;
+}
+
+static void advance(Machine *m, Count *count, i64 by)
+{
+    count->value += by;
+    if (count->value >= count->level) wake(m, &count->waiting);
+}
+
+static int take(Machine *m, Slots *slots, Resume me)
+{
+    if (!slots->left) {
+        slots->waiting = me;
+        return 1;
+    }
+    slots->left--;
+    return must_wait(m, me);
+}
+
+static void release(Machine *m, Slots *slots)
+{
+    if (slots->waiting == NOBODY) slots->left++;
+    else wake(m, &slots->waiting);
+}
+
+static void put(Machine *m, Fifo *fifo, const i64 *item)
+{
+    if (fifo->length == fifo->room) {
+        i64 room = fifo->room ? 2 * fifo->room : 16;
+        i64 *items = malloc((size_t)(room * fifo->size) * sizeof(i64));
+        if (!items) {
+            m->agenda.failed = 1;
+            return;
+        }
+        for (i64 i = 0; i < fifo->length; i++)
+            memcpy(items + i * fifo->size, fifo->items + (fifo->first + i) % fifo->room * fifo->size, (size_t)fifo->size * sizeof(i64));
+        free(fifo->items);
+        fifo->items = items;
+        fifo->first = 0;
+        fifo->room = room;
+    }
+    memcpy(fifo->items + (fifo->first + fifo->length++) % fifo->room * fifo->size, item, (size_t)fifo->size * sizeof(i64));
+    wake(m, &fifo->waiting);
+}
+
+static int is_empty(Machine *m, Fifo *fifo, Resume me)
+{
+    if (fifo->length) return must_wait(m, me);
+    fifo->waiting = me;
+    return 1;
+}
+
+static void pop(Fifo *fifo, i64 *item)
+{
+    memcpy(item, fifo->items + fifo->first * fifo->size, (size_t)fifo->size * sizeof(i64));
+    if (++fifo->first == fifo->room) fifo->first = 0;
+    fifo->length--;
+}
+
+const i64 *job_of(const Kernel *kernel, i64 block)
+{
+    const i64 *work = kernel->work;
+    i64 column = work[work[3] + block / kernel->depths];
+    return work + work[work[4] + column * kernel->depths + block % kernel->depths];
+}
+
+/* Queue the reads of a list; `done` is resumed with each. */
+static void ask_for(Machine *m, const i64 *work, i64 list, int channel, Resume done)
+{
+    if (!list) return;
+    const i64 *read = work + list;
+    for (i64 left = *read++; left; left--) {
+        transfer(m, m->ports[read[0]], 0, channel, read + 3, read[2], read[1], done);
+        read += 3 + 2 * read[2];
+    }
+}
+
+static i64 reads_in(const i64 *work, i64 list) { return list ? work[list] : 0; }
+
+/* Whether there is anything to read; the unit is resumed when all is there. */
+static int ask(Machine *m, const i64 *work, i64 list, int channel, i64 second, int second_channel, Resume me)
+{
+    i64 count = reads_in(work, list) + reads_in(work, second);
+    if (!count) return 0;
+    Resume done = me;
+    if (count > 1) {
+        done = FIRST_COUNTDOWN + me - LOAD;
+        m->countdowns[me - LOAD] = count;
+    }
+    ask_for(m, work, list, channel, done);
+    ask_for(m, work, second, second_channel, done);
+    return 1;
+}
+
+/* An operation is over: when it was issued and finished, and which it is. */
+static void finish(Machine *m, i64 operation, i64 issued)
+{
+    i64 *entry = m->times + 3 * m->finished++;
+    entry[0] = operation;
+    entry[1] = issued;
+    entry[2] = m->agenda.cycle;
+}
+
+static void command_fetch(Machine *m)
+{
+    const int me = FETCH;
+    const Timing *t = &m->timing;
+    BEGIN
+    while (m->requested < m->words) {
+        WAIT(reach(m, &m->parsed, m->requested + t->fetch_words - t->buffer_words, me));
+        m->fetching = least(t->fetch_words, m->words - m->requested);
+        transfer_beats(m, t->command_port, 0, COMMANDS,
+                       div_up((m->requested + m->fetching) * 4, t->word) - div_up(m->requested * 4, t->word), 0, me);
+        YIELD;
+        advance(m, &m->fetched, m->fetching);
+        m->requested += m->fetching;
+    }
+    END
+    m->at[me] = -1;
+}
+
+static void command_processor(Machine *m)
+{
+    const int me = PROCESSOR;
+    i64 item[2];
+    BEGIN
+    for (m->command = 0; m->command < m->operation_count; m->command++) {
+        m->parsed_end += m->operations[m->command].words;
+        while (m->parsed.value < m->parsed_end) {
+            m->step = least(m->timing.fetch_words, m->parsed_end - m->parsed.value);
+            COUNTED(m->command, CC_COMMANDS, reach(m, &m->fetched, m->parsed.value + m->step, me));
+            COUNTED(m->command, BUSY_CC, later(&m->agenda, m->step * m->timing.pace, me));
+            advance(m, &m->parsed, m->step);
+        }
+        if (m->operations[m->command].kind == KERNEL_OPERATION) {
+            COUNTED(m->command, CC_KERNEL_QUEUE, reach(m, &m->kernels_done, m->issued_kernels + 1 - m->timing.most_kernels, me));
+            m->kernels[m->issued_kernels].issued = m->agenda.cycle;
+            item[0] = m->issued_kernels++;
+            put(m, &m->kernel_queue, item);
+        } else if (m->operations[m->command].kind == DMA_OPERATION) {
+            COUNTED(m->command, CC_DMA_QUEUE, reach(m, &m->dmas_done, m->issued_dmas + 1 - m->timing.most_dmas, me));
+            item[0] = m->command;
+            item[1] = m->agenda.cycle;
+            put(m, &m->dma_queue, item);
+            m->issued_dmas++;
+        } else if (m->operations[m->command].kind == KERNEL_WAIT) {
+            COUNTED(m->command, CC_KERNEL_WAIT, reach(m, &m->kernels_done, m->issued_kernels - m->operations[m->command].first, me));
+        } else if (m->operations[m->command].kind == DMA_WAIT) {
+            COUNTED(m->command, CC_DMA_WAIT, reach(m, &m->dmas_done, m->issued_dmas - m->operations[m->command].first, me));
+        }
+    }
+    COUNTED(m->operation_count - 1, CC_DRAIN, reach(m, &m->kernels_done, m->issued_kernels, me));
+    COUNTED(m->operation_count - 1, CC_DRAIN, reach(m, &m->dmas_done, m->issued_dmas, me));
+    m->end = m->agenda.cycle;
+    END
+    m->at[me] = -1;
+}
+
+/* A copy: source port and word address, target port (less than nothing: the shared buffer) and word address, beats. */
+static i64 chunk_start(const Machine *m, const Operation *op, i64 chunk)
+{
+    if (!chunk) return 0;
+    return least(op->fifth, chunk * m->timing.chunk_beats - op->second % m->timing.chunk_beats);
+}
+
+static void read_chunk(Machine *m, const Operation *op, i64 chunk, Resume me)
+{
+    i64 start = chunk_start(m, op, chunk);
+    transfer_beats(m, op->first, 0, MEM2MEM, chunk_start(m, op, chunk + 1) - start, op->second + start, me);
+}
+
+static void dma(Machine *m)
+{
+    const int me = DMA;
+    const Operation *op;
+    i64 item[2], start;
+    BEGIN
+    for (;;) {
+        WAIT(is_empty(m, &m->dma_queue, me));
+        pop(&m->dma_queue, item);
+        m->copying = item[0];
+        m->copy_issued = item[1];
+        m->since[me] = m->agenda.cycle;
+        op = &m->operations[m->copying];
+        for (m->chunks = 0; op->fifth > chunk_start(m, op, m->chunks); m->chunks++) {}
+        WAIT(!m->chunks && soon(&m->agenda, me));
+        op = &m->operations[m->copying];
+        for (m->chunk = 0; m->chunk < least(m->chunks, m->timing.chunks_ahead); m->chunk++) read_chunk(m, op, m->chunk, me);
+        for (m->chunk = 0; m->chunk < m->chunks; m->chunk++) {
+            op = &m->operations[m->copying];
+            if (0 < m->chunk && m->chunk <= m->chunks - m->timing.chunks_ahead) read_chunk(m, op, m->chunk + m->timing.chunks_ahead - 1, me);
+            YIELD;
+            op = &m->operations[m->copying];
+            if (op->third < 0) continue;
+            start = chunk_start(m, op, m->chunk);
+            transfer_beats(m, op->third, 1, MEM2MEM, chunk_start(m, op, m->chunk + 1) - start, op->fourth + start,
+                           m->chunk == m->chunks - 1 ? me : NOBODY);
+        }
+        if (m->chunks && m->operations[m->copying].third >= 0) {
+            YIELD;
+            WAIT(m->servers[2 * m->operations[m->copying].third + 1].behind &&
+                 later(&m->agenda, m->servers[2 * m->operations[m->copying].third + 1].behind, me));
+        }
+        counted(m, me, m->copying, BUSY_DMA);
+        finish(m, m->copying, m->copy_issued);
+        advance(m, &m->dmas_done, 1);
+    }
+    END
+}
+
+static void put_weights(Machine *m, i64 kernel, i64 block)
+{
+    i64 item[2] = {kernel, block};
+    put(m, &m->weight_queue, item);
+}
+
+static void input_load(Machine *m)
+{
+    const int me = LOAD;
+    const i64 *job;
+    i64 item[4];
+    Kernel *kernel;
+    BEGIN
+    for (;;) {
+        WAIT(is_empty(m, &m->kernel_queue, me));
+        pop(&m->kernel_queue, item);
+        m->load_kernel = item[0];
+        kernel = &m->kernels[m->load_kernel];
+        if (m->timing.weights_ahead)
+            for (i64 b = 0; b < kernel->blocks; b++) put_weights(m, m->load_kernel, b);
+        m->load_all_but = m->load_ahead = 0;
+        if (m->load_kernel && m->timing.blockdep_rule != 1) {
+            m->load_all_but = kernel[-1].blocks;
+            m->load_ahead = m->timing.blockdep_rule ? 0 : kernel->blockdep;
+        }
+        for (m->load_block = 0; m->load_block < m->kernels[m->load_kernel].blocks; m->load_block++) {
+            if (m->load_kernel) {
+                COUNTED(m->kernels[m->load_kernel].index, IFM_SHRAM,
+                        !m->load_block && m->kernels[m->load_kernel].repartitions && m->timing.shram_drains &&
+                            reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
+                COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP,
+                        reach(m, &m->kernels[m->load_kernel - 1].written, m->load_all_but - most(0, m->load_ahead - m->load_block), me));
+                if (!m->load_block && m->load_all_but && !m->load_ahead) {
+                    kernel = &m->kernels[m->load_kernel - 1];
+                    m->drained = kernel->finished + m->timing.drain_responses * m->servers[2 * kernel->port + 1].behind - m->agenda.cycle;
+                    COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP, m->drained > 0 && later(&m->agenda, m->drained, me));
+                }
+            }
+            if (!m->timing.weights_ahead) put_weights(m, m->load_kernel, m->load_block);
+            COUNTED(m->kernels[m->load_kernel].index, IFM_START,
+                    !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
+            for (m->load_step = 0; m->load_step < job_of(&m->kernels[m->load_kernel], m->load_block)[3]; m->load_step++) {
+                COUNTED(m->kernels[m->load_kernel].index, IFM_IB,
+                        job_of(&m->kernels[m->load_kernel], m->load_block)[4 + 3 * m->load_step] >= 0 && take(m, &m->input, me));
+                kernel = &m->kernels[m->load_kernel];
+                job = job_of(kernel, m->load_block) + 4 + 3 * m->load_step;
+                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, most(0, job[0]), IFM, 0, IFM, me));
+                kernel = &m->kernels[m->load_kernel];
+                job = job_of(kernel, m->load_block);
+                item[0] = m->load_kernel;
+                item[1] = m->load_block;
+                item[2] = job[4 + 3 * m->load_step + 2];
+                item[3] = (m->load_step == 0) + 2 * (m->load_step == job[3] - 1);
+                /* The next step does not go on with the same IFM block. */
+                if (m->load_step == job[3] - 1 || job[4 + 3 * (m->load_step + 1)] >= 0) item[3] += 4;
+                put(m, &m->loaded, item);
+            }
+        }
+    }
+    END
+}
+
+static void weight_decoder(Machine *m)
+{
+    const int me = DECODER;
+    const i64 *job;
+    i64 item[2];
+    Kernel *kernel;
+    BEGIN
+    for (;;) {
+        WAIT(is_empty(m, &m->weight_queue, me));
+        pop(&m->weight_queue, item);
+        m->decode_kernel = item[0];
+        m->decode_block = item[1];
+        for (m->decode_step = 0; m->decode_step < job_of(&m->kernels[m->decode_kernel], m->decode_block)[3]; m->decode_step++) {
+            COUNTED(m->kernels[m->decode_kernel].index, WD_DW, take(m, &m->weights, me));
+            kernel = &m->kernels[m->decode_kernel];
+            job = job_of(kernel, m->decode_block);
+            COUNTED(m->kernels[m->decode_kernel].index, BUSY_WD,
+                    ask(m, kernel->work, job[4 + 3 * m->decode_step + 1], WEIGHTS, m->decode_step ? 0 : job[2], SCALES, me));
+            item[0] = 0;
+            put(m, &m->decoded, item);
+        }
+    }
+    END
+}
+
+static void mac_array(Machine *m)
+{
+    const int me = MAC;
+    i64 item[4];
+    BEGIN
+    for (;;) {
+        m->since[me] = m->agenda.cycle;
+        WAIT(is_empty(m, &m->loaded, me));
+        pop(&m->loaded, m->mac_item);
+        counted(m, me, m->kernels[m->mac_item[0]].index, MAC_IB);
+        COUNTED(m->kernels[m->mac_item[0]].index, MAC_WEIGHTS, is_empty(m, &m->decoded, me));
+        pop(&m->decoded, item);
+        COUNTED(m->kernels[m->mac_item[0]].index, MAC_ACC, (m->mac_item[3] & 1) && take(m, &m->accumulators, me));
+        COUNTED(m->kernels[m->mac_item[0]].index, BUSY_MAC, m->mac_item[2] && later(&m->agenda, m->mac_item[2], me));
+        if (m->mac_item[3] & 4) release(m, &m->input);
+        release(m, &m->weights);
+        if (m->mac_item[3] & 2) put(m, &m->accumulated, m->mac_item);
+    }
+    END
+}
+
+static void output_unit(Machine *m)
+{
+    const int me = OUTPUT;
+    BEGIN
+    for (;;) {
+        m->since[me] = m->agenda.cycle;
+        WAIT(is_empty(m, &m->accumulated, me));
+        pop(&m->accumulated, m->output_item);
+        counted(m, me, m->kernels[m->output_item[0]].index, AO_ACC);
+        COUNTED(m->kernels[m->output_item[0]].index, AO_OB, take(m, &m->outputs, me));
+        COUNTED(m->kernels[m->output_item[0]].index, BUSY_AO,
+                later(&m->agenda, job_of(&m->kernels[m->output_item[0]], m->output_item[1])[0], me));
+        release(m, &m->accumulators);
+        put(m, &m->scaled, m->output_item);
+    }
+    END
+}
+
+/* Count a block as stored. */
+static void stored(Machine *m, const i64 *item)
+{
+    Kernel *kernel = &m->kernels[item[0]];
+    if (item[1] == kernel->blocks - 1) {
+        kernel->finished = m->agenda.cycle;
+        finish(m, kernel->index, kernel->issued);
+        advance(m, &m->kernels_done, 1);
+    }
+    advance(m, &kernel->written, 1);
+}
+
+void responded(Machine *m)
+{
+    i64 item[2];
+    pop(&m->responses, item);
+    stored(m, item);
+}
+
+static void write_back(Machine *m)
+{
+    const int me = WRITE;
+    const i64 *writes;
+    Kernel *kernel;
+    BEGIN
+    for (;;) {
+        WAIT(is_empty(m, &m->scaled, me));
+        pop(&m->scaled, m->write_item);
+        kernel = &m->kernels[m->write_item[0]];
+        writes = kernel->work + job_of(kernel, m->write_item[1])[1];
+        transfer(m, kernel->port, 1, OFM, writes + 1, writes[0], 0, me);
+        m->since[me] = m->agenda.cycle;
+        YIELD;
+        counted(m, me, m->kernels[m->write_item[0]].index, BUSY_OFM);
+        COUNTED(m->kernels[m->write_item[0]].index, BUSY_OFM,
+                !m->timing.posted_writes && m->servers[2 * m->kernels[m->write_item[0]].port + 1].behind &&
+                    later(&m->agenda, m->servers[2 * m->kernels[m->write_item[0]].port + 1].behind, me));
+        release(m, &m->outputs);
+        kernel = &m->kernels[m->write_item[0]];
+        if (m->timing.posted_writes && m->servers[2 * kernel->port + 1].behind) {
+            put(m, &m->responses, m->write_item);
+            later_add(&m->agenda, m->agenda.cycle + m->servers[2 * kernel->port + 1].behind, m->agenda.number++, RESPONDED);
+        } else {
+            stored(m, m->write_item);
+        }
+    }
+    END
+}
+
+void run_unit(Machine *m, int unit)
+{
+    static void (*const RUN[UNITS])(Machine *) = {
+        [FETCH] = command_fetch, [DMA] = dma,          [LOAD] = input_load,   [DECODER] = weight_decoder,
+        [MAC] = mac_array,       [OUTPUT] = output_unit, [WRITE] = write_back, [PROCESSOR] = command_processor,
+    };
+    if (m->at[unit] >= 0) RUN[unit](m);
+}

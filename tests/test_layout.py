@@ -1,0 +1,62 @@
+"""Tables fit the terminal that they are printed on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from command_line import call
+
+from validation.layout import WIDTH, grid, width
+from validation.tables import Table
+
+HEADERS = ("layer", "bound by", "AXI0 read", "cycles")
+ROWS = [(f"model/block_{i}/expand/BatchNormalisation", "weights (AXI1 read)", f"{i * 1204224:,}", f"{i:,}") for i in (1, 20, 300)]
+TEXT = (True, True, False, False)
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plan") / "resnet8.json"
+    assert call("schedule", "zoo:resnet8", "--no-cascade", "-o", path).status == 0
+    return path
+
+
+@pytest.mark.parametrize("limit", range(20, 100))
+def test_a_table_is_no_wider_than_the_terminal_and_loses_no_number(limit: int) -> None:
+    text = grid(HEADERS, ROWS, TEXT, limit)
+    assert max(map(len, text.splitlines())) <= limit
+    assert re.findall(r"\d+(?:,\d{3})+", text) == ["1,204,224", "24,084,480", "361,267,200"]
+
+
+def test_a_table_that_fits_is_as_wide_as_its_cells() -> None:
+    assert grid(HEADERS, ROWS, TEXT, 200) == grid(HEADERS, ROWS, TEXT, 1000)
+    assert ROWS[0][0] in grid(HEADERS, ROWS, TEXT, 200)
+
+
+@pytest.mark.parametrize("limit", [20, 200])
+def test_a_table_without_rows_has_its_headers(limit: int) -> None:
+    assert grid(("layer", "cycles"), [], (True, False), limit).split()[:2] == ["layer", "cycles"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_the_tables_of_a_replay_fit_the_columns_of_the_environment(columns: int, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    tables = call("simulate", "schedule", plan, "--stalls").output.split("\n\n")[1:]
+    assert len(tables) >= 2
+    note = "Bytes per layer leave out the fetch of the command stream, which the summary counts."
+    assert max(len(line) for table in tables for line in table.splitlines() if line != note) <= columns
+
+
+def test_a_scorecard_fits_the_columns_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    assert max(map(len, Table("A card", HEADERS, tuple(ROWS)).text().splitlines())) <= 50
+
+
+@pytest.mark.parametrize(("columns", "expected"), [("80", 80), ("1", 20), ("0", WIDTH), ("-5", WIDTH), ("wide", WIDTH), ("", WIDTH)])
+def test_without_a_terminal_the_width_is_fixed_unless_columns_says_otherwise(
+    columns: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert width() == expected
