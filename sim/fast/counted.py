@@ -26,7 +26,7 @@ def counted_replay(
     if not compiled.is_usable:
         return replay(program, system, timing=timing, work=work)
     check_work(program)
-    known = ({} if not timing.decodes_streams else stream_work(program, device)) if work is None else work
+    known = {} if not timing.decodes_streams else stream_work(program, device) if work is None else work
     found = compiled.replay(program, known, counted=True)
     beats = {
         index: found.kernel_beats(index) if isinstance(op, KernelOperation) else operation_beats(op, device, system)
