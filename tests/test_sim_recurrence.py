@@ -61,6 +61,7 @@ MANY = 3000 if EVERYTHING else 150
 
 SWITCHES: dict[str, list[Any]] = {
     "pool_floor": [4],
+    "pool_passes": [False],
     "decoder_cycles_per_channel": [0, 7],
     "depthwise_delays": [False],
     "decodes_streams": [False],
@@ -70,12 +71,15 @@ SWITCHES: dict[str, list[Any]] = {
     "buffer_slots": [1, 3],
     "kernel_start_cycles": [1, 200],
     "blockdep": [BlockdepRule.IGNORED, BlockdepRule.DRAINED],
+    "drain_responses": [0, 3],
+    "posted_writes": [False],
     "shram_drains": [False],
     "weights_ahead": [False],
-    "command_cycles_per_word": [0, 3],
+    "weights_at_once": [1, 300],
+    "command_cycles_per_word": [1, 3],
     "ifm_burst_divisor": [1, 8],
     "grant": [1, 3, 1024],
-    "lookahead": [0, 100],
+    "lookahead": [0, 16],
     "shared_cap": [False],
     "aligned_bursts": [False],
 }

@@ -108,7 +108,15 @@ class CompiledCache:
             *(word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
             *(timing.command_cycles_per_word, timing.buffer_slots, timing.kernel_start_cycles, _RULES[timing.blockdep]),
             *(timing.shram_drains, timing.weights_ahead, timing.grant, timing.lookahead, timing.ifm_burst_divisor, timing.shared_cap),
-            *(timing.aligned_bursts, FETCH_WORDS, COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD),
+            *(
+                timing.aligned_bursts,
+                timing.drain_responses,
+                timing.posted_writes,
+                FETCH_WORDS,
+                COMMAND_BUFFER_WORDS,
+                DMA_CHUNK_BEATS,
+                DMA_CHUNKS_AHEAD,
+            ),
         )
         self._numbers = array("q", numbers)
 

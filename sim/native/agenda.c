@@ -101,6 +101,10 @@ static void resume(Machine *m, Resume who)
         return;
     }
     if (who >= FIRST_START) who -= FIRST_START;
+    if (who == RESPONDED) {
+        responded(m);
+        return;
+    }
     if (who >= FIRST_COUNTDOWN) {
         /* The units that ask for several transfers at once: the input load and the decoder. */
         if (--m->countdowns[who - FIRST_COUNTDOWN]) return;

@@ -128,7 +128,7 @@ void serve(Machine *m, int number)
         do since = turn(m, s, &first->beats, since, &finish);
         while (!is_over(&first->beats) && since < horizon && !a->failed);
         if (is_over(&first->beats)) {
-            if (first->done != NOBODY) later_add(a, finish, a->number++, first->done);
+            if (first->done != NOBODY) later_add(a, finish - s->behind, a->number++, first->done);
             if (++queue->first == queue->room) queue->first = 0;
             if (!--queue->length) {
                 s->work &= ~(1 << channel);

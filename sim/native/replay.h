@@ -10,7 +10,7 @@ enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
 
 /* What the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time; or nobody. */
 typedef int Resume;
-enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_START = FIRST_COUNTDOWN + COUNTDOWNS };
+enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, RESPONDED = FIRST_COUNTDOWN + COUNTDOWNS, FIRST_START };
 
 #define NEVER ((i64)1 << 62)
 
@@ -81,7 +81,7 @@ typedef struct {
 } Slots;
 
 typedef struct {
-    i64 index, blockdep, repartitions, port, issued, previous;
+    i64 index, blockdep, repartitions, port, issued, previous, finished;
     const i64 *work;
     i64 depths, blocks;
     Count written;
@@ -94,7 +94,7 @@ enum { KERNEL_OPERATION, DMA_OPERATION, KERNEL_WAIT, DMA_WAIT, OTHER_OPERATION }
 
 typedef struct {
     i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
-    i64 divisor, shared_cap, aligned, fetch_words, buffer_words, chunk_beats, chunks_ahead;
+    i64 divisor, shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead;
 } Timing;
 
 typedef struct {
@@ -112,7 +112,7 @@ typedef struct {
     Server servers[SERVERS];
     Count fetched, parsed, kernels_done, dmas_done;
     Slots input, weights, accumulators, outputs;
-    Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled;
+    Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled, responses;
     i64 countdowns[COUNTDOWNS];
     Kernel *kernels;
     const Operation *operations;
@@ -126,7 +126,7 @@ typedef struct {
     i64 load_kernel, load_block, load_step, load_all_but, load_ahead;
     i64 decode_kernel, decode_block, decode_step;
     i64 mac_item[4];
-    i64 output_item[2], write_item[2];
+    i64 output_item[2], write_item[2], drained;
 } Machine;
 
 /* What is counted of every operation: the busy cycles of the units, their waits by cause, and a kernel's data
@@ -156,6 +156,7 @@ void serve(Machine *machine, int server);
 
 /* units.c */
 void run_unit(Machine *machine, int unit);
+void responded(Machine *machine);
 const i64 *job_of(const Kernel *kernel, i64 block);
 
 #endif

@@ -233,7 +233,11 @@ static void dma(Machine *m)
             transfer_beats(m, op->third, 1, MEM2MEM, chunk_start(m, op, m->chunk + 1) - start, op->fourth + start,
                            m->chunk == m->chunks - 1 ? me : NOBODY);
         }
-        if (m->chunks && m->operations[m->copying].third >= 0) YIELD;
+        if (m->chunks && m->operations[m->copying].third >= 0) {
+            YIELD;
+            WAIT(m->servers[2 * m->operations[m->copying].third + 1].behind &&
+                 later(&m->agenda, m->servers[2 * m->operations[m->copying].third + 1].behind, me));
+        }
         counted(m, me, m->copying, BUSY_DMA);
         finish(m, m->copying, m->copy_issued);
         advance(m, &m->dmas_done, 1);
@@ -273,21 +277,29 @@ static void input_load(Machine *m)
                             reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
                 COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP,
                         reach(m, &m->kernels[m->load_kernel - 1].written, m->load_all_but - most(0, m->load_ahead - m->load_block), me));
+                if (!m->load_block && m->load_all_but && !m->load_ahead) {
+                    kernel = &m->kernels[m->load_kernel - 1];
+                    m->drained = kernel->finished + m->timing.drain_responses * m->servers[2 * kernel->port + 1].behind - m->agenda.cycle;
+                    COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP, m->drained > 0 && later(&m->agenda, m->drained, me));
+                }
             }
             if (!m->timing.weights_ahead) put_weights(m, m->load_kernel, m->load_block);
             COUNTED(m->kernels[m->load_kernel].index, IFM_START,
                     !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
             for (m->load_step = 0; m->load_step < job_of(&m->kernels[m->load_kernel], m->load_block)[3]; m->load_step++) {
-                COUNTED(m->kernels[m->load_kernel].index, IFM_IB, take(m, &m->input, me));
+                COUNTED(m->kernels[m->load_kernel].index, IFM_IB,
+                        job_of(&m->kernels[m->load_kernel], m->load_block)[4 + 3 * m->load_step] >= 0 && take(m, &m->input, me));
                 kernel = &m->kernels[m->load_kernel];
                 job = job_of(kernel, m->load_block) + 4 + 3 * m->load_step;
-                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, job[0], IFM, 0, IFM, me));
+                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, most(0, job[0]), IFM, 0, IFM, me));
                 kernel = &m->kernels[m->load_kernel];
                 job = job_of(kernel, m->load_block);
                 item[0] = m->load_kernel;
                 item[1] = m->load_block;
                 item[2] = job[4 + 3 * m->load_step + 2];
                 item[3] = (m->load_step == 0) + 2 * (m->load_step == job[3] - 1);
+                /* The next step does not go on with the same IFM block. */
+                if (m->load_step == job[3] - 1 || job[4 + 3 * (m->load_step + 1)] >= 0) item[3] += 4;
                 put(m, &m->loaded, item);
             }
         }
@@ -334,7 +346,7 @@ static void mac_array(Machine *m)
         pop(&m->decoded, item);
         COUNTED(m->kernels[m->mac_item[0]].index, MAC_ACC, (m->mac_item[3] & 1) && take(m, &m->accumulators, me));
         COUNTED(m->kernels[m->mac_item[0]].index, BUSY_MAC, m->mac_item[2] && later(&m->agenda, m->mac_item[2], me));
-        release(m, &m->input);
+        if (m->mac_item[3] & 4) release(m, &m->input);
         release(m, &m->weights);
         if (m->mac_item[3] & 2) put(m, &m->accumulated, m->mac_item);
     }
@@ -359,6 +371,25 @@ static void output_unit(Machine *m)
     END
 }
 
+/* Count a block as stored. */
+static void stored(Machine *m, const i64 *item)
+{
+    Kernel *kernel = &m->kernels[item[0]];
+    if (item[1] == kernel->blocks - 1) {
+        kernel->finished = m->agenda.cycle;
+        finish(m, kernel->index, kernel->issued);
+        advance(m, &m->kernels_done, 1);
+    }
+    advance(m, &kernel->written, 1);
+}
+
+void responded(Machine *m)
+{
+    i64 item[2];
+    pop(&m->responses, item);
+    stored(m, item);
+}
+
 static void write_back(Machine *m)
 {
     const int me = WRITE;
@@ -374,13 +405,17 @@ static void write_back(Machine *m)
         m->since[me] = m->agenda.cycle;
         YIELD;
         counted(m, me, m->kernels[m->write_item[0]].index, BUSY_OFM);
+        COUNTED(m->kernels[m->write_item[0]].index, BUSY_OFM,
+                !m->timing.posted_writes && m->servers[2 * m->kernels[m->write_item[0]].port + 1].behind &&
+                    later(&m->agenda, m->servers[2 * m->kernels[m->write_item[0]].port + 1].behind, me));
         release(m, &m->outputs);
         kernel = &m->kernels[m->write_item[0]];
-        if (m->write_item[1] == kernel->blocks - 1) {
-            finish(m, kernel->index, kernel->issued);
-            advance(m, &m->kernels_done, 1);
+        if (m->timing.posted_writes && m->servers[2 * kernel->port + 1].behind) {
+            put(m, &m->responses, m->write_item);
+            later_add(&m->agenda, m->agenda.cycle + m->servers[2 * kernel->port + 1].behind, m->agenda.number++, RESPONDED);
+        } else {
+            stored(m, m->write_item);
         }
-        advance(m, &kernel->written, 1);
     }
     END
 }

@@ -190,7 +190,18 @@ class Estimator:
             *(self._shares, self._kept, len(self._steps), len(self._pairs), self._order[0], self._order[-1]),
         )
         steps = (
-            (s.pace.floor, s.pace.plane, s.pace.steps, s.pace.delay, s.channels, s.share, s.first, self._times[number])
+            (
+                s.pace.floor,
+                s.pace.plane,
+                s.pace.steps,
+                s.pace.delay,
+                s.pace.fill,
+                s.pace.spared,
+                s.channels,
+                s.share,
+                s.first,
+                self._times[number],
+            )
             for number, s in enumerate(self._steps)
         )
         pairs = ((one, two, times) for (one, two), times in self._pairs.items())
@@ -217,7 +228,9 @@ class Estimator:
         pace, ublocks = step.pace, _ceil(depth, self._ublock_depth)
         plane = _ceil(height, self._ublock.height) * _ceil(width, self._ublock.width)
         delays = pace.delay * ((pace.steps - 1) * ublocks + (ublocks == 1))
-        cycles = np.maximum(pace.floor, pace.plane * plane) * pace.steps * ublocks + delays
+        used = depth % self._ublock_depth
+        spared = pace.spared * plane * ((used > 0) & (used <= self._ublock_depth // 2))
+        cycles = pace.fill + np.maximum(pace.floor, pace.plane * plane) * pace.steps * ublocks + delays - spared
         slowest: Cycles = np.maximum(cycles, (self._decoding or 0) * self._part(step, depth))
         return slowest
 

@@ -244,7 +244,9 @@ class Pipeline:
         latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, count, *last = self._units
         stores = deque(last[: int(count)], maxlen=MAX_BLOCKDEP + 1)
         # When the first blocks may be fetched, one after the other, and then all: as BLOCKDEP says.
-        released = [stores[-1 - ahead] + latency if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
+        # Behind a kernel that must be stored entirely comes a further response.
+        visible = latency if distance else latency * (1 + DEFAULT_TIMING.drain_responses)
+        released = [stores[-1 - ahead] + visible if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
         costs, order = [_block_costs(kind, sources) for kind in kernel.kinds], kernel.order
         # The decoder is handed a kernel when the IFM load has done with the one before.
         decoder = max(decoder, load)

@@ -8,6 +8,9 @@
 
 enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, SOURCES_SIZE = 11 };
 
+/* DEFAULT_TIMING.drain_responses of npu_model/timing.py. */
+enum { DRAIN_RESPONSES = 1 };
+
 static void add_reads(const Flat *work, i64 at, i64 burst, i64 *words, i64 *transactions)
 {
     if (!at) return;
@@ -68,7 +71,7 @@ PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t c
         for (i64 s = 0; s < job[3]; s++) {
             const i64 *step = job + 4 + 3 * s;
             i64 fetched = 0, fetches = 0, words = 0, reads = 0;
-            add_reads(&work, step[0], map_burst, &fetched, &fetches);
+            add_reads(&work, most(0, step[0]), map_burst, &fetched, &fetches);
             add_reads(&work, step[1], burst, &words, &reads);
             if (!s) add_reads(&work, job[2], burst, &words, &reads);
             growing_push(&out, fetched);
@@ -216,7 +219,7 @@ PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     stores = (int)u.stores;
     for (i64 i = 0; i <= distance; i++) {
         i64 ahead = distance - i;
-        released[i] = ahead < stores ? u.last[stores - 1 - ahead] + u.latency : 0.0;
+        released[i] = ahead < stores ? u.last[stores - 1 - ahead] + u.latency * (distance ? 1 : 1 + DRAIN_RESPONSES) : 0.0;
     }
     u.decoder = larger(u.decoder, u.load);
     for (i64 p = first; p < last; p++) {
