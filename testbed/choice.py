@@ -10,12 +10,8 @@ from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from testbed.progress import Progress, silent
+from testbed.scheduling import DEFAULT_EFFORT
 from testbed.search import EVERYTHING, Task, Wish, close, promising, replayed, search, search_further
-
-EFFORTS = ("standard", "thorough")
-"""How hard is searched: at the memory limits near the budget, or at all of a frontier's."""
-
-DEFAULT_EFFORT = "standard"
 
 _UNBOUNDED = 1 << 60
 

@@ -19,6 +19,11 @@ OPTIMISE = ("Performance", "Size")
 DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""
 
+EFFORTS = ("standard", "thorough")
+"""How hard is searched: at the memory limits near the budget, or at all of a frontier's."""
+
+DEFAULT_EFFORT = "standard"
+
 
 def schedule(
     source: str,
@@ -27,6 +32,7 @@ def schedule(
     arena_cache_size: int | None = None,
     optimise: str = DEFAULT_OPTIMISE,
     cascade: bool = True,
+    effort: str = DEFAULT_EFFORT,
     memory: MemoryOptions = NO_OPTIONS,
     processes: int | None = None,
     progress: Progress = silent,
@@ -34,7 +40,8 @@ def schedule(
     """The schedule of a model (a path or ``zoo:NAME``) in at most ``arena_cache_size`` bytes, with its provenance.
 
     ``optimise`` Performance asks for the fastest that is found, Size for the one that needs least memory. ``cascade``
-    False runs every layer whole, one after the other, and has no choice to make. ``processes`` share the work (None: as
+    False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
+    thorough at every memory limit of a frontier, which takes some times longer. ``processes`` share the work (None: as
     many as there are processors); the answer does not depend on them.
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
@@ -47,12 +54,14 @@ def schedule(
     _check_budget(arena_cache_size)
     if optimise not in OPTIMISE:
         raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
+    if effort not in EFFORTS:
+        raise InputError(f"--effort {effort!r} is unknown: choose {' or '.join(EFFORTS)}.")
     task = load_task(source, accelerator_config, memory, progress=progress)
     progress(f"Scheduling {task.provenance.model}")
     if not cascade:
         return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
     with workers(processes_for(task.network, processes)) as executor:
-        return choose(task, executor, arena_cache_size=arena_cache_size, optimise=optimise, show=progress)
+        return choose(task, executor, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, show=progress)
 
 
 def _check_budget(arena_cache_size: int | None) -> None:

@@ -50,6 +50,11 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--optimise", choices=("Performance", "Size"), help="what to optimise for within the bound (default: Performance)")
     parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
+    parser.add_argument(
+        "--effort",
+        choices=("standard", "thorough"),
+        help="how hard to search: near the bound, or at every memory limit that a frontier tries, some times longer (default: standard)",
+    )
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
@@ -65,10 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.files import require_writable
     from testbed.pipeline import schedule, write_schedule
     from testbed.progress import progress
-    from testbed.scheduling import DEFAULT_OPTIMISE
+    from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE
 
     if arguments.no_cascade and arguments.optimise is not None:
         raise InputError(f"--optimise {arguments.optimise} was given together with --no-cascade, which leaves no choice: drop one of them.")
+    if arguments.no_cascade and arguments.effort is not None:
+        raise InputError(f"--effort {arguments.effort} was given together with --no-cascade, which leaves no choice: drop one of them.")
     require_writable(arguments.output, arguments.model)
     with progress() as show:
         plan = schedule(
@@ -77,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
             arena_cache_size=arguments.arena_cache_size,
             optimise=DEFAULT_OPTIMISE if arguments.optimise is None else arguments.optimise,
             cascade=not arguments.no_cascade,
+            effort=DEFAULT_EFFORT if arguments.effort is None else arguments.effort,
             processes=arguments.jobs,
             memory=memory_options(arguments),
             progress=show,

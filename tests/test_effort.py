@@ -1,0 +1,38 @@
+"""Effort: a search near the budget, and one at every limit of a frontier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import call, refusal
+
+from cascader.ethosu.codegen.lowering import lower
+from sim import quick_cycles
+from testbed.memory_options import MemoryOptions
+from testbed.scheduling import schedule
+from testbed.search import near_limits
+
+SYSTEM = MemoryOptions().memory_system()
+
+
+@pytest.mark.parametrize("budget", [16_384, 32_768])
+def test_a_search_near_the_budget_is_hardly_slower_than_one_at_every_limit(budget: int) -> None:
+    """Measured: equal at these two budgets."""
+    near, everywhere = (schedule("zoo:resnet8", arena_cache_size=budget, effort=effort, processes=1) for effort in ("standard", "thorough"))
+    assert near.arena_size <= budget >= everywhere.arena_size
+    assert quick_cycles(lower(near), SYSTEM) <= quick_cycles(lower(everywhere), SYSTEM) * 1.01
+
+
+def test_limits_near_a_budget_are_those_a_little_below_and_the_next_above() -> None:
+    ladder = (100, 140, 200, 280, 400)
+    assert near_limits(ladder, 200) == (200, 280)
+    assert near_limits(ladder, 10_000) == (400,)
+    assert near_limits(ladder, 50) == (100,)
+
+
+def test_an_effort_is_no_option_of_a_schedule_without_a_choice(tmp_path: Path) -> None:
+    out = tmp_path / "plan.json"
+    sentence = refusal("schedule", "zoo:tiny_conv", "--no-cascade", "--effort", "thorough", "-o", out)
+    assert "--effort thorough was given together with --no-cascade" in sentence
+    assert call("schedule", "zoo:tiny_conv", "--effort", "thorough", "-o", out).status == 0
