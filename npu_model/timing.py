@@ -27,9 +27,23 @@ _LIMITS = {
     "output_start_cycles": (0, 4096),
     "command_cycles_per_word": (0, 64),
     "ifm_burst_divisor": (1, 8),
+    "weights_at_once": (1, 1 << 20),
+    "drain_responses": (0, 16),
     "grant": (1, 1024),
     "lookahead": (0, 4096),
 }
+
+
+_SWITCHES = (
+    "pool_passes",
+    "depthwise_delays",
+    "decodes_streams",
+    "aligned_bursts",
+    "posted_writes",
+    "shram_drains",
+    "weights_ahead",
+    "shared_cap",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,9 @@ class TimingParameters:
 
     pool_floor: int = 16
     """Least MAC cycles of a pooling ublock. Vela's cores say 4 and (Regor, 8-bit) 16; the FVP sides with 16 for 1x1 windows."""
+
+    pool_passes: bool = True
+    """Whether a pooling ublock is two passes of half the channels and of half the floor each, and a step takes one more to fill. A fit."""
 
     depthwise_delays: bool = True
     """Whether the kernel steps of a depthwise convolution are delayed in every plane, by Vela's numbers: see
@@ -74,14 +91,26 @@ class TimingParameters:
     blockdep: BlockdepRule = BlockdepRule.HONOURED
     """Whether a kernel waits for the previous one's blocks as its BLOCKDEP says."""
 
+    drain_responses: int = 1
+    """Write latencies that a kernel with BLOCKDEP 0 waits beyond the last write response of the one before. A fit."""
+
+    posted_writes: bool = True
+    """Whether a slot of the output buffer is free with its last data word handed over, not with its last write response."""
+
     shram_drains: bool = True
     """Whether a changed SHRAM partition waits until all blocks of the previous kernel are stored."""
 
     weights_ahead: bool = True
     """Whether weights are fetched before a kernel's dependencies are met: they depend on no other kernel."""
 
-    command_cycles_per_word: int = 1
-    """Cycles that the command processor takes for a word of the stream."""
+    weights_at_once: int = 4096
+    """Weights that one slot of the weight decoder's buffer holds: those of one tap for the deepest blocks (32 IFM, 128 OFM channels).
+
+    A convolution's step with more of them is done in parts, some OFM ublocks in depth each.
+    """
+
+    command_cycles_per_word: int = 0
+    """Cycles that the command processor takes for a word of the stream, beside its fetch: the FVP's cycles fit none better than one."""
 
     ifm_burst_divisor: int = 2
     """IFM reads use this part of the burst limit: the FVP's cycles with memory latency fit reads of 32 bytes, not of 64."""
@@ -89,8 +118,11 @@ class TimingParameters:
     grant: int = 8
     """Transactions that one channel of a port may issue before the next channel has its turn."""
 
-    lookahead: int = 16
-    """Cycles that a transaction may be issued before the data path can take it, beyond the latency."""
+    lookahead: int = 256
+    """Cycles that a transaction may be issued before the data path can take it, beyond the latency.
+
+    Those of 32 transactions of 64 bytes: what the core driver's defaults let the NPU have outstanding where the memory bounds nothing.
+    """
 
     shared_cap: bool = True
     """Whether the reads and the writes of a port count together under the timing adapter's cap."""
@@ -102,7 +134,7 @@ class TimingParameters:
                 raise InputError(f"Timing parameter {key} is {value!r}: it ranges from {low} to {high}; give an integer in that range.")
         if not isinstance(self.output_scale, Fraction) or not 0 <= self.output_scale <= 64:
             raise InputError(f"Timing parameter output_scale is {self.output_scale!r}: it is a ratio from 0 to 64; write it as 1 or 7/6.")
-        for key in ("depthwise_delays", "decodes_streams", "aligned_bursts", "shram_drains", "weights_ahead", "shared_cap"):
+        for key in _SWITCHES:
             if type(getattr(self, key)) is not bool:
                 raise InputError(f"Timing parameter {key} is {getattr(self, key)!r}: it is a switch; write true or false.")
 

@@ -18,7 +18,7 @@ from cascader.ethosu.cost.kernel_flow import kernel_flow, operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import ethosu_part
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.cost.cycles import mac_pace, ofm_ublock, output_rate
+from npu_model.cost.cycles import is_half, mac_pace, ofm_ublock, output_rate
 from npu_model.cost.shram import BlockQuery, ifm_depth_step, shram_partition
 from npu_model.cost.traversal import keeps_ifm, reduces_depth, sub_kernels
 from npu_model.program import KernelOperation, Layout, OperationKind, Upscale
@@ -148,7 +148,8 @@ class Twin:
         ublock = ofm_ublock(self.op, self.device)
         pace = mac_pace(self.op, self.device, taps, count or self.op.ifm.shape.depth, is_known=self.decoding is not None)
         plane = ceil_div(block.height, ublock.height) * ceil_div(block.width, ublock.width)
-        cycles = pace.cycles(plane, ceil_div(block.depth, ublock.depth * self.device.cores))
+        depth = ublock.depth * self.device.cores
+        cycles = pace.cycles(plane, ceil_div(block.depth, depth), is_half=is_half(block.depth, depth))
         return max(cycles, (self.decoding or 0) * self.part(number, block))
 
     def brought(self, number: int, block: Shape3D, *, fetches: bool) -> tuple[float, int]:

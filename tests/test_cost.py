@@ -15,6 +15,7 @@ import npu_model.cost.shram
 import npu_model.shapes
 import sim.engine.ports
 from npu_model.accelerator import accelerator, accelerator_names
+from npu_model.cost.block_jobs import block_jobs
 from npu_model.cost.cycles import mac_cycles, ofm_ublock, output_cycles
 from npu_model.program import (
     AccumulatorFormat,
@@ -26,7 +27,7 @@ from npu_model.program import (
     OperationKind,
     PoolKind,
 )
-from npu_model.shapes import Shape3D
+from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 BLOCK = Shape3D(8, 8, 16)
@@ -120,13 +121,29 @@ def test_other_convolutions_are_not_delayed() -> None:
 
 @pytest.mark.parametrize(("taps", "per_ublock"), [(1, 16), (9, 16), (16, 16), (49, 49)])
 def test_a_pooling_ublock_takes_a_cycle_per_tap_and_at_least_16(taps: int, per_ublock: int) -> None:
-    assert cycles(max_pool(BLOCK, BLOCK), 128, taps=taps) == per_ublock * 32 * 2
+    assert cycles(max_pool(BLOCK, BLOCK), 128, taps=taps) == 8 + per_ublock * 32 * 2
+
+
+@pytest.mark.parametrize(
+    ("macs", "depth", "ublocks"), [(32, 2, 0.5), (32, 4, 1), (32, 6, 1.5), (128, 1, 0.5), (128, 4, 0.5), (128, 5, 1), (128, 12, 1.5)]
+)
+def test_half_a_pooling_ublock_takes_half_the_floor(macs: int, depth: int, ublocks: float) -> None:
+    ublock = accelerator(f"ethos-u55-{macs}").ofm_ublock
+    plane = 8 * 8 // (ublock.height * ublock.width)
+    assert cycles(max_pool(BLOCK, BLOCK), macs, Shape3D(8, 8, depth)) == 8 + 16 * ublocks * plane
+    # A large window takes a cycle a tap, however many channels there are.
+    assert cycles(max_pool(BLOCK, BLOCK), macs, Shape3D(8, 8, depth), taps=49) == 8 + 49 * ceil_div(depth, ublock.depth) * plane
+
+
+def test_without_passes_a_pooling_ublock_takes_the_whole_floor_and_no_filling() -> None:
+    plain = TimingParameters(pool_passes=False)
+    assert cycles(max_pool(BLOCK, BLOCK), 128, Shape3D(8, 8, 1), timing=plain) == 16 * 32
 
 
 @pytest.mark.parametrize(("macs", "factor"), [(32, 1), (64, 2), (128, 2), (256, 2)])
 def test_pooling_16_bits_doubles_the_taps_but_on_32_macs(macs: int, factor: int) -> None:
     op = max_pool(BLOCK, BLOCK)
-    assert cycles(of_type(op, INT16), macs, taps=49) == factor * cycles(op, macs, taps=49)
+    assert cycles(of_type(op, INT16), macs, taps=49) - 8 == factor * (cycles(op, macs, taps=49) - 8)
 
 
 @pytest.mark.parametrize("kind", list(ElementwiseKind))
@@ -189,3 +206,17 @@ def test_a_clamp_sets_a_floor_only_where_it_clamps() -> None:
     op, device = max_pool(BLOCK, BLOCK), accelerator("ethos-u55-128")
     clamped = replace(op, activation=replace(NO_CLAMP, minimum=-100))
     assert (output_cycles(op, device, 100), output_cycles(clamped, device, 100)) == (25, 50)
+
+
+def test_a_step_with_more_weights_than_a_slot_holds_is_done_in_parts_on_one_ifm_block() -> None:
+    """3x3 over 32 channels: 2,304 weights for a ublock of 8 channels, so that 4,096 hold one; 1x1: 256, so that all fit."""
+    device = accelerator("ethos-u55-128")
+    deep = conv(Shape3D(8, 8, 64), Shape3D(8, 8, 64), 32, Kernel(3, 3), weights=18432)
+    (job,) = block_jobs(deep, device)
+    assert [step.continues for step in job.steps] == [False] + [True] * 7
+    assert [bool(step.fetches) for step in job.steps] == [True] + [False] * 7
+    (whole,) = block_jobs(deep, device, TimingParameters(weights_at_once=18432))[0].steps
+    assert sum(step.mac_cycles for step in job.steps) == whole.mac_cycles
+    assert sum(read.runs[0] for step in job.steps for read in step.weights) == 18432 // 8
+    (flat,) = block_jobs(conv(Shape3D(8, 8, 64), Shape3D(8, 8, 64), 32, weights=2048), device)
+    assert len(flat.steps) == 1

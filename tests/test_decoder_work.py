@@ -147,7 +147,12 @@ def test_the_steps_of_a_block_follow_the_stream_and_miss_no_word_of_it(
     stream = encode_weights(values, WeightFormat.of(op), DEVICE)
     op = replace(op, weights=(ByteRange(CONSTANTS, 16, 16 + len(stream)),))
     work = operation_work(op, (stream,), DEVICE)
-    steps = [step for job in block_jobs(op, DEVICE, work=work) for step in job.steps]
+    whole = TimingParameters(weights_at_once=1 << 20)
+    steps = [step for job in block_jobs(op, DEVICE, whole, work=work) for step in job.steps]
+    parts = [step for job in block_jobs(op, DEVICE, work=work) for step in job.steps]
+    assert [step.fetches for step in parts if not step.continues] == [step.fetches for step in steps]
+    assert sum(read.runs[0] for step in parts for read in step.weights) == len(stream) // 8
+    assert sum(step.mac_cycles for step in parts) >= sum(step.mac_cycles for step in steps)
     assert len(steps) == len(run_ends(weight_shape(op), WeightFormat.of(op), DEVICE)) == len(work[0].turns)
     reads = [read for step in steps for read in step.weights]
     assert sum(read.runs[0] for read in reads) == len(stream) // 8

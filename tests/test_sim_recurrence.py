@@ -46,6 +46,7 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from npu_model.weight_stream.work import stream_work
 from sim import counted_replay, quick_cycles, quick_replay, replay, replay_network
 from sim.engine.clock import Clock
 from sim.engine.ports import Channel, Ports
@@ -61,6 +62,7 @@ MANY = 3000 if EVERYTHING else 150
 
 SWITCHES: dict[str, list[Any]] = {
     "pool_floor": [4],
+    "pool_passes": [False],
     "decoder_cycles_per_channel": [0, 7],
     "depthwise_delays": [False],
     "decodes_streams": [False],
@@ -70,12 +72,15 @@ SWITCHES: dict[str, list[Any]] = {
     "buffer_slots": [1, 3],
     "kernel_start_cycles": [1, 200],
     "blockdep": [BlockdepRule.IGNORED, BlockdepRule.DRAINED],
+    "drain_responses": [0, 3],
+    "posted_writes": [False],
     "shram_drains": [False],
     "weights_ahead": [False],
-    "command_cycles_per_word": [0, 3],
+    "weights_at_once": [1, 300],
+    "command_cycles_per_word": [1, 3],
     "ifm_burst_divisor": [1, 8],
     "grant": [1, 3, 1024],
-    "lookahead": [0, 100],
+    "lookahead": [0, 16],
     "shared_cap": [False],
     "aligned_bursts": [False],
 }
@@ -306,6 +311,14 @@ def assert_networks_equal(network: CompiledNetwork, system: MemorySystem) -> Non
 @pytest.mark.parametrize(("model", "device"), [("resnet8_i8", "ethos-u55-128"), ("ds_cnn_s_i16", "ethos-u55-32")])
 def test_the_recurrence_equals_the_engine_on_vela_s_schedules(model: str, device: str, optimise: str, adapters: str) -> None:
     assert_networks_equal(compiled(model, device, optimise), profile(adapters).memory_system())
+
+
+def test_what_is_known_of_weight_streams_counts_only_where_they_are_decoded() -> None:
+    system, (one, *_) = profile("off").memory_system(), compiled("resnet8_i8", "ethos-u55-128", "Performance").programs
+    work = stream_work(one, accelerator(one.accelerator))
+    dealt = replace(DEFAULT_TIMING, decodes_streams=False)
+    assert quick_replay(one, system, dealt, work) == quick_replay(one, system, dealt) != quick_replay(one, system, work=work)
+    assert quick_replay(one, system, dealt, work).cycles == replay(one, system, timing=dealt, work=work).cycles
 
 
 @pytest.mark.parametrize("adapters", ["u55_high_end", "off"])

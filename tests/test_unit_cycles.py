@@ -159,9 +159,10 @@ def test_a_large_pooling_window_takes_a_cycle_a_tap_where_vela_counts_four() -> 
     run, vela = replayed("average 3x3")
     # Nine taps are fewer than the floor of 16; four times nine would be 36. The FVP's 25x5 pooling takes one a cycle.
     plane, deep = SIZE * SIZE // 2, CHANNELS // 8
-    assert busy("average 3x3", Unit.MAC) == 16 * plane * deep
+    # Each block needs half a floor to fill.
+    assert 0 < busy("average 3x3", Unit.MAC) - 16 * plane * deep <= 0.02 * 16 * plane * deep
     assert vela > 36 * plane * deep > 2 * run.cycles
-    assert busy("maximum 3x3, 16 bits", Unit.MAC) == 18 * plane * deep
+    assert 0 < busy("maximum 3x3, 16 bits", Unit.MAC) - 18 * plane * deep <= 0.02 * 18 * plane * deep
 
 
 def test_half_pixel_bilinear_resizing_writes_a_quarter_of_what_vela_counts_for_each_phase() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from npu_model.accelerator import Accelerator
-from npu_model.cost.cycles import mac_cycles, output_cycles
+from npu_model.cost.cycles import mac_cycles, ofm_ublock, output_cycles
 from npu_model.cost.traffic import Runs, placement, read_runs, write_runs
 from npu_model.cost.traversal import (
     Box,
@@ -22,10 +23,10 @@ from npu_model.cost.traversal import (
     sub_kernels,
 )
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Program
-from npu_model.shapes import ceil_div
+from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
-from npu_model.weight_stream.shares import dealt_shares, decoded_shares
+from npu_model.weight_stream.shares import WeightShare, dealt_shares, decoded_shares
 from npu_model.weight_stream.weights import RECORD_BYTES
 from npu_model.weight_stream.work import StreamWork, stream_work
 
@@ -44,11 +45,15 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One MAC step: the IFM blocks to fetch first (none if still buffered), the weights, and the MAC cycles."""
+    """One MAC step: the IFM blocks to fetch first (none if still buffered), the weights, and the MAC cycles.
+
+    ``continues`` says that it is a further part of the step before, on the same IFM block.
+    """
 
     fetches: tuple[Read, ...]
     weights: tuple[Read, ...]
     mac_cycles: int
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +69,17 @@ class BlockJob:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A step of all blocks of one depth: sub-kernel, IFM channels, what it reads of the weights, decoder cycles (None if unknown)."""
+    """A step of all blocks of one depth: sub-kernel, IFM channels, OFM channels, what it reads of the weights, decoder cycles.
+
+    These are None if unknown. ``fetches`` says that it is the first one of its IFM channels and sub-kernel.
+    """
 
     part: SubKernel
     channels: tuple[int, int]
+    depth: int
     weights: tuple[Read, ...]
     decoding: int | None
+    fetches: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,7 @@ class _Depth:
 
 
 Fetches = list[tuple[Read, ...]]
-"""What each step of an OFM block fetches."""
+"""What each step of an OFM block fetches, its parts together."""
 Areas = list[tuple[FeatureMap, Box]]
 
 
@@ -105,7 +115,7 @@ class _Blocks:
         self._is_deep = reduces_depth(op)
         self._places, depths = ofm_columns(op)
         self._depths = [self._depth(Box(*self._places[0], *channels)) for channels in depths]
-        self._keeps = self._is_deep and keeps_ifm(op, len(self._depths[0].passes), timing)
+        self._keeps = self._is_deep and keeps_ifm(op, sum(one.fetches for one in self._depths[0].passes), timing)
         self._output_cycles: dict[int, int] = {}
 
     def columns(self) -> Iterator[tuple[BlockJob, ...]]:
@@ -140,7 +150,7 @@ class _Blocks:
         for depth in self._depths:
             ofm_box = Box(*place, depth.c0, depth.c1)
             if self._keeps and (is_kept or depth.c0):
-                fetches = [()] * len(depth.passes)
+                fetches = [()] * sum(one.fetches for one in depth.passes)
             elif not (self._is_deep and depth.c0):
                 # The blocks below one another need the same of the IFM if they need all of its channels.
                 fetches = self._fetches(ofm_box, depth)
@@ -154,7 +164,7 @@ class _Blocks:
         op = self._op
         if op.kind is OperationKind.ELEMENTWISE:
             return [tuple([self._read(feature_map, box) for feature_map, box in self._areas(ofm_box)])]
-        boxes = [ifm_box(op, ofm_box, one.part, one.channels) for one in depth.passes]
+        boxes = [ifm_box(op, ofm_box, one.part, one.channels) for one in depth.passes if one.fetches]
         return [() if box.is_empty else (self._read(op.ifm, box),) for box in boxes]
 
     def _constants(self, region: int, start: int, words: int) -> Read:
@@ -171,7 +181,7 @@ class _Blocks:
         return tuple(reads)
 
     def _depth(self, ofm_box: Box) -> _Depth:
-        """Steps and scales of the blocks with the channels of ``ofm_box``: for each IFM depth block a step for each sub-kernel."""
+        """Steps and scales of the blocks with the channels of ``ofm_box``: one (or its parts) for each IFM depth block and sub-kernel."""
         op, word = self._op, self._word
         steps = [(part, channels) for channels in ifm_channel_steps(op, ofm_box) for part in self._parts]
         if self._work and self._timing.decodes_streams:
@@ -180,20 +190,35 @@ class _Blocks:
             shares = dealt_shares(op, ofm_box, tuple(part.taps * (last - first) for part, (first, last) in steps), word)
         passes = []
         for (part, channels), share in zip(steps, shares, strict=True):
-            streams = zip(op.weights, share.firsts, share.beats, strict=True)
-            reads = [self._constants(where.region, where.start // word + first, beats) for where, first, beats in streams if beats]
-            passes.append(_Pass(part, channels, tuple(reads), share.decoding))
+            for number, (depth, piece) in enumerate(self._parts_of_step(part, channels, ofm_box.c1 - ofm_box.c0, share)):
+                streams = zip(op.weights, piece.firsts, piece.beats, strict=True)
+                reads = [self._constants(where.region, where.start // word + first, beats) for where, first, beats in streams if beats]
+                passes.append(_Pass(part, channels, depth, tuple(reads), piece.decoding, number == 0))
         return _Depth(ofm_box.c0, ofm_box.c1, tuple(passes), self._scale_reads(ofm_box))
+
+    def _parts_of_step(self, part: SubKernel, channels: tuple[int, int], depth: int, share: WeightShare) -> list[tuple[int, WeightShare]]:
+        """A step as the weight buffer's slots make it: OFM channels and weights of each part, all in one if they fit."""
+        op = self._op
+        if op.kind is not OperationKind.CONV_2D:
+            return [(depth, share)]
+        ublock = ofm_ublock(op, self._accelerator).depth * self._accelerator.cores
+        weights = part.taps * (channels[1] - channels[0]) * ublock
+        most = max(1, self._timing.weights_at_once // weights) * ublock
+        ends = [*range(most, depth, most), depth]
+        return [(end - start, share.piece(start, end, depth)) for start, end in pairwise((0, *ends))]
 
     def _steps(self, ofm_box: Box, depth: _Depth, fetches: Fetches) -> tuple[Step, ...]:
         """The MAC steps of one OFM block."""
-        op, shape, steps = self._op, ofm_box.shape, []
+        op, steps = self._op, []
         if op.kind is OperationKind.ELEMENTWISE:
             return (Step(fetches[0], (), 0),)
-        for fetch, one in zip(fetches, depth.passes, strict=True):
+        fetched = iter(fetches)
+        for one in depth.passes:
+            fetch = next(fetched) if one.fetches else ()
             channels = one.channels[1] - one.channels[0]
+            shape = Shape3D(ofm_box.y1 - ofm_box.y0, ofm_box.x1 - ofm_box.x0, one.depth)
             cycles = mac_cycles(op, self._accelerator, shape, one.part.taps, channels, self._timing, one.decoding)
-            steps.append(Step(fetch, one.weights, cycles))
+            steps.append(Step(fetch, one.weights, cycles, not one.fetches))
         return tuple(steps)
 
     def _job(self, ofm_box: Box, depth: _Depth, fetches: Fetches) -> BlockJob:

@@ -64,7 +64,7 @@ def mac_cycles(
     - convolution, part kernel: max(w, 4 s) ceil(n / 4, 16-bit: 2) d ceil(channels / 8)
     - depthwise: max(w, 4 s bytes) k d with k = ceil(n / 4), and :func:`kernel_step_delay` (k - 1) d times, k times if d is 1
     - REDUCE_SUM: as depth first, without weights
-    - pooling: max(16, n, 16-bit: 2 n) s d
+    - pooling: 8 + max(16, n, 16-bit: 2 n) s d, with 8 in the place of 16 for a last ublock of which half the channels or fewer are used
 
     Elementwise operations use no MACs: 0.
 
@@ -77,22 +77,33 @@ def mac_cycles(
     plane = ceil_div(block.height, ublock.height) * ceil_div(block.width, ublock.width)
     depth = ceil_div(block.depth, ublock.depth * accelerator.cores)
     pace = mac_pace(op, accelerator, taps, ifm_channels, timing, is_known=decoding is not None)
-    return max(decoding or 0, pace.cycles(plane, depth))
+    return max(decoding or 0, pace.cycles(plane, depth, is_half=is_half(block.depth, ublock.depth * accelerator.cores)))
+
+
+def is_half(channels: int, depth: int) -> bool:
+    """Whether of the last ublock, ``depth`` deep, not more than half is among ``channels``."""
+    return 0 < channels % depth <= depth // 2
 
 
 @dataclass(frozen=True, slots=True)
 class MacPace:
-    """The formula of :func:`mac_cycles` for any block: ``max(floor, plane * s) * steps * d``, and the delays between kernel steps."""
+    """The formula of :func:`mac_cycles` for any block: ``fill + max(floor, plane * s) * steps * d``, and the delays between kernel steps.
+
+    A last ublock of half the channels or fewer takes ``spared`` cycles less for each ublock of the plane.
+    """
 
     floor: int
     plane: int
     steps: int
     delay: int = 0
+    fill: int = 0
+    spared: int = 0
 
-    def cycles(self, plane: int, depth: int) -> int:
-        """MAC cycles for ``plane`` ublocks in height x width and ``depth`` in depth."""
+    def cycles(self, plane: int, depth: int, *, is_half: bool = False) -> int:
+        """MAC cycles for ``plane`` ublocks in height x width and ``depth`` in depth; ``is_half`` says that half of the last one is used."""
         waits = self.steps if depth == 1 else (self.steps - 1) * depth
-        return max(self.floor, self.plane * plane) * self.steps * depth + self.delay * waits
+        full = self.fill + max(self.floor, self.plane * plane) * self.steps * depth + self.delay * waits
+        return full - self.spared * plane if is_half else full
 
 
 def mac_pace(
@@ -111,7 +122,12 @@ def mac_pace(
     if op.kind is OperationKind.POOL and not reduces_depth(op):
         # A 16-bit element takes the lane twice, but for the 32-MAC configuration (Vela).
         passes = 2 if size == 2 and accelerator.macs > 32 else 1
-        return MacPace(0, max(timing.pool_floor, taps * passes), 1)
+        whole = max(timing.pool_floor, taps * passes)
+        if not timing.pool_passes:
+            return MacPace(0, whole, 1)
+        # The ublock's channels go through in two halves.
+        half = ceil_div(timing.pool_floor, 2)
+        return MacPace(0, whole, 1, fill=half, spared=whole - max(half, taps * passes))
     is_depthwise = op.kind is OperationKind.DEPTHWISE
     has_floor = op.kind is not OperationKind.POOL and (is_depthwise or size == 2 or not is_known)
     decoder = timing.decoder_cycles_per_channel * ofm_ublock(op, accelerator).depth if has_floor else 0

@@ -14,7 +14,7 @@ from npu_model.cost.cycles import kernel_step_delay, ofm_ublock, output_rate
 from npu_model.cost.shram import ifm_depth_step
 from npu_model.cost.traversal import reduces_depth
 from npu_model.program import ByteRange, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
-from npu_model.shapes import Shape3D
+from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
@@ -62,17 +62,18 @@ def _kind(op: KernelOperation) -> int:
 
 
 def _pace(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> tuple[int, ...]:
-    """What :func:`npu_model.cost.cycles.mac_pace` looks at: its case, floor, bytes of an element, passes and floor of pooling, delay."""
+    """What :func:`npu_model.cost.cycles.mac_pace` looks at: case, floor, bytes of an element; pooling's passes, floor and half; delay."""
     size, kind = op.ifm.dtype.bytes, op.kind
     if kind is OperationKind.ELEMENTWISE:
-        return _PACE_NONE, 0, size, 1, 0, 0
+        return _PACE_NONE, 0, size, 1, 0, 0, 0
     if kind is OperationKind.POOL and not reduces_depth(op):
-        return _PACE_POOL, 0, size, 2 if size == 2 and accelerator.macs > 32 else 1, timing.pool_floor, 0
+        half = ceil_div(timing.pool_floor, 2) if timing.pool_passes else 0
+        return _PACE_POOL, 0, size, 2 if size == 2 and accelerator.macs > 32 else 1, timing.pool_floor, half, 0
     has_floor = kind is not OperationKind.POOL and (kind is OperationKind.DEPTHWISE or size == 2 or not is_known)
     floor = timing.decoder_cycles_per_channel * ofm_ublock(op, accelerator).depth if has_floor else 0
     if kind is OperationKind.DEPTHWISE:
-        return _PACE_DEPTHWISE, floor, size, 1, 0, kernel_step_delay(op, accelerator) if timing.depthwise_delays else 0
-    return _PACE_PART_KERNEL if op.part_kernel else _PACE_DEPTH_FIRST, floor, size, 1, 0, 0
+        return _PACE_DEPTHWISE, floor, size, 1, 0, 0, kernel_step_delay(op, accelerator) if timing.depthwise_delays else 0
+    return _PACE_PART_KERNEL if op.part_kernel else _PACE_DEPTH_FIRST, floor, size, 1, 0, 0, 0
 
 
 def _ranges(ranges: tuple[ByteRange, ...], modulus: int) -> chain[int]:
@@ -97,6 +98,7 @@ def flat_operation(
         *(timing.kept_ifm_blocks, timing.aligned_bursts, rate, divisor, timing.output_start_cycles),
         *_pace(op, accelerator, timing, is_known=is_known),
         *(ublock.height, ublock.width, ublock.depth * accelerator.cores),
+        timing.weights_at_once if op.kind is OperationKind.CONV_2D else 0,
         *(timing.decoder_cycles_per_channel, is_known, len(op.weights), len(op.scales)),
     )
     maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))

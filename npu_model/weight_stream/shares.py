@@ -24,6 +24,15 @@ class WeightShare:
     beats: tuple[int, ...]
     decoding: int | None = None
 
+    def piece(self, start: int, end: int, depth: int) -> WeightShare:
+        """What OFM channels ``start`` to ``end`` of the step's ``depth`` take of it, if all take alike."""
+        if end - start == depth:
+            return self
+        cuts = [(beats * start // depth, beats * end // depth) for beats in self.beats]
+        firsts = tuple(first + cut for first, (cut, _) in zip(self.firsts, cuts, strict=True))
+        decoding = None if self.decoding is None else self.decoding * end // depth - self.decoding * start // depth
+        return WeightShare(firsts, tuple(last - first for first, last in cuts), decoding)
+
 
 def _share(before: tuple[int, ...], after: tuple[int, ...], decoding: int | None = None) -> WeightShare:
     return WeightShare(before, tuple(b - a for a, b in zip(before, after, strict=True)), decoding)

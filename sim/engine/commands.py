@@ -97,6 +97,7 @@ def copy_chunks(op: DmaOperation, word: int, *, aligned: bool) -> list[tuple[int
 def _copy(machine: Machine, op: DmaOperation) -> Process:
     """Read the source chunk by chunk and write each chunk on; ends with the last response."""
     ports = machine.ports
+    response = 0 if op.to_shram else ports.response(op.destination_region)
     chunks = copy_chunks(op, machine.accelerator.port_bytes_per_cycle, aligned=machine.timing.aligned_bursts)
     reads: list[simpy.Event] = []
     written: simpy.Event = machine.env.timeout(0)
@@ -108,6 +109,8 @@ def _copy(machine: Machine, op: DmaOperation) -> Process:
         if not op.to_shram:
             written = ports.write(op.destination_region, Channel.MEM2MEM, (beats,), target)
     yield written
+    if chunks and response:
+        yield machine.env.timeout(response)
 
 
 def dma(machine: Machine) -> Process:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import simpy
 
 from npu_model.cost.block_jobs import BlockJob
 from sim.engine.machine import KernelRun, Machine, Times
-from sim.engine.ports import Channel
+from sim.engine.ports import Channel, Completion
 from sim.events import Cause, Unit
 
 Process = Generator[simpy.Event, Any, None]
@@ -39,6 +40,11 @@ class Work:
         return self.step == len(self.job.steps) - 1
 
     @property
+    def frees_input(self) -> bool:
+        """Whether no further part of the step needs its IFM block."""
+        return self.is_last_step or not self.job.steps[self.step + 1].continues
+
+    @property
     def is_last_block(self) -> bool:
         """Whether this is the kernel's last block."""
         return self.block == len(self.run.jobs) - 1
@@ -54,6 +60,10 @@ def _dependencies(machine: Machine, run: KernelRun, block: int) -> Process:
         yield from recorder.wait(Unit.IFM, Cause.SHRAM, previous.written.reach(len(previous.jobs)), run.index)
     needed = run.needed_of_previous(block, machine.timing.blockdep)
     yield from recorder.wait(Unit.IFM, Cause.BLOCKDEP, previous.written.reach(needed), run.index)
+    if block == 0 and needed == len(previous.jobs):
+        drained = machine.times[previous.index].finished + machine.timing.drain_responses * machine.ports.response(previous.op.ofm.region)
+        if drained > machine.env.cycle:
+            yield from recorder.wait(Unit.IFM, Cause.BLOCKDEP, machine.env.timeout(drained - machine.env.cycle), run.index)
 
 
 def _ask_for_weights(machine: Machine, blocks: Sequence[Work]) -> None:
@@ -78,7 +88,8 @@ def input_load(machine: Machine) -> Process:
             if block == 0 and timing.kernel_start_cycles:
                 yield from recorder.wait(Unit.IFM, Cause.START, machine.env.timeout(timing.kernel_start_cycles), run.index)
             for number, step in enumerate(job.steps):
-                yield from recorder.wait(Unit.IFM, Cause.IB, machine.input_buffer.take(), run.index)
+                if not step.continues:
+                    yield from recorder.wait(Unit.IFM, Cause.IB, machine.input_buffer.take(), run.index)
                 start = machine.env.cycle
                 fetches = [machine.ports.read(read.region, Channel.IFM, read.runs) for read in step.fetches]
                 yield from fetches
@@ -116,7 +127,8 @@ def mac_array(machine: Machine) -> Process:
         cycles = work.job.steps[work.step].mac_cycles
         if cycles:
             yield from recorder.work(Unit.MAC, machine.env.timeout(cycles), index)
-        machine.input_buffer.release()
+        if work.frees_input:
+            machine.input_buffer.release()
         machine.weight_buffer.release()
         if work.is_last_step:
             machine.accumulators.fill(work)
@@ -136,15 +148,29 @@ def output_unit(machine: Machine) -> Process:
         machine.output_buffer.fill(work)
 
 
+def _stored(machine: Machine, work: Work) -> None:
+    """Count a block as stored."""
+    run = work.run
+    if work.is_last_block:
+        machine.times[run.index] = Times(run.issued, machine.env.cycle)
+        machine.kernels_done.advance()
+    run.written.advance()
+
+
 def write_back(machine: Machine) -> Process:
     """Store block by block; a block counts as stored with its last write response."""
     while True:
         work: Work = yield machine.output_buffer.next()
         run = work.run
-        stored = machine.ports.write(run.op.ofm.region, Channel.OFM, work.job.writes)
-        yield from machine.recorder.work(Unit.OFM, stored, run.index)
+        handed_over = machine.ports.write(run.op.ofm.region, Channel.OFM, work.job.writes)
+        response = machine.ports.response(run.op.ofm.region)
+        yield from machine.recorder.work(Unit.OFM, handed_over, run.index)
+        if response and not machine.timing.posted_writes:
+            yield from machine.recorder.work(Unit.OFM, machine.env.timeout(response), run.index)
         machine.output_buffer.release()
-        if work.is_last_block:
-            machine.times[run.index] = Times(run.issued, machine.env.cycle)
-            machine.kernels_done.advance()
-        run.written.advance()
+        if response and machine.timing.posted_writes:
+            answer = Completion(machine.env)
+            answer.call(partial(_stored, machine, work))
+            answer.fire_in(response)
+        else:
+            _stored(machine, work)

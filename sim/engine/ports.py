@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -38,6 +38,10 @@ class Completion(simpy.Event):
         # The two lines that simpy.Timeout runs when it is created; here the delay is known only later.
         self._ok, self._value = True, None
         self.env.schedule(self, delay=delay)
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Run ``action`` when the event fires."""
+        self.callbacks.append(lambda _: action())
 
 
 class PulseGate:
@@ -120,7 +124,7 @@ class PortServer:
         self._path = path
         self._grants = timing.grant
         # Latency comes before the data of a read and after the data of a write.
-        self._before, self._after = (memory.read_latency, 0) if reads else (0, memory.write_latency)
+        self._before, self.response = (memory.read_latency, 0) if reads else (0, memory.write_latency)
         self._lead = self._before + timing.lookahead
         self._limit = memory.max_reads if reads else memory.max_writes
         burst = memory.burst_bytes // word
@@ -130,18 +134,23 @@ class PortServer:
         self._turn = 0
         self._wake: simpy.Event | None = None
         self.beats = 0
+        self.transactions = 0
         env.process(self._serve())
 
     def transfer(self, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
-        """Queue the transactions of one transfer; the event fires with the last data word read or response received.
+        """Queue the transactions of one transfer; the event fires with the last data word read, or handed over to be written.
 
-        ``phase`` is the word address of the first run as far as alignment goes.
+        The response to a write follows :attr:`response` cycles later. ``phase`` is the word address of the first run as far as
+        alignment goes.
         """
         done = Completion(self._env)
         if not runs:
             done.fire_in(0)
             return done
-        self._queues[channel].append(_Request(transactions(runs, self._burst_beats[channel], phase)[::-1], done))
+        beats = transactions(runs, self._burst_beats[channel], phase)
+        # The weight stream is one: where a step ends inside a transaction, the next one goes on with it.
+        self.transactions += len(beats) - (channel is Channel.WEIGHTS and phase % self._burst_beats[channel] > 0)
+        self._queues[channel].append(_Request(beats[::-1], done))
         if self._wake is not None and not self._wake.triggered:
             self._wake.succeed()
         return done
@@ -172,20 +181,20 @@ class PortServer:
             time, finish = self._issue(time + 1, request.beats.pop())
             if not request.beats:
                 queue.popleft()
-                request.done.fire_in(finish - self._env.cycle)
+                request.done.fire_in(finish - self.response - self._env.cycle)
                 break
         return time
 
     def _issue(self, time: int, words: int) -> tuple[int, int]:
         """Issue a transaction at the first cycle from ``time`` on at which a slot is free, the path near and the gate open.
 
-        Returns the cycles of its issue and its completion.
+        Returns the cycles of its issue and of its end, with the last data word read or the response.
         """
         outstanding, path = self._outstanding, self._path
         if self._limit and len(outstanding) >= self._limit:
             time = max(time, outstanding[0])
         time = self._gate.admit(max(time, path.free - self._lead), words)
-        finish = path.occupy(time + self._before, words) + self._after
+        finish = path.occupy(time + self._before, words) + self.response
         if self._limit:
             while outstanding and outstanding[0] <= time:
                 outstanding.popleft()
@@ -215,6 +224,10 @@ class Ports:
     def write(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
         """Write to a base-pointer region."""
         return self.writes[self.system.port_of(region)].transfer(channel, runs, phase)
+
+    def response(self, region: int) -> int:
+        """Cycles from the last data word of a write to a region to its response."""
+        return self.writes[self.system.port_of(region)].response
 
     def fetch_commands(self, runs: Runs) -> Completion:
         """Read from the command stream."""

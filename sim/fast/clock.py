@@ -63,6 +63,10 @@ class Agenda:
         heappush(units, (cycle, self.number(), me))
         return True
 
+    def call(self, cycles: int, action: Resume) -> None:
+        """Run ``action`` in so many cycles, one at least."""
+        heappush(self.later_units, (self.cycle + cycles, self.number(), action))
+
     def belatedly(self, cycle: int, number: int, resume: Resume) -> bool:
         """Resume a unit as if it had been put into the heap when ``number`` was given; False if that moment is over."""
         if (cycle, number) < (self.cycle, self.running):

@@ -88,6 +88,8 @@ def _copy(machine: Machine, op: DmaOperation, me: Resume) -> Unit:
             target.transfer(Channel.MEM2MEM, chunk, me if i == len(writes) - 1 else None)
     if writes and target is not None:
         yield
+        if target.response and machine.agenda.later(target.response, me):
+            yield
 
 
 def dma(machine: Machine) -> Unit:

@@ -33,7 +33,9 @@ def counted_replay(
         for index, op in enumerate(program.operations)
     }
     total = found.beats + command_and_copy_beats(program, device, system)
-    return replay_of(program, device, system, Counted(found.cycles, total, beats, found.times, found.busy, found.waits))
+    return replay_of(
+        program, device, system, Counted(found.cycles, total, found.transactions, beats, found.times, found.busy, found.waits), timing
+    )
 
 
 def counted_network(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> NetworkReplay:

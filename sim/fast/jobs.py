@@ -39,13 +39,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class FlatStep:
-    """One MAC step; ``weights`` are the scales too if it is the block's first."""
+    """One MAC step; ``weights`` are the scales too if it is the block's first.
+
+    ``continues`` says that it works on the IFM block of the step before, ``frees_input`` that the next one does not on its own.
+    """
 
     fetches: tuple[Request, ...]
     weights: tuple[Request, ...]
     mac_cycles: int
     is_first: bool
     is_last: bool
+    continues: bool
+    frees_input: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +201,8 @@ class ReplayCache:
             if number == 0:
                 weights += [self._request(Channel.SCALES, read) for read in job.scales]
             fetches = tuple([self._request(Channel.IFM, read) for read in step.fetches])
-            steps.append(FlatStep(fetches, tuple(weights), step.mac_cycles, number == 0, number == last))
+            frees_input = number == last or not job.steps[number + 1].continues
+            steps.append(FlatStep(fetches, tuple(weights), step.mac_cycles, number == 0, number == last, step.continues, frees_input))
         return FlatBlock(tuple(steps), job.output_cycles, self.transfer(port, Channel.OFM, job.writes))
 
 

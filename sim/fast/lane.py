@@ -85,7 +85,7 @@ class Lane:
 
     def __init__(self, memory: Memory, timing: TimingParameters, *, reads: bool) -> None:
         # Latency comes before the data of a read and after the data of a write.
-        self._before, self._behind = (memory.read_latency, 0) if reads else (0, memory.write_latency)
+        self._before, self.response = (memory.read_latency, 0) if reads else (0, memory.write_latency)
         self._lead = self._before + timing.lookahead
         self._limit = memory.max_reads if reads else memory.max_writes
         self._numerator, self.denominator = memory.cycles_per_word.as_integer_ratio()
@@ -152,7 +152,7 @@ class Lane:
             path = max(path, (time + self._before) * denominator) + words * self._numerator
             free = -(-path // denominator)
             issues.append(time)
-            finishes.append(free + self._behind)
+            finishes.append(free + self.response)
         after = issues[-1] + 1
         left = tuple([max(0, finish - after) for finish in finishes[len(turn.beats) :]]) if self._limit else ()
         return Step(issues[1], issues[-1], issues[turn.before_last] + 1, finishes[-1], self._state(left, path - after * denominator))

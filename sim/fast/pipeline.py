@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from npu_model.timing import BlockdepRule
 from sim.engine.machine import Times
 from sim.engine.ports import Channel
@@ -40,10 +42,11 @@ def _dependencies(run: KernelRun, rule: BlockdepRule) -> tuple[int, int]:
     return len(run.previous.flat.blocks), run.op.blockdep if rule is BlockdepRule.HONOURED else 0
 
 
-def input_load(machine: Machine) -> Unit:  # noqa: C901  # the unit's waits one after the other, as in the engine
+def input_load(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # the unit's waits one after the other, as in the engine
     """Fetch the IFM blocks into the input buffer."""
     me = yield
     agenda, timing, ports, slots, loaded = machine.agenda, machine.timing, machine.ports, machine.input_slots, machine.loaded
+    drain = timing.drain_responses
     while True:
         if machine.kernel_queue.wait(me):
             yield
@@ -58,12 +61,16 @@ def input_load(machine: Machine) -> Unit:  # noqa: C901  # the unit's waits one 
                     yield
                 if previous.written.reach(all_but - max(0, ahead - number), me):
                     yield
+                if number == 0 and all_but and ahead == 0:
+                    left = machine.times[previous.index].finished + drain * ports[previous.flat.port][1].response - agenda.cycle
+                    if left > 0 and agenda.later(left, me):
+                        yield
             if not timing.weights_ahead:
                 machine.weight_queue.put(block)
             if number == 0 and timing.kernel_start_cycles and agenda.later(timing.kernel_start_cycles, me):
                 yield
             for step in block.steps:
-                if slots.take(me):
+                if not step.continues and slots.take(me):
                     yield
                 if step.fetches:
                     _ask(ports, step.fetches, me)
@@ -102,7 +109,8 @@ def mac_array(machine: Machine) -> Unit:
             yield
         if step.mac_cycles and agenda.later(step.mac_cycles, me):
             yield
-        machine.input_slots.release()
+        if step.frees_input:
+            machine.input_slots.release()
         machine.weight_slots.release()
         if step.is_last:
             machine.accumulated.put((run, number, block))
@@ -124,18 +132,29 @@ def output_unit(machine: Machine) -> Unit:
         machine.scaled.put(work)
 
 
+def _stored(machine: Machine, run: KernelRun, number: int) -> None:
+    """Count a block as stored."""
+    if number == len(run.flat.blocks) - 1:
+        machine.times[run.index] = Times(run.issued, machine.agenda.cycle)
+        machine.kernels_done.advance()
+    run.written.advance()
+
+
 def write_back(machine: Machine) -> Unit:
     """Store block by block."""
     me = yield
-    scaled, ports = machine.scaled, machine.ports
+    agenda, scaled, ports, posted = machine.agenda, machine.scaled, machine.ports, machine.timing.posted_writes
     while True:
         if scaled.wait(me):
             yield
         run, number, block = scaled.items.popleft()
-        ports[run.flat.port][1].transfer(Channel.OFM, block.writes, me)
+        server = ports[run.flat.port][1]
+        server.transfer(Channel.OFM, block.writes, me)
         yield
+        if server.response and not posted and agenda.later(server.response, me):
+            yield
         machine.output_slots.release()
-        if number == len(run.flat.blocks) - 1:
-            machine.times[run.index] = Times(run.issued, machine.agenda.cycle)
-            machine.kernels_done.advance()
-        run.written.advance()
+        if server.response and posted:
+            agenda.call(server.response, partial(_stored, machine, run, number))
+        else:
+            _stored(machine, run, number)

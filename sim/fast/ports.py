@@ -36,11 +36,12 @@ class Path:
 class Server:
     """One direction of one port."""
 
-    __slots__ = ("_agenda", "_gate", "_idle", "_lane", "_next", "_path", "_queues", "_resume", "_work")
+    __slots__ = ("_agenda", "_gate", "_idle", "_lane", "_next", "_path", "_queues", "_resume", "_work", "response")
 
     def __init__(self, agenda: Agenda, lane: Lane, gate: Gate, path: Path | None) -> None:
         self._agenda = agenda
         self._lane = lane
+        self.response = lane.response
         self._gate = gate
         self._path = path
         self._queues: tuple[deque[tuple[Transfer, Resume | None]], ...] = tuple(deque() for _ in Channel)
@@ -51,7 +52,7 @@ class Server:
         agenda.start(self._serve())
 
     def transfer(self, channel: int, transfer: Transfer | None, done: Resume | None) -> None:
-        """Queue a transfer (None if it is empty); ``done`` is resumed with the last data word read or response received."""
+        """Queue a transfer (None if it is empty); ``done`` is resumed with the last data word read, or handed over to be written."""
         if transfer is None:
             if done is not None:
                 self._agenda.due.append(done)
@@ -69,7 +70,7 @@ class Server:
         agenda, due, units, number = self._agenda, self._agenda.due, self._agenda.later_units, self._agenda.number
         lane, gate, path, queues = self._lane, self._gate, self._path, self._queues
         is_open, length, on, cap, words = gate.is_open, gate.length, gate.on, gate.cap, gate.words
-        denominator = lane.denominator
+        denominator, response = lane.denominator, lane.response
         passed_turns = [0] * len(Channel)
         state, since = lane.idle, 0
         after = 0
@@ -126,7 +127,7 @@ class Server:
                 passed_turns[channel] = passed
             else:
                 if done is not None:
-                    heappush(units, (cycle + step.finish, number(), done))
+                    heappush(units, (cycle + step.finish - response, number(), done))
                 passed_turns[channel] = 0
                 queue.popleft()
                 if not queue:

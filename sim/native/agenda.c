@@ -96,6 +96,10 @@ int belatedly(Agenda *a, i64 cycle, i64 number, Resume resume)
 static void resume(Machine *m, Resume who)
 {
     if (who >= FIRST_START) who -= FIRST_START;
+    if (who >= FIRST_RESPONSE) {
+        answer(m, who - FIRST_RESPONSE);
+        return;
+    }
     if (who >= FIRST_COUNTDOWN) {
         /* The units that ask for several transfers at once: the input load and the decoder. */
         if (--m->countdowns[who - FIRST_COUNTDOWN]) return;

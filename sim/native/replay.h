@@ -4,13 +4,15 @@
 
 #include "flat.h"
 
-enum { CHANNELS = 6, SERVERS = 4, UNITS = 8, COUNTDOWNS = 2 };
+enum { CHANNELS = 6, PORTS = 2, SERVERS = 2 * PORTS, UNITS = 8, COUNTDOWNS = 2 };
 enum { COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM };
 enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
 
-/* What the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time; or nobody. */
+/* What the agenda resumes: a unit, a server, the countdown of a unit, a block whose response comes through a port, each of the first two also
+   for the first time; or nobody. */
 typedef int Resume;
-enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_START = FIRST_COUNTDOWN + COUNTDOWNS };
+enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_RESPONSE = FIRST_COUNTDOWN + COUNTDOWNS };
+enum { FIRST_START = FIRST_RESPONSE + PORTS };
 
 #define NEVER ((i64)1 << 62)
 
@@ -54,7 +56,7 @@ typedef struct {
 } Gate;
 
 typedef struct {
-    i64 before, behind, lead, limit, numerator, denominator;
+    i64 before, response, lead, limit, numerator, denominator, transactions;
     i64 *finishes, next_finish;
     i64 own_path, *path;
     Gate *gate;
@@ -81,7 +83,7 @@ typedef struct {
 } Slots;
 
 typedef struct {
-    i64 index, blockdep, repartitions, port, issued, previous;
+    i64 index, blockdep, repartitions, port, issued, finished;
     const i64 *work;
     i64 depths, blocks;
     Count written;
@@ -94,7 +96,7 @@ enum { KERNEL_OPERATION, DMA_OPERATION, KERNEL_WAIT, DMA_WAIT, OTHER_OPERATION }
 
 typedef struct {
     i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
-    i64 divisor, shared_cap, aligned, fetch_words, buffer_words, chunk_beats, chunks_ahead;
+    i64 divisor, shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead;
 } Timing;
 
 typedef struct {
@@ -113,6 +115,8 @@ typedef struct {
     Count fetched, parsed, kernels_done, dmas_done;
     Slots input, weights, accumulators, outputs;
     Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled;
+    /* Blocks of each port that are handed over and not yet answered. */
+    Fifo posted[PORTS];
     i64 countdowns[COUNTDOWNS];
     Kernel *kernels;
     const Operation *operations;
@@ -156,6 +160,7 @@ void serve(Machine *machine, int server);
 
 /* units.c */
 void run_unit(Machine *machine, int unit);
+void answer(Machine *machine, int port);
 const i64 *job_of(const Kernel *kernel, i64 block);
 
 #endif

@@ -55,7 +55,7 @@ PARAMETERS = (
     _parameter("pool_floor", 4, 32, 1, "Vela's cores say 4 and 16"),
     _parameter("decoder_cycles_per_channel", 1, 8, 1, "32 weights at 4 to 32 a cycle"),
     _parameter("command_cycles_per_word", 0, 4, 1, "a word is decoded and stored in a register"),
-    _parameter("lookahead", 0, 96, 4, "a data path has a queue of some transactions"),
+    _parameter("lookahead", 0, 256, 8, "at most 32 transactions of 64 bytes"),
     _parameter("grant", 1, 32, 1, "at most all outstanding reads that the AXI limit registers allow"),
 )
 """Parameters that can be fitted; switches and structure (double buffers, BLOCKDEP) are facts and no matter of degree."""

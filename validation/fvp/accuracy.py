@@ -22,6 +22,8 @@ adapters on (Corstone-300, profile `u55_high_end`) and off (Corstone-310). All n
 convolution networks have no public cycle counts, and accuracy on them is unproven. Per-layer and per-stall truth is not public either;
 the beats per port are the check that totals do not hide errors that cancel.
 
+One network of small kernels is held to the time of its whole run, among them the only public measurement of a cascade.
+
 A few constants were chosen by looking at these very points, so the errors below are those of a calibration set, not of a
 blind test: `docs/decisions/0003-timing-model.md` names them and shows what each is worth. Nothing was fitted by a program.
 Operators that no measured network has are held against Vela's estimate instead (`tests/test_unit_cycles.py`), which is no measurement.

@@ -23,13 +23,26 @@ from validation.fvp.references.records import (
     Point,
     SingleOperator,
     Sweep,
+    WholeRun,
     measured_program,
     measured_work,
     points,
     single_operators,
     sweeps,
+    whole_runs,
 )
-from validation.fvp.scores import SHARES, Bar, BeatScore, OperatorScore, PointScore, ReadingScore, Summary, SweepScore, summarise
+from validation.fvp.scores import (
+    SHARES,
+    Bar,
+    BeatScore,
+    OperatorScore,
+    PointScore,
+    ReadingScore,
+    Summary,
+    SweepScore,
+    WholeRunScore,
+    summarise,
+)
 from validation.fvp.single import single_program
 from validation.fvp.tables import score_tables
 from validation.tables import Table
@@ -37,7 +50,7 @@ from validation.tables import Table
 ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
 """The timing-adapter profiles of the measurements."""
 
-JSON_SCHEMA = 1
+JSON_SCHEMA = 2
 CLAIM = "Agreement with Arm's simulator, not silicon."
 
 Progress = Callable[[int, int], None]
@@ -53,6 +66,8 @@ class Scorecard:
     operators: tuple[OperatorScore, ...]
     readings: tuple[ReadingScore, ...] = ()
     """The operators under other readings of their records; no bar asks for them."""
+    whole_runs: tuple[WholeRunScore, ...] = ()
+    """The class "small kernels, cascade"."""
 
     @property
     def summaries(self) -> tuple[Summary, Summary]:
@@ -62,7 +77,7 @@ class Scorecard:
     @property
     def bars(self) -> tuple[Bar, ...]:
         """The bounds to be kept."""
-        return verdicts(self.points, self.sweeps, self.operators)
+        return verdicts(self.points, self.sweeps, self.operators, self.whole_runs)
 
     @property
     def passed(self) -> bool:
@@ -70,7 +85,7 @@ class Scorecard:
         return not any(bar.fails for bar in self.bars)
 
 
-def _beats(run: Replay | QuickReplay, point: Point) -> tuple[BeatScore, ...]:
+def _beats(run: Replay | QuickReplay, point: Point | WholeRun) -> tuple[BeatScore, ...]:
     if point.beats is None:
         return ()
     return (
@@ -101,6 +116,13 @@ def score_point(point: Point) -> PointScore:
     """Replay one measured inference with the adapters as they were."""
     run = _replay(point, _adapters(point))
     return PointScore(point, run.cycles, _beats(run, point))
+
+
+def score_whole_run(whole: WholeRun, timing: TimingParameters = DEFAULT_TIMING) -> WholeRunScore:
+    """Replay one run of small kernels or of a cascade, adapters on, by the fast recurrence."""
+    names = whole.stream, whole.accelerator
+    run = quick_replay(measured_program(*names), profile(ADAPTERS_ON).memory_system(), timing, measured_work(*names))
+    return WholeRunScore(whole, run.cycles, _beats(run, whole))
 
 
 def sweep_system(sweep: Sweep) -> MemorySystem:
@@ -154,7 +176,7 @@ def _silent(_done: int, _total: int) -> None:
 
 def scorecard(progress: Progress = _silent) -> Scorecard:
     """Replay everything that the references hold; about ten seconds on one core."""
-    total = len(points()) + len(sweeps()) + 2 * len(single_operators())
+    total = len(points()) + len(whole_runs()) + len(sweeps()) + 2 * len(single_operators())
     done = 0
 
     def count(scores: Iterable[Any]) -> tuple[Any, ...]:
@@ -168,6 +190,7 @@ def scorecard(progress: Progress = _silent) -> Scorecard:
 
     return Scorecard(
         points=count(map(score_point, points())),
+        whole_runs=count(map(score_whole_run, whole_runs())),
         sweeps=count(map(score_sweep, sweeps())),
         operators=count(map(score_operator, single_operators())),
         readings=tuple(chain.from_iterable(count(map(score_readings, single_operators())))),
@@ -175,13 +198,22 @@ def scorecard(progress: Progress = _silent) -> Scorecard:
 
 
 def render(card: Scorecard) -> list[Table]:
-    """The scorecard as tables: verdict, summary, points, beats, sweeps, single operators, their other readings."""
-    return score_tables(card.bars, card.summaries, card.points, card.sweeps, card.operators, card.readings)
+    """The scorecard as tables: verdict, summary, points, small kernels, beats, sweeps, single operators, their other readings."""
+    return score_tables(card.bars, card.summaries, card.points, card.whole_runs, card.sweeps, card.operators, card.readings)
+
+
+def _beats_json(beats: Iterable[BeatScore]) -> dict[str, Any]:
+    return {b.port: {"ours": b.ours, "fvp": b.fvp, "error": b.error} for b in beats}
 
 
 def _point_json(score: PointScore) -> dict[str, Any]:
-    beats = {b.port: {"ours": b.ours, "fvp": b.fvp, "error": b.error} for b in score.beats}
+    beats = _beats_json(score.beats)
     return asdict(score.point) | {"cycles": score.cycles, "error": score.error, "vela_error": score.vela_error, "beats": beats}
+
+
+def _whole_run_json(score: WholeRunScore) -> dict[str, Any]:
+    beats = _beats_json(score.beats)
+    return asdict(score.run) | {"active": score.active, "cycles": score.cycles, "error": score.error, "beats": beats}
 
 
 def _sweep_json(score: SweepScore) -> dict[str, Any]:
@@ -202,6 +234,7 @@ def to_json(card: Scorecard) -> dict[str, Any]:
         "bars": [asdict(bar) | {"passed": bar.passed, "verdict": bar.verdict} for bar in card.bars],
         "summaries": [asdict(s) | {"within": dict(zip(map(str, SHARES), s.within, strict=True))} for s in card.summaries],
         "points": [_point_json(score) for score in card.points],
+        "whole_runs": [_whole_run_json(score) for score in card.whole_runs],
         "sweeps": [_sweep_json(score) for score in card.sweeps],
         "operators": [
             asdict(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "mac_cycles": s.mac_cycles, "error": s.error}

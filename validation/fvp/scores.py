@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from validation.fvp.references.records import Point, SingleOperator, Sweep
+from validation.fvp.references.records import Point, SingleOperator, Sweep, WholeRun
 
 TOTAL_GRID = 1000
 """NPU TOTAL on the FVP sits on a grid of 1000 cycles, each network with an offset of its own (published measurements)."""
 
 TOTAL_OVERHEAD = 15
 """Cycles that TOTAL counts beyond ACTIVE before it is rounded up: 15 to 61 fit every calibration point, the least is taken."""
+
+IDLE = 501
+"""Idle cycles in a whole run: published for one of them, and taken for the others."""
 
 SHARES = (0.01, 0.02, 0.05)
 """Errors for which the summary tells the share of points within them."""
@@ -57,6 +60,25 @@ class PointScore:
     def vela_error(self) -> float:
         """Relative error of Vela's own estimate."""
         return relative(self.point.vela_cycles, self.point.active)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRunScore:
+    """One replay beside a run of which the whole time was published: ``cycles`` is ours for NPU ACTIVE."""
+
+    run: WholeRun
+    cycles: int
+    beats: tuple[BeatScore, ...]
+
+    @property
+    def active(self) -> int:
+        """NPU ACTIVE as the published cycles have it: less those that were idle."""
+        return self.run.total - IDLE
+
+    @property
+    def error(self) -> float:
+        """Relative error of NPU ACTIVE."""
+        return relative(self.cycles, self.active)
 
 
 @dataclass(frozen=True, slots=True)

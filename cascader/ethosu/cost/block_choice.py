@@ -189,10 +189,8 @@ class Estimator:
             *(ublock.height, ublock.width, self._ublock_depth, self._weights, self._scales, rate, divisor, self._decoding or 0),
             *(self._shares, self._kept, len(self._steps), len(self._pairs), self._order[0], self._order[-1]),
         )
-        steps = (
-            (s.pace.floor, s.pace.plane, s.pace.steps, s.pace.delay, s.channels, s.share, s.first, self._times[number])
-            for number, s in enumerate(self._steps)
-        )
+        paces = [(s.pace.floor, s.pace.plane, s.pace.steps, s.pace.delay, s.pace.fill, s.pace.spared) for s in self._steps]
+        steps = ((*paces[number], s.channels, s.share, s.first, self._times[number]) for number, s in enumerate(self._steps))
         pairs = ((one, two, times) for (one, two), times in self._pairs.items())
         return array("q", chain(head, *steps, *pairs))
 
@@ -217,7 +215,9 @@ class Estimator:
         pace, ublocks = step.pace, _ceil(depth, self._ublock_depth)
         plane = _ceil(height, self._ublock.height) * _ceil(width, self._ublock.width)
         delays = pace.delay * ((pace.steps - 1) * ublocks + (ublocks == 1))
-        cycles = np.maximum(pace.floor, pace.plane * plane) * pace.steps * ublocks + delays
+        used = depth % self._ublock_depth
+        spared = pace.spared * plane * ((used > 0) & (used <= self._ublock_depth // 2))
+        cycles = pace.fill + np.maximum(pace.floor, pace.plane * plane) * pace.steps * ublocks + delays - spared
         slowest: Cycles = np.maximum(cycles, (self._decoding or 0) * self._part(step, depth))
         return slowest
 

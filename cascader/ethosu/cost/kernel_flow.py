@@ -24,6 +24,9 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 _WORK, _FLOW = native("npu_model"), native("cascader.ethosu")
 """Compiled: the work of an operation's blocks, and what is made of it here; None if they are not built."""
 
+_DRAIN = DEFAULT_TIMING.drain_responses
+"""Write latencies that a kernel which waits for all blocks of the one before waits beyond their responses."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -229,7 +232,7 @@ class Pipeline:
         last = kernel.places if last is None else last
         steps_led = 2 if led else 0
         if _FLOW is not None:
-            return Flow(*_FLOW.kernel_flow(kernel.flat, flat_sources(sources), self._units, first, last, steps_led, distance))
+            return Flow(*_FLOW.kernel_flow(kernel.flat, flat_sources(sources), self._units, first, last, steps_led, distance, _DRAIN))
         return self._run(kernel, sources, steps_led, distance, range(first, last))
 
     def _run(self, kernel: KernelLoad, sources: Sources, steps_led: int, distance: int, places: range) -> Flow:
@@ -238,6 +241,8 @@ class Pipeline:
         stores = deque(last[: int(count)], maxlen=MAX_BLOCKDEP + 1)
         # When the first blocks may be fetched, one after the other, and then all: as BLOCKDEP says.
         released = [stores[-1 - ahead] + latency if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
+        if not distance and stores:
+            released = [stores[-1] + latency * (1 + _DRAIN)]
         costs, order = [_block_costs(kind, sources) for kind in kernel.kinds], kernel.order
         # The decoder is handed a kernel when the IFM load has done with the one before.
         decoder = max(decoder, load)

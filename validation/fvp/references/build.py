@@ -2,7 +2,8 @@
 
     python -m validation.fvp.references.build --data DIR [--output DIR]
 
-DIR holds ``u55_calibration.csv``, ``u55_memory_sweeps.csv``, ``single_operators.csv`` and the measured ``streams/``.
+DIR holds ``u55_calibration.csv``, ``u55_memory_sweeps.csv``, ``single_operators.csv`` and the measured ``streams/``; and
+``u55_small_kernels.csv`` with the streams of ``small_kernels/``, which stand for those that were measured.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import gzip
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from npu_model.accelerator import accelerator
@@ -21,7 +22,7 @@ from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program.text import to_text
 from npu_model.weight_stream.work import stream_work
-from validation.fvp.references.records import OPERATORS, POINTS, SWEEPS, stream_name, work_name
+from validation.fvp.references.records import OPERATORS, POINTS, SWEEPS, WHOLE_RUNS, stream_name, work_name
 
 _OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
 _NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face"}
@@ -69,6 +70,20 @@ def _point(row: dict[str, str]) -> dict[str, str]:
 
 def _point_order(row: dict[str, str]) -> tuple[bool, str, int]:
     return row["adapters"] == "off", row["network"], int(row["accelerator"].rpartition("-")[2])
+
+
+def _whole_run(row: dict[str, str]) -> dict[str, str]:
+    return {
+        "network": Path(row["stream"]).name.partition(".")[0],
+        "accelerator": row["accelerator"],
+        "optimise": row["optimise"],
+        "npu_total": row["npu_total_cycles"],
+        "axi0_read_beats": row["axi0_rd_beats"],
+        "axi0_write_beats": row["axi0_wr_beats"],
+        "axi1_read_beats": row["axi1_rd_beats"],
+        "stream_sha256": row["stream_sha256"],
+        "source": row["source"],
+    }
 
 
 def _sweep(row: dict[str, str]) -> dict[str, str]:
@@ -120,28 +135,30 @@ def work_file(compiled: bytes) -> bytes:
     return _gzip(json.dumps({index: [[core.bits, core.turns] for core in cores] for index, cores in work.items()}, separators=(",", ":")))
 
 
-def _streams(data: Path, calibration: Iterable[dict[str, str]]) -> dict[str, bytes]:
+def _streams(data: Path, calibration: Iterable[dict[str, str]], named: Callable[[dict[str, str]], str]) -> dict[str, bytes]:
     """Descriptors and the decoder's work by name; InputError if a stream is not the measured one."""
     files = {}
     for row in calibration:
-        name = stream_name(_network(row["model"]), row["accelerator"])
+        network = named(row)
         compiled = (data / row["stream"]).read_bytes()
         digest = hashlib.sha256(compiled).hexdigest()
         if digest != row["stream_sha256"]:
             raise InputError(f"{row['stream']} has the SHA-256 {digest} but {row['stream_sha256']} was measured: restore the file.")
-        files[f"streams/{name}"] = descriptor(compiled)
-        files[f"streams/{work_name(_network(row['model']), row['accelerator'])}"] = work_file(compiled)
+        files[f"streams/{stream_name(network, row['accelerator'])}"] = descriptor(compiled)
+        files[f"streams/{work_name(network, row['accelerator'])}"] = work_file(compiled)
     return files
 
 
 def reference_files(data: Path) -> dict[str, bytes]:
     """Contents of the package data by relative path, from the records in ``data``; InputError if one is missing or differs."""
-    calibration = _read(data / "u55_calibration.csv")
+    calibration, small = (_read(data / name) for name in ("u55_calibration.csv", "u55_small_kernels.csv"))
     return {
         POINTS: _table(sorted((_point(row) for row in calibration), key=_point_order)),
         SWEEPS: _table(_sweep(row) for row in _read(data / "u55_memory_sweeps.csv")),
         OPERATORS: _table(_operator(row) for row in _read(data / "single_operators.csv")),
-        **_streams(data, calibration),
+        WHOLE_RUNS: _table(map(_whole_run, small)),
+        **_streams(data, calibration, lambda row: _network(row["model"])),
+        **_streams(data, small, lambda row: ".".join(Path(row["stream"]).name.split(".")[:2])),
     }
 
 

@@ -20,7 +20,7 @@ from npu_model.shapes import Shape3D
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 
-POINTS, SWEEPS, OPERATORS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv"
+POINTS, SWEEPS, OPERATORS, WHOLE_RUNS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv", "fvp_whole_runs.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,28 @@ class Point:
     stream_sha256: str
     platform: str
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """One run of which NPU TOTAL alone was published, adapters on: a network of many small kernels, and once in a cascade.
+
+    ``optimise`` is Vela's option; ``beats`` is None where none were published. The stream is one of a network of ours with the same graph,
+    random weights and the published SRAM and flash (see :mod:`validation.fvp.scores` for the cycles that it is held to).
+    """
+
+    network: str
+    accelerator: str
+    optimise: str
+    total: int
+    beats: MeasuredBeats | None
+    stream_sha256: str
+    source: str
+
+    @property
+    def stream(self) -> str:
+        """What its descriptor is called by, beside the accelerator."""
+        return f"{self.network}.{self.optimise.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +123,19 @@ def _rows(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def _point(row: dict[str, str]) -> Point:
+def _beats(row: dict[str, str]) -> MeasuredBeats | None:
     counts = [row[key] for key in ("axi0_read_beats", "axi0_write_beats", "axi1_read_beats")]
+    return MeasuredBeats(*map(int, counts)) if all(counts) else None
+
+
+def _point(row: dict[str, str]) -> Point:
     return Point(
         network=row["network"],
         accelerator=row["accelerator"],
         adapters=row["adapters"] == "on",
         active=int(row["npu_active"]),
         total=int(row["npu_total"]),
-        beats=MeasuredBeats(*map(int, counts)) if all(counts) else None,
+        beats=_beats(row),
         vela_cycles=int(row["vela_cycles"]),
         stream_sha256=row["stream_sha256"],
         platform=row["platform"],
@@ -121,6 +147,23 @@ def _point(row: dict[str, str]) -> Point:
 def points() -> tuple[Point, ...]:
     """The measured inferences, adapters on first, by network and MACs."""
     return tuple(_point(row) for row in _rows(POINTS))
+
+
+@cache
+def whole_runs() -> tuple[WholeRun, ...]:
+    """The runs of small kernels and of a cascade."""
+    return tuple(
+        WholeRun(
+            network=row["network"],
+            accelerator=row["accelerator"],
+            optimise=row["optimise"],
+            total=int(row["npu_total"]),
+            beats=_beats(row),
+            stream_sha256=row["stream_sha256"],
+            source=row["source"],
+        )
+        for row in _rows(WHOLE_RUNS)
+    )
 
 
 @cache
@@ -176,7 +219,7 @@ def _stream_file(name: str) -> str:
 
 @cache
 def measured_program(network: str, accelerator: str) -> Program:
-    """The Program whose inference was measured, without its constants; one of those that :func:`points` names."""
+    """The Program whose inference was measured, without its constants; one of those that :func:`points` or :func:`whole_runs` names."""
     return parse_text(_stream_file(stream_name(network, accelerator)))
 
 
