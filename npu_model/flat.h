@@ -76,10 +76,6 @@ static inline PyObject *growing_bytes(Growing *grown)
     return bytes;
 }
 
-/* A job in the work of blocks: output cycles, writes, scales and steps; of every step fetches, weights, MAC cycles and whether it is a further
-   part of the step before. */
-enum { JOB_HEAD = 4, STEP_FETCHES = 0, STEP_WEIGHTS, STEP_CYCLES, STEP_CONTINUES, JOB_STEP };
-
 /* Division rounded down and up, as Python's; the divisor is positive. */
 static inline i64 div_down(i64 a, i64 b) { return a / b - (a % b < 0); }
 static inline i64 div_up(i64 a, i64 b) { return a / b + (a % b > 0); }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.block_jobs import BlockJob, block_jobs
-from npu_model.cost.mac_activity import NO_ACTIVITY, MacActivity, mac_activity
+from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
 from npu_model.errors import InputError
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program
@@ -19,6 +19,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.engine import run_engine
 from sim.engine.machine import Times
+from sim.engine.transactions import read_transactions
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
 
@@ -67,7 +68,7 @@ class OperationReplay:
 class Replay:
     """The replay of one Program: ``cycles`` is the PMU's NPU ACTIVE, ``beats`` the ports' data beats.
 
-    ``activity`` is that of the MAC array, of whose busy cycles some are held up; ``axi0_reads`` and ``axi1_reads`` count read transactions.
+    ``timing`` are the parameters that it was made with.
     """
 
     program: Program
@@ -78,9 +79,6 @@ class Replay:
     operations: tuple[OperationReplay, ...]
     busy: dict[Unit, int]
     waits: dict[tuple[Unit, Cause], int]
-    activity: MacActivity
-    axi0_reads: int
-    axi1_reads: int
     timing: TimingParameters = DEFAULT_TIMING
 
     def _held_up(self) -> tuple[int, int]:
@@ -96,15 +94,17 @@ class Replay:
         """Counters under the names of Arm's PMU events (core driver ``ethosu55_interface.h``); docs/pmu.md defines each of them."""
         wait = defaultdict(int, self.waits)
         by_decoder, by_accumulators = self._held_up()
+        activity = sum((mac_activity(op, self.accelerator, self.timing) for op in self.program.kernels), NO_ACTIVITY)
+        axi0_reads, axi1_reads = read_transactions(self.program, self.accelerator, self.system, self.timing)
         return {
             "NPU_ACTIVE": self.cycles,
             "AXI0_RD_DATA_BEAT_RECEIVED": self.beats.axi0_read,
             "AXI0_WR_DATA_BEAT_WRITTEN": self.beats.axi0_write,
             "AXI1_RD_DATA_BEAT_RECEIVED": self.beats.axi1_read,
-            "AXI0_RD_TRANS_ACCEPTED": self.axi0_reads,
-            "AXI1_RD_TRANS_ACCEPTED": self.axi1_reads,
-            "MAC_ACTIVE": self.activity.active,
-            "MAC_DPU_ACTIVE": self.activity.dot_products,
+            "AXI0_RD_TRANS_ACCEPTED": axi0_reads,
+            "AXI1_RD_TRANS_ACCEPTED": axi1_reads,
+            "MAC_ACTIVE": activity.active,
+            "MAC_DPU_ACTIVE": activity.dot_products,
             "MAC_STALLED_BY_IB": wait[Unit.MAC, Cause.IB],
             "MAC_STALLED_BY_WD": wait[Unit.MAC, Cause.WEIGHTS] + by_decoder,
             "MAC_STALLED_BY_ACC": wait[Unit.MAC, Cause.ACC] + by_accumulators,
@@ -204,11 +204,10 @@ def _totals(busy: Busy, waits: Waits) -> tuple[dict[Unit, int], dict[tuple[Unit,
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was counted while a Program ran: cycles, traffic of the ports and of each operation, times, work and waits of the units."""
+    """What was counted while a Program ran: cycles, data beats of the ports and of each operation, times, work and waits of the units."""
 
     cycles: int
     beats: Beats
-    read_transactions: tuple[int, int]
     operation_beats: Mapping[int, Beats]
     times: Mapping[int, Times]
     busy: Busy
@@ -235,20 +234,7 @@ def replay_of(
         for index, op in enumerate(program.operations)
         if isinstance(op, (KernelOperation, DmaOperation))
     )
-    return Replay(
-        program=program,
-        accelerator=device,
-        system=system,
-        cycles=counted.cycles,
-        beats=counted.beats,
-        operations=operations,
-        busy=totals,
-        waits=total_waits,
-        activity=sum((mac_activity(op, device, timing) for op in program.kernels), NO_ACTIVITY),
-        axi0_reads=counted.read_transactions[AXI0],
-        axi1_reads=counted.read_transactions[AXI1],
-        timing=timing,
-    )
+    return Replay(program, device, system, counted.cycles, counted.beats, operations, totals, total_waits, timing)
 
 
 def replay(
@@ -270,8 +256,7 @@ def replay(
     reads, writes, recorder = machine.ports.reads, machine.ports.writes, machine.recorder
     moved = {index: operation_beats(op, device, system, machine.jobs.get(index)) for index, op in enumerate(program.operations)}
     beats = Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats)
-    transactions = reads[AXI0].transactions, reads[AXI1].transactions
-    counted = Counted(machine.env.cycle, beats, transactions, moved, machine.times, recorder.busy, recorder.waits)
+    counted = Counted(machine.env.cycle, beats, moved, machine.times, recorder.busy, recorder.waits)
     return replay_of(program, device, system, counted, timing)
 
 

@@ -199,7 +199,7 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
         config=memory.config,
     )
     planner = f"Vela {result.version} --optimise {optimise}"
-    return _VelaPlan(checked_network(result), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+    return _VelaPlan(checked_network(result, model.data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
 def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path) -> None:

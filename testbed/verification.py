@@ -142,18 +142,23 @@ def functional_outputs(
     return [run(network, arrays, filters=filters, on_cpu=on_cpu, state=state) for arrays in inputs]
 
 
+OLD_SUFFIX = "_cpu"
+"""What Vela 3.0.0 puts behind the names of a network's outputs."""
+
+
 def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays]) -> tuple[Comparison, ...]:
     """The outputs of ``found`` beside those of the same name in ``expected``; InputError if the names are others."""
-    if found[0].keys() != expected[0].keys():
+    names = {name: name if name in expected[0] else name.removesuffix(OLD_SUFFIX) for name in found[0]}
+    if set(names.values()) != expected[0].keys():
         raise InputError(
             f"The network's outputs are {', '.join(found[0])} but those of {reference} are {', '.join(expected[0])}: "
             "give the model that the network was compiled from."
         )
     comparisons = []
-    for name in found[0]:
+    for own, name in names.items():
         differing = size = 0
         for ours, theirs in zip(found, expected, strict=True):
-            a, b = (np.frombuffer(values.tobytes(), np.uint8) for values in (ours[name], theirs[name]))
+            a, b = (np.frombuffer(values.tobytes(), np.uint8) for values in (ours[own], theirs[name]))
             size += a.size
             differing += int(np.count_nonzero(a != b)) if a.size == b.size else max(a.size, b.size)
         comparisons.append(Comparison(reference, name, differing, size))

@@ -50,7 +50,7 @@ def test_the_bounded_step_is_no_worse_than_any_point_of_a_grid_between_the_bound
 
 def test_a_fit_finds_the_parameters_of_an_npu_that_is_the_model_with_others() -> None:
     needs_scipy()
-    truth = TimingParameters(decoder_cycles_per_channel=6, output_start_cycles=5)
+    truth = TimingParameters(decoder_cycles_per_channel=6, output_start_cycles=8)
     found = fit(as_if(short_measurements(), truth), fitted_parameters(("decoder_cycles_per_channel", "output_start_cycles")), Evaluator())
     assert found.timing == truth
     assert found.errors == Errors(8, 0.0, 0.0)
@@ -168,13 +168,33 @@ def test_what_cannot_be_fitted_is_one_sentence(names: tuple[str, ...], message: 
 
 def test_a_fit_needs_more_measurements_than_parameters() -> None:
     needs_scipy()
-    with pytest.raises(InputError, match="2 measurements are too few to fit 2 parameters: give 3 or more"):
+    with pytest.raises(InputError, match="2 measurements are too few to fit 2 parameters: give 3 or more that"):
         fit(short_measurements()[:2], fitted_parameters(("grant", "lookahead")), Evaluator())
 
 
-def test_what_is_left_without_a_group_must_be_enough_as_well() -> None:
+def test_a_group_without_which_too_few_are_left_is_not_left_out() -> None:
     needs_scipy()
-    some = short_measurements()[:4]
-    odd = [replace(measurement, network=f"net{index // 2}") for index, measurement in enumerate(some)]
-    with pytest.raises(InputError, match="Without net0 the measurements left, 2, are too few to fit 2 parameters: measure more"):
-        leave_out(odd, fitted_parameters(("grant", "lookahead")), Evaluator(), by_network, DEFAULT_TIMING)
+    names = ("few", "few", "many", "many", "many")
+    odd = [replace(measurement, network=name) for measurement, name in zip(short_measurements()[:5], names, strict=True)]
+    folds = leave_out(odd, fitted_parameters(("grant", "lookahead")), Evaluator(), by_network, DEFAULT_TIMING)
+    assert [fold.left_out for fold in folds] == ["few"]
+
+
+def test_six_measurements_over_two_accelerators_are_enough_for_the_three_default_parameters() -> None:
+    needs_scipy()
+    two = [m for m in short_measurements() if m.accelerator in ("ethos-u55-64", "ethos-u55-128")]
+    six = [*two, *(replace(m, name=f"{m.name} again") for m in two[::2])]
+    assert len({m.accelerator for m in six}) == 2
+    profile = calibrate_fit(six, name="board", date="2026-11-22", tools=TOOLS)
+    assert len(profile.points) == 6
+
+
+def test_a_perfect_fit_passes_its_check() -> None:
+    needs_scipy()
+    measured = as_if(short_measurements()[:4], TimingParameters(kernel_start_cycles=8))
+    two = tuple(replace(m, network=f"net{index % 2}") for index, m in enumerate(measured))
+    profile = calibrate_fit(two, name="board", date="2026-11-22", tools=TOOLS, parameters=("kernel_start_cycles",))
+    assert profile.errors.mean == 0
+    check = calibrate_check(profile, two)
+    assert check.passed
+    assert check.most == 0.005

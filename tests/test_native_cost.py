@@ -102,8 +102,8 @@ def compiled_jobs(op: KernelOperation, device: Accelerator, timing: TimingParame
         for depth in range(depths):
             at = flat[table + flat[order + place] * depths + depth]
             if at not in known:
-                steps = [flat[at + 4 + 4 * s : at + 8 + 4 * s] for s in range(flat[at + 3])]
-                plain = [(reads_at(flat, fetches), reads_at(flat, weights), cycles, bool(more)) for fetches, weights, cycles, more in steps]
+                steps = [flat[at + 4 + 3 * s : at + 7 + 3 * s] for s in range(flat[at + 3])]
+                plain = [(reads_at(flat, max(0, at)), reads_at(flat, weights), cycles, at < 0) for at, weights, cycles in steps]
                 known[at] = flat[at], runs_at(flat, flat[at + 1])[0], reads_at(flat, flat[at + 2]), plain
             jobs.append(known[at])
     return jobs

@@ -8,6 +8,7 @@ from reference_data import shared_data
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
 from npu_model.program import (
     Activation,
     ActivationKind,
@@ -34,6 +35,7 @@ from npu_model.program import (
 )
 from npu_model.program.check import check_program, violations
 from npu_model.shapes import Shape3D
+from sim import Cause, quick_replay, replay
 
 INT8 = DataType(8, signed=True)
 INT16 = DataType(16, signed=True)
@@ -111,8 +113,8 @@ def test_the_measured_programs_keep_the_rules() -> None:
         (replace(DMA, destination=4), "has DMA destination 0x4 but a multiple of 16 is needed"),
         (replace(DMA, destination=784), "has its DMA destination at bytes 0x310 to 0x410 but region 1 has 0x400"),
         (replace(DMA, destination=0x5F10, destination_region=0, to_shram=True), "writes SHRAM bytes 0x5f10 to 0x6010 but there are 0x6000"),
-        (DmaWait(1), "waits for 1 outstanding transfers but at most 1"),
-        (KernelWait(2), "waits for 2 outstanding kernels but at most 2"),
+        (DmaWait(16), "waits for 16 outstanding operations but the command has room for 0 to 15"),
+        (KernelWait(-1), "waits for -1 outstanding operations but the command has room for 0 to 15"),
     ],
 )
 def test_a_broken_rule_is_named_with_its_operation_value_and_bound(operation: Operation, problem: str) -> None:
@@ -120,6 +122,16 @@ def test_a_broken_rule_is_named_with_its_operation_value_and_bound(operation: Op
         check_program(program(operation, STOP), accelerator("ethos-u55-128"))
     assert str(caught.value).startswith("Operation 0 (")
     assert any(part in str(caught.value) for part in problem.split("|"))
+
+
+def test_a_wait_that_is_already_met_is_legal_and_takes_no_time() -> None:
+    """Vela 3.0.0 waits for two outstanding kernels where no more can be under way."""
+    waits = program(CONV, KernelWait(2), DmaWait(1), KernelWait(15), STOP)
+    check_program(waits, accelerator("ethos-u55-128"))
+    system = profile("off").memory_system()
+    run = replay(waits, system)
+    assert not any(cause in (Cause.KERNEL_WAIT, Cause.DMA_WAIT) for _, cause in run.waits)
+    assert run.cycles == quick_replay(waits, system).cycles
 
 
 def test_a_kernel_with_a_lut_on_the_small_accelerators_gives_up_the_last_two_banks() -> None:

@@ -46,7 +46,6 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from npu_model.weight_stream.work import stream_work
 from sim import counted_replay, quick_cycles, quick_replay, replay, replay_network
 from sim.engine.clock import Clock
 from sim.engine.ports import Channel, Ports
@@ -275,6 +274,15 @@ def test_weights_that_are_aligned_differently_are_read_in_other_transactions() -
     assert quick_replay(program(op), slow).cycles != quick_replay(program(moved), slow).cycles
 
 
+def test_a_response_that_overtakes_another_port_s_is_that_of_its_own_block() -> None:
+    """The first kernel stores through a port whose responses take long, the second one through another and does not wait for it."""
+    slow, fast = (conv(Shape3D(4, 4, depth), Shape3D(4, 4, 16), ofm_base=1 << 17) for depth in (16, 48))
+    slow = replace(slow, ofm=replace(slow.ofm, region=CONSTANTS))
+    at_home, abroad = replace(memory(), write_latency=1), replace(memory(), write_latency=4000)
+    for rule in BlockdepRule:
+        assert_equal(program(slow, fast, slow, fast), memories(at_home, abroad), replace(DEFAULT_TIMING, blockdep=rule))
+
+
 def test_a_transfer_of_nothing_is_over_at_once() -> None:
     assert_equal(program(copy(0), DmaWait(0), copy(8)), IDEAL)
 
@@ -311,14 +319,6 @@ def assert_networks_equal(network: CompiledNetwork, system: MemorySystem) -> Non
 @pytest.mark.parametrize(("model", "device"), [("resnet8_i8", "ethos-u55-128"), ("ds_cnn_s_i16", "ethos-u55-32")])
 def test_the_recurrence_equals_the_engine_on_vela_s_schedules(model: str, device: str, optimise: str, adapters: str) -> None:
     assert_networks_equal(compiled(model, device, optimise), profile(adapters).memory_system())
-
-
-def test_what_is_known_of_weight_streams_counts_only_where_they_are_decoded() -> None:
-    system, (one, *_) = profile("off").memory_system(), compiled("resnet8_i8", "ethos-u55-128", "Performance").programs
-    work = stream_work(one, accelerator(one.accelerator))
-    dealt = replace(DEFAULT_TIMING, decodes_streams=False)
-    assert quick_replay(one, system, dealt, work) == quick_replay(one, system, dealt) != quick_replay(one, system, work=work)
-    assert quick_replay(one, system, dealt, work).cycles == replay(one, system, timing=dealt, work=work).cycles
 
 
 @pytest.mark.parametrize("adapters", ["u55_high_end", "off"])

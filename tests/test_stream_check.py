@@ -270,4 +270,4 @@ def test_a_compiled_file_whose_stream_is_wrong_is_not_timed(tmp_path: Path) -> N
     assert "wrong_vela.tflite holds a wrong stream: operation 0 (CONV_2D) reads bytes" in sentence
     path.write_bytes(export(network)["network.tflite"])
     assert call("simulate", "vela", path).status == 0
-    assert checked_network(compiled()) == network
+    assert checked_network(compiled(), image()) == network

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.frontends.vela import CORES, checked_network, compile_network, legalised
+from npu_model.errors import InputError
 from sim import quick_cycles
 from testbed.compare.vela_points import VelaTask, both_cores, vela_points
 from testbed.legalise import QUICKER, load_task
 from testbed.memory_options import MemoryOptions
+from testbed.models import load_model
+from testbed.program_files import verify
+from testbed.scheduling import schedule, write_schedule
+from testbed.verification import LITERT
 from testbed.versions import legaliser_remark
 from testbed.workers import workers
+from validation.litert.judge import litert_installed
 from validation.portfolio import build
 
 
@@ -42,3 +53,16 @@ def test_the_network_of_the_python_core_is_searched_too_where_its_kernels_are_qu
 
 def test_a_core_that_leaves_more_on_the_cpu_legalises_nothing_beside_one_that_does_not() -> None:
     assert load_task("portfolio:siamese_batch").others == ()
+
+
+def test_a_convolution_behind_a_strided_slice_is_legalised_by_the_core_that_reads_the_right_elements(tmp_path: Path) -> None:
+    model = load_model("portfolio:conv_strided_rows_conv").data
+    found = legalised(model)
+    assert found.core == CORES[1]
+    assert "the convolution behind STRIDED_SLICE" in found.note
+    with pytest.raises(InputError, match="C\\+\\+ core emits a wrong stream: the convolution behind STRIDED_SLICE"):
+        checked_network(compile_network(model, "ethos-u55-128"), model)
+    assert legalised(load_model("portfolio:strided_rows_at_ends").data).core == CORES[0]
+    plan = tmp_path / "plan.json"
+    write_schedule(schedule("portfolio:conv_strided_rows_conv", cascade=False), plan)
+    assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()

@@ -62,18 +62,19 @@ def _kind(op: KernelOperation) -> int:
 
 
 def _pace(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> tuple[int, ...]:
-    """What :func:`npu_model.cost.cycles.mac_pace` looks at: case, floor, bytes of an element; pooling's passes, floor and half; delay."""
+    """What :func:`npu_model.cost.cycles.mac_pace` looks at: its case, floor, bytes of an element, floors and fill of pooling, delay."""
     size, kind = op.ifm.dtype.bytes, op.kind
     if kind is OperationKind.ELEMENTWISE:
-        return _PACE_NONE, 0, size, 1, 0, 0, 0
+        return _PACE_NONE, 0, size, 1, 0, 0, 0, 0
     if kind is OperationKind.POOL and not reduces_depth(op):
-        half = ceil_div(timing.pool_floor, 2) if timing.pool_passes else 0
-        return _PACE_POOL, 0, size, 2 if size == 2 and accelerator.macs > 32 else 1, timing.pool_floor, half, 0
+        half, floor = ceil_div(timing.pool_floor, 2), timing.pool_floor
+        passes = 2 if size == 2 and accelerator.macs > 32 else 1
+        return _PACE_POOL, 0, size, passes, floor, 0, *((half, half) if timing.pool_passes else (floor, 0))
     has_floor = kind is not OperationKind.POOL and (kind is OperationKind.DEPTHWISE or size == 2 or not is_known)
     floor = timing.decoder_cycles_per_channel * ofm_ublock(op, accelerator).depth if has_floor else 0
     if kind is OperationKind.DEPTHWISE:
-        return _PACE_DEPTHWISE, floor, size, 1, 0, 0, kernel_step_delay(op, accelerator) if timing.depthwise_delays else 0
-    return _PACE_PART_KERNEL if op.part_kernel else _PACE_DEPTH_FIRST, floor, size, 1, 0, 0, 0
+        return _PACE_DEPTHWISE, floor, size, 1, 0, kernel_step_delay(op, accelerator) if timing.depthwise_delays else 0, 0, 0
+    return _PACE_PART_KERNEL if op.part_kernel else _PACE_DEPTH_FIRST, floor, size, 1, 0, 0, 0, 0
 
 
 def _ranges(ranges: tuple[ByteRange, ...], modulus: int) -> chain[int]:
@@ -97,8 +98,8 @@ def flat_operation(
         ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel) if kind == _DEEP else 1,
         *(timing.kept_ifm_blocks, timing.aligned_bursts, rate, divisor, timing.output_start_cycles),
         *_pace(op, accelerator, timing, is_known=is_known),
-        *(ublock.height, ublock.width, ublock.depth * accelerator.cores),
         timing.weights_at_once if op.kind is OperationKind.CONV_2D else 0,
+        *(ublock.height, ublock.width, ublock.depth * accelerator.cores),
         *(timing.decoder_cycles_per_channel, is_known, len(op.weights), len(op.scales)),
     )
     maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))

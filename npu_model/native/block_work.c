@@ -22,9 +22,8 @@ typedef struct {
     i64 stride_y, stride_x, dilation_y, dilation_x, top, left, upscaled;
     i64 kernel_height, kernel_width, part_height, part_width, channel_step, kept, aligned;
     i64 rate, rate_divisor, output_start;
-    i64 pace, floor, size, passes, pool_floor, pool_half, delay, ublock_height, ublock_width, ublock_depth;
-    /* Weights of a step that are there at once; 0 if no step is done in parts. */
-    i64 at_once, decoder, is_known, weights, scales;
+    i64 pace, floor, size, passes, pool_floor, delay, pool_half, pool_fill, at_once, ublock_height, ublock_width, ublock_depth;
+    i64 decoder, is_known, weights, scales;
 } Header;
 
 typedef struct {
@@ -158,39 +157,37 @@ static Box own_channels(const Operation *op, Box ofm)
 
 /* ---- Cycles: npu_model/cost/cycles.py. */
 
-static i64 mac_cycles(const Header *h, Box place, i64 ofm_channels, i64 taps, i64 channels, i64 decoding)
+static i64 mac_cycles(const Header *h, Box box, i64 taps, i64 channels, i64 decoding)
 {
-    i64 plane = div_up(place.y1 - place.y0, h->ublock_height) * div_up(place.x1 - place.x0, h->ublock_width);
-    i64 depth = div_up(ofm_channels, h->ublock_depth), used = ofm_channels % h->ublock_depth;
-    i64 per_plane = 4, steps = taps, delay = 0, fill = 0, spared = 0;
+    i64 plane = div_up(box.y1 - box.y0, h->ublock_height) * div_up(box.x1 - box.x0, h->ublock_width);
+    i64 depth = div_up(box.c1 - box.c0, h->ublock_depth), per_plane = 4, steps = taps, delay = 0, fill = 0;
+    i64 used = (box.c1 - box.c0) % h->ublock_depth;
     switch (h->pace) {
     case PACE_NONE: return decoding;
     case PACE_POOL:
-        per_plane = most(h->pool_floor, taps * h->passes), steps = 1;
-        if (!h->pool_half) break;
-        fill = h->pool_half;
-        if (used > 0 && used <= h->ublock_depth / 2) spared = per_plane - most(h->pool_half, taps * h->passes);
+        per_plane = most(h->pool_floor, taps * h->passes), steps = 1, fill = h->pool_fill;
+        if (used && used <= h->ublock_depth / 2) fill -= (per_plane - most(h->pool_half, taps * h->passes)) * plane;
         break;
     case PACE_DEPTHWISE: per_plane = 4 * h->size, steps = div_up(taps, 4), delay = h->delay; break;
     case PACE_PART_KERNEL: steps = div_up(taps, 4 / h->size) * div_up(channels, 8); break;
     default: break;
     }
     i64 waits = depth == 1 ? steps : (steps - 1) * depth;
-    return most(decoding, fill + most(h->floor, per_plane * plane) * steps * depth + delay * waits - spared * plane);
+    return most(decoding, fill + most(h->floor, per_plane * plane) * steps * depth + delay * waits);
 }
 
 /* ---- Constants: npu_model/weight_stream/shares.py and the reads of block_jobs.py. */
 
 typedef struct {
     i64 c0, c1, steps, pieces;
-    size_t scales, first_piece;
+    size_t scales, first_step;
 } Depth;
 
-/* A step, or a further part of it if it does not fetch: its number among the whole steps, sub-kernel, IFM and OFM channels. */
 typedef struct {
-    i64 number, part, c0, c1, depth, decoding;
-    int fetches;
+    i64 part, c0, c1, decoding;
     size_t weights;
+    /* Its place among the steps of its block, and of the channels of the block those that it makes. */
+    i64 number, start, end;
 } Step;
 
 static void push_constants(Growing *out, const Operation *op, i64 region, i64 start, i64 words)
@@ -223,11 +220,10 @@ static i64 turns_before(const Operation *op, i64 core, const Depth *depth, i64 s
     return at ? op->work[(2 * core + 1) * op->work_steps + at - 1] : 0;
 }
 
-/* The reads of one step, or of those of its OFM channels up to `end`, none if its share is empty; the decoder's cycles too. */
-static void step_weights(Growing *out, const Operation *op, const Depth *depth, i64 done, i64 after, i64 total, Step *step, i64 end)
+/* The reads of one step, none if its share is empty; the decoder's cycles too. */
+static void step_weights(Growing *out, const Operation *op, const Depth *depth, i64 number, i64 done, i64 after, i64 total, Step *step)
 {
     const Header *h = &op->head;
-    const i64 number = step->number, start = end - step->depth, whole = depth->c1 - depth->c0;
     size_t at = out->length;
     i64 reads = 0, longest = 0;
     growing_push(out, 0);
@@ -239,14 +235,15 @@ static void step_weights(Growing *out, const Operation *op, const Depth *depth, 
             i64 more = most(beats, turns);
             longest = core ? most(longest, more) : more;
         }
-        first += div_down(beats * start, whole);
-        beats = div_down(beats * end, whole) - div_down(beats * start, whole);
+        i64 before = beats * step->start / (depth->c1 - depth->c0), behind = beats * step->end / (depth->c1 - depth->c0);
+        first += before;
+        beats = behind - before;
         if (!beats) continue;
         push_constants(out, op, op->weights[3 * core], op->weights[3 * core + 1] / h->word + first, beats);
         reads++;
     }
-    i64 decoding = h->is_known ? div_up(longest * h->decoder, 4) : 0;
-    step->decoding = most(0, div_down(decoding * end, whole) - div_down(decoding * start, whole));
+    i64 decoding = h->is_known ? most(0, div_up(longest * h->decoder, 4)) : 0;
+    step->decoding = decoding * step->end / (depth->c1 - depth->c0) - decoding * step->start / (depth->c1 - depth->c0);
     step->weights = reads ? at : 0;
     if (!reads) out->length = at;
     else if (!out->failed) out->at[at] = reads;
@@ -307,48 +304,48 @@ static int make_parts(Blocks *b)
     return 0;
 }
 
-/* OFM channels of a part of a step of `channels` IFM channels: as many whole ublocks as the weights that are there at once are for. */
-static i64 piece_depth(const Header *h, const Part *part, i64 channels, i64 depth)
-{
-    if (!h->at_once) return depth;
-    i64 weights = part->height * part->width * channels * h->ublock_depth;
-    return least(depth, most(1, h->at_once / weights) * h->ublock_depth);
-}
-
 static int make_depths(Blocks *b)
 {
     const Header *h = &b->op.head;
     i64 channel_steps = h->kind == DEEP ? pieces(b->op.ifm.depth, h->channel_step) : 1, steps = channel_steps * b->part_count;
     b->depth_count = pieces(h->depth, h->block_depth);
     b->depths = malloc(sizeof(Depth) * (size_t)b->depth_count);
-    i64 most_pieces = h->at_once ? pieces(least(h->block_depth, h->depth), h->ublock_depth) : 1, piece = 0;
-    b->steps = malloc(sizeof(Step) * (size_t)(b->depth_count * steps * most_pieces));
+    b->steps = malloc(sizeof(Step) * (size_t)(b->depth_count * steps * div_up(h->block_depth, h->ublock_depth)));
     if (!b->depths || !b->steps) return -1;
     if (h->is_known && b->op.work_steps < b->depth_count * steps) {
         PyErr_SetString(PyExc_ValueError, "the decoder's work has fewer steps than the operation");
         return -1;
     }
     b->keeps = h->kind == DEEP && steps <= h->kept && b->part_count == 1;
+    i64 total = 0, made = 0;
     for (i64 d = 0; d < b->depth_count; d++) {
         Depth *depth = &b->depths[d];
         Box box = {0, 1, 0, 1, d * h->block_depth, least(h->depth, (d + 1) * h->block_depth)}, own = own_channels(&b->op, box);
-        *depth = (Depth){box.c0, box.c1, steps, 0, 0, (size_t)piece};
-        i64 channels = h->kind == DEEP ? b->op.ifm.depth : own.c1 - own.c0, whole = box.c1 - box.c0, done = 0;
-        i64 total = h->kernel_height * h->kernel_width * channels;
-        for (i64 s = 0; s < steps; s++) {
-            i64 p = s % b->part_count, c = s / b->part_count;
-            i64 c0 = h->kind == DEEP ? c * h->channel_step : own.c0;
-            i64 c1 = h->kind == DEEP ? least(b->op.ifm.depth, c0 + h->channel_step) : own.c1;
-            i64 after = done + b->parts[p].height * b->parts[p].width * (c1 - c0), length = piece_depth(h, &b->parts[p], c1 - c0, whole);
-            for (i64 start = 0; start < whole; start += length) {
-                i64 end = least(whole, start + length);
-                Step *step = &b->steps[piece++];
-                *step = (Step){s, p, c0, c1, end - start, 0, start == 0, 0};
-                step_weights(&b->out, &b->op, depth, done, after, total, step, end);
+        i64 channels = box.c1 - box.c0, number = 0;
+        *depth = (Depth){box.c0, box.c1, steps, 0, 0, (size_t)made};
+        for (i64 c = 0; c < channel_steps; c++)
+            for (i64 p = 0; p < b->part_count; p++, number++) {
+                i64 c0 = h->kind == DEEP ? c * h->channel_step : own.c0;
+                i64 c1 = h->kind == DEEP ? least(b->op.ifm.depth, (c + 1) * h->channel_step) : own.c1;
+                i64 weights = b->parts[p].height * b->parts[p].width * (c1 - c0) * h->ublock_depth;
+                /* What a slot of the weight buffer holds: whole ublocks in depth. */
+                i64 once = h->at_once ? most(1, h->at_once / most(1, weights)) * h->ublock_depth : channels;
+                for (i64 start = 0; start < channels; start += once)
+                    b->steps[made++] = (Step){p, c0, c1, 0, 0, number, start, least(channels, start + once)};
             }
-            done = after;
+        depth->pieces = made - (i64)depth->first_step;
+        total = 0;
+        for (i64 s = 0; s < depth->pieces; s++) {
+            const Step *step = &b->steps[depth->first_step + (size_t)s];
+            if (!step->start) total += b->parts[step->part].height * b->parts[step->part].width * (step->c1 - step->c0);
         }
-        depth->pieces = piece - (i64)depth->first_piece;
+        i64 done = 0;
+        for (i64 s = 0; s < depth->pieces; s++) {
+            Step *step = &b->steps[depth->first_step + (size_t)s];
+            i64 after = done + b->parts[step->part].height * b->parts[step->part].width * (step->c1 - step->c0);
+            step_weights(&b->out, &b->op, depth, step->number, done, after, total, step);
+            if (step->end == channels) done = after;
+        }
         depth->scales = depth_scales(&b->out, &b->op, box.c0, box.c1);
     }
     return 0;
@@ -394,37 +391,39 @@ static size_t block_writes(Blocks *b, Box ofm)
     return at;
 }
 
-/* The jobs of a column, as flat.h has them. */
+/* The jobs of a column: each its output cycles, writes, scales, steps and of every step its fetches, weights and MAC cycles. */
 static int make_column(Blocks *b, Box place, int is_kept, size_t *jobs)
 {
     const Header *h = &b->op.head;
-    size_t steps = h->kind == ELEMENTWISE ? 1 : (size_t)b->depths[0].steps;
-    size_t *fetches = calloc(steps, sizeof(size_t));
+    i64 steps = h->kind == ELEMENTWISE ? 1 : b->depths[0].steps;
+    size_t *fetches = calloc((size_t)steps, sizeof(size_t));
     if (!fetches) return -1;
     for (i64 d = 0; d < b->depth_count; d++) {
         const Depth *depth = &b->depths[d];
         Box box = {place.y0, place.y1, place.x0, place.x1, depth->c0, depth->c1};
-        const Step *first = &b->steps[depth->first_piece];
-        i64 count = h->kind == ELEMENTWISE ? 1 : depth->pieces;
+        const Step *first = &b->steps[depth->first_step];
         if (b->keeps && (is_kept || d))
-            memset(fetches, 0, steps * sizeof(size_t));
+            memset(fetches, 0, (size_t)steps * sizeof(size_t));
         else if (!(h->kind == DEEP && d))
-            for (i64 s = 0; s < count; s++)
-                if (first[s].fetches) fetches[first[s].number] = step_fetches(b, box, first + s);
+            for (i64 s = 0; s < (h->kind == ELEMENTWISE ? 1 : depth->pieces); s++)
+                if (!first[s].start) fetches[first[s].number] = step_fetches(b, box, first + s);
         size_t writes = block_writes(b, box);
         i64 elements = (box.y1 - box.y0) * (box.x1 - box.x0) * (box.c1 - box.c0);
         jobs[d] = b->out.length;
         growing_push(&b->out, h->output_start + div_up(h->rate * elements, h->rate_divisor));
         growing_push(&b->out, (i64)writes);
         growing_push(&b->out, (i64)depth->scales);
-        growing_push(&b->out, count);
-        for (i64 s = 0; s < count; s++) {
+        i64 made = h->kind == ELEMENTWISE ? 1 : depth->pieces;
+        growing_push(&b->out, made);
+        for (i64 s = 0; s < made; s++) {
             const Step *step = first + s;
+            Box part = box;
+            part.c1 = part.c0 + step->end - step->start;
             i64 taps = b->parts[step->part].height * b->parts[step->part].width;
-            growing_push(&b->out, step->fetches ? (i64)fetches[step->number] : 0);
+            /* Less than nothing: it goes on with the IFM block of the step before. */
+            growing_push(&b->out, step->start ? -1 : (i64)fetches[step->number]);
             growing_push(&b->out, h->kind == ELEMENTWISE ? 0 : (i64)step->weights);
-            growing_push(&b->out, h->kind == ELEMENTWISE ? 0 : mac_cycles(h, box, step->depth, taps, step->c1 - step->c0, step->decoding));
-            growing_push(&b->out, !step->fetches);
+            growing_push(&b->out, h->kind == ELEMENTWISE ? 0 : mac_cycles(h, part, taps, step->c1 - step->c0, step->decoding));
         }
     }
     free(fetches);
@@ -522,7 +521,7 @@ static int read_operation(Operation *op, const Flat *flat, const Flat *work)
     if (h->is_known && (!h->weights || work->length != 2 * h->weights * op->work_steps)) goto wrong;
     if (h->word < 1 || h->height < 1 || h->width < 1 || h->depth < 1 || h->block_height < 1 || h->block_width < 1 || h->block_depth < 1 ||
         h->part_height < 1 || h->part_width < 1 || h->channel_step < 1 || h->rate_divisor < 1 || h->size < 1 || h->ublock_height < 1 ||
-        h->ublock_width < 1 || h->ublock_depth < 1)
+        h->ublock_width < 1 || h->ublock_depth < 1 || h->at_once < 0)
         goto wrong;
     return 0;
 wrong:

@@ -134,7 +134,6 @@ class PortServer:
         self._turn = 0
         self._wake: simpy.Event | None = None
         self.beats = 0
-        self.transactions = 0
         env.process(self._serve())
 
     def transfer(self, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
@@ -147,10 +146,7 @@ class PortServer:
         if not runs:
             done.fire_in(0)
             return done
-        beats = transactions(runs, self._burst_beats[channel], phase)
-        # The weight stream is one: where a step ends inside a transaction, the next one goes on with it.
-        self.transactions += len(beats) - (channel is Channel.WEIGHTS and phase % self._burst_beats[channel] > 0)
-        self._queues[channel].append(_Request(beats[::-1], done))
+        self._queues[channel].append(_Request(transactions(runs, self._burst_beats[channel], phase)[::-1], done))
         if self._wake is not None and not self._wake.triggered:
             self._wake.succeed()
         return done

@@ -65,14 +65,10 @@ _COUNTS = len(_BUSY) + len(_WAITS)
 
 @dataclass(frozen=True, slots=True)
 class CompiledReplay:
-    """What the core says of a Program: cycles, data beats of the kernels, read transactions of the ports, times, and counts.
-
-    The times are in the order in which operations end.
-    """
+    """What the core says of a Program: cycles, data beats of the kernels, times in the order in which operations end, and counts."""
 
     cycles: int
     beats: Beats
-    transactions: tuple[int, int]
     times: dict[int, Times]
     counts: array[int] = field(repr=False)
 
@@ -112,8 +108,15 @@ class CompiledCache:
             *(word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
             *(timing.command_cycles_per_word, timing.buffer_slots, timing.kernel_start_cycles, _RULES[timing.blockdep]),
             *(timing.shram_drains, timing.weights_ahead, timing.grant, timing.lookahead, timing.ifm_burst_divisor, timing.shared_cap),
-            *(timing.aligned_bursts, timing.drain_responses, timing.posted_writes),
-            *(FETCH_WORDS, COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD),
+            *(
+                timing.aligned_bursts,
+                timing.drain_responses,
+                timing.posted_writes,
+                FETCH_WORDS,
+                COMMAND_BUFFER_WORDS,
+                DMA_CHUNK_BEATS,
+                DMA_CHUNKS_AHEAD,
+            ),
         )
         self._numbers = array("q", numbers)
 
@@ -163,19 +166,16 @@ class CompiledCache:
     def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
         """One Program; only if its replay is ``counted`` it has counts."""
         assert _CORE is not None  # noqa: S101  # is_usable
-        known = known if self._timing.decodes_streams else {}
         works = [self._work(op, known.get(index, ())) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)]
         rows = array("q", chain.from_iterable(row[:_ROW] for row in self._rows(program)))
         number = len(program.operations)
-        times, beats, counts = (
-            array("q", bytes(8 * size)) for size in (3 * number, 4 + len(self._system.ports), (_COUNTS + 4) * number if counted else 0)
-        )
+        times, beats, counts = (array("q", bytes(8 * size)) for size in (3 * number, 4, (_COUNTS + 4) * number if counted else 0))
         views = [memoryview(work).cast("q") for work in works]
         cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, views, times, beats, counts)
         # Of each operation its index, issue and end, in the order in which they end; the rest is empty.
         ended = iter(times[: 3 * (len(works) + len(program.transfers))])
         found = {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}
-        return CompiledReplay(cycles, Beats(*beats[:4]), (beats[4], beats[5]), found, counts)
+        return CompiledReplay(cycles, Beats(*beats), found, counts)
 
 
 @lru_cache(maxsize=8)

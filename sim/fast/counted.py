@@ -26,16 +26,14 @@ def counted_replay(
     if not compiled.is_usable:
         return replay(program, system, timing=timing, work=work)
     check_work(program)
-    known = ({} if not timing.decodes_streams else stream_work(program, device)) if work is None else work
+    known = {} if not timing.decodes_streams else stream_work(program, device) if work is None else work
     found = compiled.replay(program, known, counted=True)
     beats = {
         index: found.kernel_beats(index) if isinstance(op, KernelOperation) else operation_beats(op, device, system)
         for index, op in enumerate(program.operations)
     }
     total = found.beats + command_and_copy_beats(program, device, system)
-    return replay_of(
-        program, device, system, Counted(found.cycles, total, found.transactions, beats, found.times, found.busy, found.waits), timing
-    )
+    return replay_of(program, device, system, Counted(found.cycles, total, beats, found.times, found.busy, found.waits), timing)
 
 
 def counted_network(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> NetworkReplay:

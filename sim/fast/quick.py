@@ -43,7 +43,7 @@ def quick_replay(
     """
     device = accelerator(program.accelerator)
     check_work(program)
-    known = ({} if not timing.decodes_streams else stream_work(program, device)) if work is None else work
+    known = {} if not timing.decodes_streams else stream_work(program, device) if work is None else work
     rest = command_and_copy_beats(program, device, system)
     compiled = compiled_cache(device, system, timing)
     if compiled.is_usable:

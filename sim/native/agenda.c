@@ -95,9 +95,14 @@ int belatedly(Agenda *a, i64 cycle, i64 number, Resume resume)
 
 static void resume(Machine *m, Resume who)
 {
+    /* An interrupt is heard now and then. */
+    if (!(++m->resumed & 0xFFFFF) && PyErr_CheckSignals() < 0) {
+        m->agenda.failed = 1;
+        return;
+    }
     if (who >= FIRST_START) who -= FIRST_START;
     if (who >= FIRST_RESPONSE) {
-        answer(m, who - FIRST_RESPONSE);
+        responded(m, who - FIRST_RESPONSE);
         return;
     }
     if (who >= FIRST_COUNTDOWN) {

@@ -32,8 +32,8 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
             i64 often = times[k / work[1]];
             for (i64 p = 0; p < writes[0]; p++) moved[2 * kernel->port + 1] += often * writes[1 + 2 * p] * writes[2 + 2 * p];
             for (i64 list = -1; list < 2 * job[3]; list++) {
-                i64 at = list < 0 ? job[2] : job[JOB_HEAD + list / 2 * JOB_STEP + (list % 2 ? STEP_WEIGHTS : STEP_FETCHES)];
-                if (!at) continue;
+                i64 at = list < 0 ? job[2] : job[4 + list / 2 * 3 + list % 2];
+                if (at <= 0) continue;
                 const i64 *read = work + at;
                 for (i64 left = *read++; left; left--) {
                     if (read[0] < 0 || read[0] >= m->regions) {
@@ -62,9 +62,9 @@ static void make_buffers(Machine *m)
     struct {
         Fifo *fifo;
         i64 size;
-    } fifos[] = {{&m->kernel_queue, 1}, {&m->dma_queue, 2},     {&m->weight_queue, 2}, {&m->loaded, 4},
-                 {&m->decoded, 1},      {&m->accumulated, 2}, {&m->scaled, 2},       {&m->posted[0], 2},
-                 {&m->posted[1], 2}};
+    } fifos[] = {{&m->kernel_queue, 1}, {&m->dma_queue, 2},   {&m->weight_queue, 2}, {&m->loaded, 4},
+                 {&m->decoded, 1},      {&m->accumulated, 2}, {&m->scaled, 2},       {&m->responses[0], 2},
+                 {&m->responses[1], 2}};
     for (int i = 0; i < 4; i++) counts[i]->waiting = NOBODY;
     for (int i = 0; i < 4; i++) *slots[i] = (Slots){m->timing.slots, NOBODY};
     for (int i = 0; i < 9; i++) {
@@ -76,7 +76,7 @@ static void make_buffers(Machine *m)
 static void free_machine(Machine *m)
 {
     Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
-                     &m->posted[0],   &m->posted[1]};
+                     &m->responses[0], &m->responses[1]};
     for (int i = 0; i < 9; i++) free(fifos[i]->items);
     free_servers(m);
     agenda_free(&m->agenda);
@@ -84,8 +84,7 @@ static void free_machine(Machine *m)
     free(m);
 }
 
-/* Timing, memories, ports of the regions, operations, list of block works, room for times, beats and read
-   transactions by port, and what is counted of each operation (none: it is not): the cycles. */
+/* Timing, memories, ports of the regions, operations, list of block works, room for times, beats and what is counted of each operation (none: it is not): the cycles. */
 static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     static const int ORDER[UNITS] = {FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR};
@@ -106,7 +105,7 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
         goto end;
     }
     if (flats[0].length * 8 != (Py_ssize_t)sizeof(Timing) || flats[1].length * 8 != (Py_ssize_t)(2 * sizeof(Memory)) ||
-        flats[3].length * 8 % (Py_ssize_t)sizeof(Operation) || flats[5].length != 4 + PORTS) {
+        flats[3].length * 8 % (Py_ssize_t)sizeof(Operation) || flats[5].length != 4) {
         PyErr_SetString(PyExc_ValueError, "this is no program to replay");
         goto end;
     }
@@ -134,8 +133,7 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
     for (int i = 0; i < UNITS; i++) due_add(&m->agenda, FIRST_START + ORDER[i]);
     m->agenda.running = NEVER;
     if (!m->agenda.failed) walk(m);
-    for (int port = 0; port < PORTS; port++) flats[5].at[4 + port] = m->servers[2 * port].transactions;
-    result = m->agenda.failed ? PyErr_NoMemory() : PyLong_FromLongLong(m->end);
+    result = !m->agenda.failed ? PyLong_FromLongLong(m->end) : PyErr_Occurred() ? NULL : PyErr_NoMemory();
 end:
     if (works)
         for (Py_ssize_t i = 0; i < kernels; i++)

@@ -91,8 +91,7 @@ static i64 turn(Machine *m, Server *s, Beats *beats, i64 cycle, i64 *finish)
         if (!s->gate->is_open) time = admit(m, s->gate, time, words);
         path = most(path, (time + s->before) * s->denominator) + words * s->numerator;
         free = div_up(path, s->denominator);
-        *finish = free + s->response;
-        s->transactions++;
+        *finish = free + s->behind;
         if (s->limit) {
             s->finishes[s->next_finish] = *finish;
             if (++s->next_finish == s->limit) s->next_finish = 0;
@@ -129,7 +128,7 @@ void serve(Machine *m, int number)
         do since = turn(m, s, &first->beats, since, &finish);
         while (!is_over(&first->beats) && since < horizon && !a->failed);
         if (is_over(&first->beats)) {
-            if (first->done != NOBODY) later_add(a, finish - s->response, a->number++, first->done);
+            if (first->done != NOBODY) later_add(a, finish - s->behind, a->number++, first->done);
             if (++queue->first == queue->room) queue->first = 0;
             if (!--queue->length) {
                 s->work &= ~(1 << channel);
@@ -182,8 +181,6 @@ void transfer(Machine *m, i64 port, int writes, int channel, const i64 *pairs, i
     if (!added) return;
     start_beats(&added->beats, pairs, count, phase, burst);
     added->done = done;
-    /* The weight stream is one: where a step ends inside a transaction, the next one goes on with it. */
-    s->transactions -= channel == WEIGHTS && phase % burst > 0;
     s->work |= 1 << channel;
     if (s->idle) {
         s->idle = 0;
@@ -212,7 +209,7 @@ int make_servers(Machine *m)
         Server *s = &m->servers[number];
         make_gate(&m->gates[number], memory);
         s->before = writes ? 0 : memory->read_latency;
-        s->response = writes ? memory->write_latency : 0;
+        s->behind = writes ? memory->write_latency : 0;
         s->lead = s->before + m->timing.lookahead;
         s->limit = writes ? memory->most_writes : memory->most_reads;
         s->numerator = memory->numerator;

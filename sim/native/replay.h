@@ -8,8 +8,8 @@ enum { CHANNELS = 6, PORTS = 2, SERVERS = 2 * PORTS, UNITS = 8, COUNTDOWNS = 2 }
 enum { COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM };
 enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
 
-/* What the agenda resumes: a unit, a server, the countdown of a unit, a block whose response comes through a port, each of the first two also
-   for the first time; or nobody. */
+/* What the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time, the response to a block that was
+   handed over to a port; or nobody. */
 typedef int Resume;
 enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_RESPONSE = FIRST_COUNTDOWN + COUNTDOWNS };
 enum { FIRST_START = FIRST_RESPONSE + PORTS };
@@ -56,7 +56,7 @@ typedef struct {
 } Gate;
 
 typedef struct {
-    i64 before, response, lead, limit, numerator, denominator, transactions;
+    i64 before, behind, lead, limit, numerator, denominator;
     i64 *finishes, next_finish;
     i64 own_path, *path;
     Gate *gate;
@@ -83,7 +83,7 @@ typedef struct {
 } Slots;
 
 typedef struct {
-    i64 index, blockdep, repartitions, port, issued, finished;
+    i64 index, blockdep, repartitions, port, issued, previous, finished;
     const i64 *work;
     i64 depths, blocks;
     Count written;
@@ -115,12 +115,12 @@ typedef struct {
     Count fetched, parsed, kernels_done, dmas_done;
     Slots input, weights, accumulators, outputs;
     Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled;
-    /* Blocks of each port that are handed over and not yet answered. */
-    Fifo posted[PORTS];
+    /* Blocks that are handed over and not answered yet, of each port: one that answers soon overtakes the other. */
+    Fifo responses[PORTS];
     i64 countdowns[COUNTDOWNS];
     Kernel *kernels;
     const Operation *operations;
-    i64 operation_count, kernel_count, words, end, *times, finished;
+    i64 operation_count, kernel_count, words, end, *times, finished, resumed;
     /* Where each unit waits, and what it has at hand. */
     int at[UNITS];
     i64 since[UNITS], *counts;
@@ -130,7 +130,7 @@ typedef struct {
     i64 load_kernel, load_block, load_step, load_all_but, load_ahead;
     i64 decode_kernel, decode_block, decode_step;
     i64 mac_item[4];
-    i64 output_item[2], write_item[2];
+    i64 output_item[2], write_item[2], drained;
 } Machine;
 
 /* What is counted of every operation: the busy cycles of the units, their waits by cause, and a kernel's data
@@ -160,7 +160,7 @@ void serve(Machine *machine, int server);
 
 /* units.c */
 void run_unit(Machine *machine, int unit);
-void answer(Machine *machine, int port);
+void responded(Machine *machine, int port);
 const i64 *job_of(const Kernel *kernel, i64 block);
 
 #endif

@@ -8,9 +8,6 @@
 #define WAIT(condition) do { if (condition) { m->at[me] = __LINE__; return; case __LINE__:; } } while (0)
 #define END }
 
-/* Of a loaded step: whether it is the block's first or last, and whether no further part needs its IFM block. */
-enum { FIRST_STEP = 1, LAST_STEP = 2, FREES_INPUT = 4 };
-
 /* Wait and count the cycles for an operation. */
 #define COUNTED(operation, what, condition) do { m->since[me] = m->agenda.cycle; WAIT(condition); counted(m, me, operation, what); } while (0)
 
@@ -104,8 +101,6 @@ const i64 *job_of(const Kernel *kernel, i64 block)
     return work + work[work[4] + column * kernel->depths + block % kernel->depths];
 }
 
-static const i64 *step_of(const Kernel *kernel, i64 block, i64 step) { return job_of(kernel, block) + JOB_HEAD + JOB_STEP * step; }
-
 /* Queue the reads of a list; `done` is resumed with each. */
 static void ask_for(Machine *m, const i64 *work, i64 list, int channel, Resume done)
 {
@@ -142,9 +137,6 @@ static void finish(Machine *m, i64 operation, i64 issued)
     entry[1] = issued;
     entry[2] = m->agenda.cycle;
 }
-
-/* Cycles from the last data word of a write to its response. */
-static i64 response_of(const Machine *m, i64 port) { return m->servers[2 * port + 1].response; }
 
 static void command_fetch(Machine *m)
 {
@@ -218,7 +210,7 @@ static void dma(Machine *m)
 {
     const int me = DMA;
     const Operation *op;
-    i64 item[2], start, response;
+    i64 item[2], start;
     BEGIN
     for (;;) {
         WAIT(is_empty(m, &m->dma_queue, me));
@@ -243,8 +235,8 @@ static void dma(Machine *m)
         }
         if (m->chunks && m->operations[m->copying].third >= 0) {
             YIELD;
-            response = response_of(m, m->operations[m->copying].third);
-            WAIT(response && later(&m->agenda, response, me));
+            WAIT(m->servers[2 * m->operations[m->copying].third + 1].behind &&
+                 later(&m->agenda, m->servers[2 * m->operations[m->copying].third + 1].behind, me));
         }
         counted(m, me, m->copying, BUSY_DMA);
         finish(m, m->copying, m->copy_issued);
@@ -262,9 +254,8 @@ static void put_weights(Machine *m, i64 kernel, i64 block)
 static void input_load(Machine *m)
 {
     const int me = LOAD;
-    const i64 *job, *step;
-    int is_last;
-    i64 item[4], left;
+    const i64 *job;
+    i64 item[4];
     Kernel *kernel;
     BEGIN
     for (;;) {
@@ -288,28 +279,27 @@ static void input_load(Machine *m)
                         reach(m, &m->kernels[m->load_kernel - 1].written, m->load_all_but - most(0, m->load_ahead - m->load_block), me));
                 if (!m->load_block && m->load_all_but && !m->load_ahead) {
                     kernel = &m->kernels[m->load_kernel - 1];
-                    left = kernel->finished + m->timing.drain_responses * response_of(m, kernel->port) - m->agenda.cycle;
-                    COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP, left > 0 && later(&m->agenda, left, me));
+                    m->drained = kernel->finished + m->timing.drain_responses * m->servers[2 * kernel->port + 1].behind - m->agenda.cycle;
+                    COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP, m->drained > 0 && later(&m->agenda, m->drained, me));
                 }
             }
             if (!m->timing.weights_ahead) put_weights(m, m->load_kernel, m->load_block);
             COUNTED(m->kernels[m->load_kernel].index, IFM_START,
                     !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
             for (m->load_step = 0; m->load_step < job_of(&m->kernels[m->load_kernel], m->load_block)[3]; m->load_step++) {
-                step = step_of(&m->kernels[m->load_kernel], m->load_block, m->load_step);
-                COUNTED(m->kernels[m->load_kernel].index, IFM_IB, !step[STEP_CONTINUES] && take(m, &m->input, me));
+                COUNTED(m->kernels[m->load_kernel].index, IFM_IB,
+                        job_of(&m->kernels[m->load_kernel], m->load_block)[4 + 3 * m->load_step] >= 0 && take(m, &m->input, me));
                 kernel = &m->kernels[m->load_kernel];
-                step = step_of(kernel, m->load_block, m->load_step);
-                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, step[STEP_FETCHES], IFM, 0, IFM, me));
+                job = job_of(kernel, m->load_block) + 4 + 3 * m->load_step;
+                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, most(0, job[0]), IFM, 0, IFM, me));
                 kernel = &m->kernels[m->load_kernel];
                 job = job_of(kernel, m->load_block);
                 item[0] = m->load_kernel;
                 item[1] = m->load_block;
-                step = step_of(kernel, m->load_block, m->load_step);
-                item[2] = step[STEP_CYCLES];
-                is_last = m->load_step == job[3] - 1;
-                item[3] = (m->load_step ? 0 : FIRST_STEP) | (is_last ? LAST_STEP : 0);
-                if (is_last || !step[JOB_STEP + STEP_CONTINUES]) item[3] |= FREES_INPUT;
+                item[2] = job[4 + 3 * m->load_step + 2];
+                item[3] = (m->load_step == 0) + 2 * (m->load_step == job[3] - 1);
+                /* The next step does not go on with the same IFM block. */
+                if (m->load_step == job[3] - 1 || job[4 + 3 * (m->load_step + 1)] >= 0) item[3] += 4;
                 put(m, &m->loaded, item);
             }
         }
@@ -334,7 +324,7 @@ static void weight_decoder(Machine *m)
             kernel = &m->kernels[m->decode_kernel];
             job = job_of(kernel, m->decode_block);
             COUNTED(m->kernels[m->decode_kernel].index, BUSY_WD,
-                    ask(m, kernel->work, job[JOB_HEAD + JOB_STEP * m->decode_step + STEP_WEIGHTS], WEIGHTS, m->decode_step ? 0 : job[2], SCALES, me));
+                    ask(m, kernel->work, job[4 + 3 * m->decode_step + 1], WEIGHTS, m->decode_step ? 0 : job[2], SCALES, me));
             item[0] = 0;
             put(m, &m->decoded, item);
         }
@@ -354,11 +344,11 @@ static void mac_array(Machine *m)
         counted(m, me, m->kernels[m->mac_item[0]].index, MAC_IB);
         COUNTED(m->kernels[m->mac_item[0]].index, MAC_WEIGHTS, is_empty(m, &m->decoded, me));
         pop(&m->decoded, item);
-        COUNTED(m->kernels[m->mac_item[0]].index, MAC_ACC, (m->mac_item[3] & FIRST_STEP) && take(m, &m->accumulators, me));
+        COUNTED(m->kernels[m->mac_item[0]].index, MAC_ACC, (m->mac_item[3] & 1) && take(m, &m->accumulators, me));
         COUNTED(m->kernels[m->mac_item[0]].index, BUSY_MAC, m->mac_item[2] && later(&m->agenda, m->mac_item[2], me));
-        if (m->mac_item[3] & FREES_INPUT) release(m, &m->input);
+        if (m->mac_item[3] & 4) release(m, &m->input);
         release(m, &m->weights);
-        if (m->mac_item[3] & LAST_STEP) put(m, &m->accumulated, m->mac_item);
+        if (m->mac_item[3] & 2) put(m, &m->accumulated, m->mac_item);
     }
     END
 }
@@ -393,18 +383,16 @@ static void stored(Machine *m, const i64 *item)
     advance(m, &kernel->written, 1);
 }
 
-/* The response to the oldest block that was handed over to a port. */
-void answer(Machine *m, int port)
+void responded(Machine *m, int port)
 {
     i64 item[2];
-    pop(&m->posted[port], item);
+    pop(&m->responses[port], item);
     stored(m, item);
 }
 
 static void write_back(Machine *m)
 {
     const int me = WRITE;
-    i64 response;
     const i64 *writes;
     Kernel *kernel;
     BEGIN
@@ -416,15 +404,15 @@ static void write_back(Machine *m)
         transfer(m, kernel->port, 1, OFM, writes + 1, writes[0], 0, me);
         m->since[me] = m->agenda.cycle;
         YIELD;
-        response = m->timing.posted_writes ? 0 : response_of(m, m->kernels[m->write_item[0]].port);
-        WAIT(response && later(&m->agenda, response, me));
         counted(m, me, m->kernels[m->write_item[0]].index, BUSY_OFM);
+        COUNTED(m->kernels[m->write_item[0]].index, BUSY_OFM,
+                !m->timing.posted_writes && m->servers[2 * m->kernels[m->write_item[0]].port + 1].behind &&
+                    later(&m->agenda, m->servers[2 * m->kernels[m->write_item[0]].port + 1].behind, me));
         release(m, &m->outputs);
         kernel = &m->kernels[m->write_item[0]];
-        response = response_of(m, kernel->port);
-        if (response && m->timing.posted_writes) {
-            put(m, &m->posted[kernel->port], m->write_item);
-            later_add(&m->agenda, m->agenda.cycle + response, m->agenda.number++, FIRST_RESPONSE + (Resume)kernel->port);
+        if (m->timing.posted_writes && m->servers[2 * kernel->port + 1].behind) {
+            put(m, &m->responses[kernel->port], m->write_item);
+            later_add(&m->agenda, m->agenda.cycle + m->servers[2 * kernel->port + 1].behind, m->agenda.number++, FIRST_RESPONSE + (Resume)kernel->port);
         } else {
             stored(m, m->write_item);
         }

@@ -91,7 +91,7 @@ def outcome(task: VelaTask, run: VelaRun) -> Outcome | VelaFailure:
             config=task.config,
             legacy=run.core == CORES[1],
         )
-        network = checked_network(result)
+        network = checked_network(result, task.model)
         cycles = replay_network(network, task.system).cycles
     except InputError as error:
         return VelaFailure(run, str(error))

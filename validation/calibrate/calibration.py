@@ -23,6 +23,9 @@ GROUPS = (("network", by_network), ("accelerator", by_accelerator))
 GENERALISES = 1.5
 """Bar: the leave-one-network-out error is at most this multiple of the in-sample error."""
 
+GOOD_ENOUGH = 0.005
+"""An error on networks left out that passes however small the error in sample is: half of what the model is out by on the FVP's points."""
+
 
 def calibrate_fit(
     measurements: Sequence[Measurement],
@@ -137,8 +140,13 @@ class Check:
 
     @property
     def generalises(self) -> bool:
-        """Whether leaving a network out costs no more than :data:`GENERALISES` times the error; True if there is one network."""
-        return self.profile.held_out("network").mean <= GENERALISES * self.profile.errors.mean
+        """Whether leaving a network out costs no more than :attr:`most`; True if none can be left out."""
+        return self.profile.held_out("network").mean <= self.most
+
+    @property
+    def most(self) -> float:
+        """The bar: :data:`GENERALISES` times the error in sample, but no less than :data:`GOOD_ENOUGH`."""
+        return max(GOOD_ENOUGH, GENERALISES * self.profile.errors.mean)
 
     @property
     def passed(self) -> bool:

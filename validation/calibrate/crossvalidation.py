@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from npu_model.errors import InputError
 from npu_model.timing import TimingParameters
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.fit import fit
@@ -56,8 +55,8 @@ def leave_out(
 ) -> tuple[Fold, ...]:
     """Leave out one group at a time, fit the others from ``start``, score what was left out; no fold if there is but one group.
 
-    ``start`` must not come from a fit to all measurements, or the group left out has been seen. InputError if what
-    is left without a group is too little to fit.
+    A group without which too few measurements are left to fit has no fold either. ``start`` must not come from a fit to all
+    measurements, or the group left out has been seen.
     """
     names = list(dict.fromkeys(map(group, measurements)))
     folds = []
@@ -65,10 +64,7 @@ def leave_out(
         held_out = [measurement for measurement in measurements if group(measurement) == name]
         seen = [measurement for measurement in measurements if group(measurement) != name]
         if len(seen) <= len(parameters):
-            raise InputError(
-                f"Without {name} the measurements left, {len(seen)}, are too few to fit {len(parameters)} parameters: "
-                "measure more of the others, or fit fewer parameters."
-            )
+            continue
         timing = fit(seen, parameters, evaluator, start).timing
         values = tuple((parameter.name, str(getattr(timing, parameter.name))) for parameter in parameters)
         folds.append(Fold(name, values, tuple(evaluator.errors(held_out, timing))))

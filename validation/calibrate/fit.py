@@ -99,9 +99,10 @@ def fit(
     """
     require_solver()
     if len(measurements) <= len(parameters):
+        found = "1 measurement is" if len(measurements) == 1 else f"{len(measurements)} measurements are"
+        sought = "1 parameter" if len(parameters) == 1 else f"{len(parameters)} parameters"
         raise InputError(
-            f"{len(measurements)} measurements are too few to fit {len(parameters)} parameters: "
-            f"give {len(parameters) + 1} or more, or fit fewer parameters."
+            f"{found} too few to fit {sought}: give {len(parameters) + 1} or more that are not declared a test, or fit fewer parameters."
         )
     for measurement in measurements:
         if not measurement.calibrates:

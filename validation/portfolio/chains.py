@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Chain
+from validation.portfolio.entry import LSTM, Chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ CHAINS: dict[str, Link] = {
     "leaky_relu": Link("LEAKY_RELU", lambda net, x: net.leaky_relu(x)),
     "log": Link("LOG", lambda net, x: net.unary("LOG", x), positive=True),
     "logistic": Link("LOGISTIC", lambda net, x: net.logistic(x)),
-    "lstm": Link("UNIDIRECTIONAL_SEQUENCE_LSTM", _lstm),
+    "lstm": Link("UNIDIRECTIONAL_SEQUENCE_LSTM", _lstm, exception=LSTM),
     "maximum": Link("MAXIMUM", lambda net, x: net.maximum(x, like(net, x))),
     "max_pool": Link("MAX_POOL_2D 3x3 of stride 2", lambda net, x: net.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")),
     "mean": Link("MEAN over positions", lambda net, x: net.mean(x)),

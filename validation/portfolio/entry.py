@@ -14,6 +14,10 @@ Draw = Callable[[NetworkBuilder], list[TensorHandle]]
 """Draws a whole network and returns its outputs."""
 
 
+LSTM = "Vela's kernels of UNIDIRECTIONAL_SEQUENCE_LSTM are not LiteRT's to the last bit (docs/exactness.md)"
+"""Why outputs behind an LSTM operator may differ from LiteRT's."""
+
+
 @dataclass(frozen=True, slots=True)
 class PortfolioNetwork:
     """One network: ``draw`` makes it with a builder of its ``precision``, ``idiom`` says in a phrase where people meet it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle
-from validation.portfolio.entry import Draw, PortfolioNetwork
+from validation.portfolio.entry import LSTM, Draw, PortfolioNetwork
 
 GROUP = "sequences"
 
@@ -106,17 +106,17 @@ def _transformer(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.mean(x), 10)]
 
 
-def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
-    return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
+def _of(name: str, idiom: str, draw: Draw, exception: str = "", *, sampled: bool = False) -> PortfolioNetwork:
+    return PortfolioNetwork(name, GROUP, idiom, draw, exception=exception, sampled=sampled)
 
 
 NETWORKS = (
-    _of("lstm_short", "an LSTM operator of 8 steps, the last one classified", partial(_keyword_spotter, 8, 10, 32), sampled=True),
-    _of("lstm_long", "a keyword spotter: an LSTM operator of 49 steps, 1,109 parts", partial(_keyword_spotter, 49, 11, 272)),
+    _of("lstm_short", "an LSTM operator of 8 steps, the last one classified", partial(_keyword_spotter, 8, 10, 32), LSTM, sampled=True),
+    _of("lstm_long", "a keyword spotter: an LSTM operator of 49 steps, 1,109 parts", partial(_keyword_spotter, 49, 11, 272), LSTM),
     _of("lstm_unrolled", "Keras' LSTM, unrolled over 6 steps", partial(_unrolled_lstm, 6, 16), sampled=True),
     _of("lstm_unrolled_24", "Keras' LSTM, unrolled over 24 steps", partial(_unrolled_lstm, 24, 16)),
     _of("gru_unrolled", "a GRU over 4 steps whose state the application keeps", partial(_unrolled_gru, 4, 24)),
-    _of("conv_lstm", "convolutions, then an LSTM over the rows that they leave", _conv_lstm),
+    _of("conv_lstm", "convolutions, then an LSTM over the rows that they leave", _conv_lstm, LSTM),
     _of("svdf", "two SVDF layers, which keep the features of earlier inferences", _svdf),
     _of("temporal", "temporal convolutional network: causal, dilated, residual", _temporal, sampled=True),
     _of("dilated_by_batch", "dilation through SPACE_TO_BATCH_ND and back", _dilated_by_batch),

@@ -105,7 +105,7 @@ def score_vela(
     does, and if the stream is wrong.
     """
     result = compile_network(model, accelerator, optimise=optimise, cpu_operators=cpu_operators)
-    network = checked_network(result)
+    network = checked_network(result, model)
     run = replay_network(network, system)
     return VelaScore(
         network=name,

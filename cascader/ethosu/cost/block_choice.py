@@ -189,8 +189,21 @@ class Estimator:
             *(ublock.height, ublock.width, self._ublock_depth, self._weights, self._scales, rate, divisor, self._decoding or 0),
             *(self._shares, self._kept, len(self._steps), len(self._pairs), self._order[0], self._order[-1]),
         )
-        paces = [(s.pace.floor, s.pace.plane, s.pace.steps, s.pace.delay, s.pace.fill, s.pace.spared) for s in self._steps]
-        steps = ((*paces[number], s.channels, s.share, s.first, self._times[number]) for number, s in enumerate(self._steps))
+        steps = (
+            (
+                s.pace.floor,
+                s.pace.plane,
+                s.pace.steps,
+                s.pace.delay,
+                s.pace.fill,
+                s.pace.spared,
+                s.channels,
+                s.share,
+                s.first,
+                self._times[number],
+            )
+            for number, s in enumerate(self._steps)
+        )
         pairs = ((one, two, times) for (one, two), times in self._pairs.items())
         return array("q", chain(head, *steps, *pairs))
 
@@ -298,13 +311,23 @@ class Estimator:
         return total + last * (numerator / denominator + size / BEAT_BYTES)
 
 
+def block_counts(shape: Shape3D, blocks: Numbers) -> Numbers:
+    """How many OFM blocks of several sizes (rows of height, width and depth) make an OFM."""
+    counts: Numbers = np.prod(-(np.array([(shape.height, shape.width, shape.depth)], np.int64) // -blocks), axis=1)
+    return counts
+
+
 class Ranking:
     """The blocks that an operation may be made in, by their estimates."""
 
-    def __init__(self, op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> None:
+    def __init__(
+        self, op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None, operand_latency: int = 0
+    ) -> None:
+        """Every block waits ``operand_latency`` cycles, one after the other, for an operand that is a constant."""
         own = op.block
         blocks = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), _candidates(op, accelerator)))
         cycles = Estimator(op, accelerator, sources, decoding).cycles_of(blocks)
+        cycles = np.maximum(cycles, operand_latency * block_counts(op.ofm.shape, blocks))
         self._query, self._accelerator = BlockQuery.of(op), accelerator
         self._own = float(cycles[0])
         near = np.flatnonzero(cycles[1:] < self._own * WORTHWHILE) + 1

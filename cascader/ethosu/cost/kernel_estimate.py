@@ -15,7 +15,7 @@ from cascader.ethosu.cost.block_chain import BlockOption
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.kernel_flow import Flow, KernelLoad, Pipeline, block_load
 from cascader.ethosu.cost.memory_path import Source, Sources
-from cascader.ethosu.network.network import ARENA
+from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.accelerator import Accelerator
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.cost.shram import BlockQuery
@@ -76,6 +76,11 @@ class Terms:
         overhead = system.ports[system.port_of(ARENA)].write_latency
         return cls(accelerator, Sources.staged(system), Sources.direct(system), overhead, choose_blocks)
 
+    def operand_latency(self, operation: KernelOperation) -> int:
+        """Cycles that every block of the operation waits for an operand that is a constant; 0 if none is."""
+        maps = (operation.ifm, operation.ifm2)
+        return self.direct.constants.latency if any(one is not None and one.region == CONSTANTS for one in maps) else 0
+
     @property
     def crowded(self) -> Sources:
         """Constants read at home beside a copy, whose transactions have every other turn at the port."""
@@ -88,12 +93,13 @@ class Terms:
 class _Kernel:
     """An operation in one of its blocks: what it asks of the units, and how it flows through them."""
 
-    def __init__(self, block: Shape3D, shram: Shram, load: KernelLoad, terms: Terms, sources: Sources) -> None:
+    def __init__(self, block: Shape3D, shram: Shram, load: KernelLoad, terms: Terms, sources: Sources, operand_latency: int) -> None:
         self.block = block
         self.shram = shram
         self.load = load
         self._terms = terms
         self._sources = sources
+        self._operand_wait = operand_latency * load.places
         self._flows: dict[bool, Flow] = {}
 
     def flow(self, *, led: bool) -> Flow:
@@ -113,7 +119,7 @@ class _Kernel:
     def _paced(self, flow: Flow, sources: Sources) -> int:
         # What passes a port moves no faster than its memory keeps up.
         words = self.load.maps + (self.load.constants if sources.shared else 0)
-        return ceil(max(flow.cycles, words * sources.pace)) + self._terms.overhead
+        return ceil(max(flow.cycles, words * sources.pace, self._operand_wait)) + self._terms.overhead
 
     @property
     def tail(self) -> int:
@@ -131,12 +137,13 @@ class KernelEstimate:
         self._work = work
         self._staged = staged
         self._sources = terms.staged if staged else terms.direct
+        self._operand_latency = terms.operand_latency(operation)
         self._kernels: dict[object, _Kernel] = {}
 
     @cached_property
     def _ranking(self) -> Ranking:
         decoding = max((core.turns[-1] for core in self._work if core.turns), default=0) if self._operation.weights else None
-        return Ranking(self._operation, self._terms.accelerator, self._sources, decoding)
+        return Ranking(self._operation, self._terms.accelerator, self._sources, decoding, self._operand_latency)
 
     def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
         """The kernel in its own block and in those that may be faster."""
@@ -146,7 +153,7 @@ class KernelEstimate:
         for block, shram in ((operation.block, operation.shram), *found):
             if (block, shram) not in self._kernels:
                 load = block_load(operation, block, self._terms.accelerator, self._work, self._row, self._sources)
-                self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources)
+                self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources, self._operand_latency)
             kernels.append(self._kernels[block, shram])
         return kernels
 
@@ -207,7 +214,7 @@ class Estimates:
     def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes, *, staged: bool) -> KernelEstimate:
         """The estimate of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
         row: array[int] = flat_operation(operation, self._terms.accelerator, DEFAULT_TIMING, is_known=bool(work))
-        key = row.tobytes(), BlockQuery.of(operation), operation.shram, decoding, staged
+        key = row.tobytes(), BlockQuery.of(operation), operation.shram, decoding, staged, self._terms.operand_latency(operation)
         found = self._known.get(key)
         if found is None:
             self._make_room(len(decoding))

@@ -24,9 +24,6 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 _WORK, _FLOW = native("npu_model"), native("cascader.ethosu")
 """Compiled: the work of an operation's blocks, and what is made of it here; None if they are not built."""
 
-_DRAIN = DEFAULT_TIMING.drain_responses
-"""Write latencies that a kernel which waits for all blocks of the one before waits beyond their responses."""
-
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -126,8 +123,15 @@ class KernelLoad:
 
     def words(self, first: int, last: int) -> tuple[int, int]:
         """As ``maps`` and ``constants``, of some blocks alone."""
-        part = KernelLoad.of(self.order[first:last], self.kinds)
-        return part.maps, part.constants
+        flat, table = self.flat, _HEAD + self.places
+        maps = constants = 0
+        for number in self.order[first:last]:
+            begin = flat[table + number]
+            steps = begin + _BLOCK
+            end = steps + _STEP * flat[begin + 2]
+            maps += flat[begin + 1] + sum(flat[steps:end:_STEP])
+            constants += sum(flat[steps + 2 : end : _STEP])
+        return maps, constants
 
 
 def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
@@ -232,7 +236,7 @@ class Pipeline:
         last = kernel.places if last is None else last
         steps_led = 2 if led else 0
         if _FLOW is not None:
-            return Flow(*_FLOW.kernel_flow(kernel.flat, flat_sources(sources), self._units, first, last, steps_led, distance, _DRAIN))
+            return Flow(*_FLOW.kernel_flow(kernel.flat, flat_sources(sources), self._units, first, last, steps_led, distance))
         return self._run(kernel, sources, steps_led, distance, range(first, last))
 
     def _run(self, kernel: KernelLoad, sources: Sources, steps_led: int, distance: int, places: range) -> Flow:
@@ -240,9 +244,9 @@ class Pipeline:
         latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, count, *last = self._units
         stores = deque(last[: int(count)], maxlen=MAX_BLOCKDEP + 1)
         # When the first blocks may be fetched, one after the other, and then all: as BLOCKDEP says.
-        released = [stores[-1 - ahead] + latency if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
-        if not distance and stores:
-            released = [stores[-1] + latency * (1 + _DRAIN)]
+        # Behind a kernel that must be stored entirely comes a further response.
+        visible = latency if distance else latency * (1 + DEFAULT_TIMING.drain_responses)
+        released = [stores[-1 - ahead] + visible if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
         costs, order = [_block_costs(kind, sources) for kind in kernel.kinds], kernel.order
         # The decoder is handed a kernel when the IFM load has done with the one before.
         decoder = max(decoder, load)

@@ -3,7 +3,7 @@
 
 #include "estimate.h"
 
-enum { BRICK_CHANNELS = 16, BEAT = 8, SOURCES_SIZE = 11, STEP_SIZE = 10, PAIR_SIZE = 3 };
+enum { BRICK_CHANNELS = 16, BEAT = 8, SOURCES_SIZE = 11 };
 
 typedef struct {
     i64 ofm_height, ofm_width, ofm_depth, ofm_size, ifm_height, ifm_width, ifm_depth, ifm_size, ifm_bricks, ifm_stride_x, operands;
@@ -84,8 +84,9 @@ static double mac(const Estimator *e, const Step *step, i64 height, i64 width, i
     const Kernel *k = e->kernel;
     i64 ublocks = div_up(depth, k->ublock_depth), plane = div_up(height, k->ublock_height) * div_up(width, k->ublock_width);
     i64 delays = step->delay * ((step->steps - 1) * ublocks + (ublocks == 1));
-    i64 used = depth % k->ublock_depth, spared = used > 0 && used <= k->ublock_depth / 2 ? step->spared * plane : 0;
-    i64 cycles = step->fill + most(step->floor, step->plane * plane) * step->steps * ublocks + delays - spared;
+    i64 cycles = most(step->floor, step->plane * plane) * step->steps * ublocks + delays + step->fill;
+    i64 used = depth % k->ublock_depth;
+    if (used && used <= k->ublock_depth / 2) cycles -= step->spared * plane;
     return larger((double)cycles, (double)k->decoding * share_of(e, step, depth));
 }
 
@@ -167,7 +168,7 @@ PyObject *estimates(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     Estimator e = {.kernel = k};
     const Py_ssize_t fixed = (Py_ssize_t)(sizeof(Kernel) / 8);
     Py_ssize_t blocks = flats[2].length / 3;
-    int wrong = flats[0].length < fixed || k->kinds < 1 || k->pairs < 0 || flats[0].length != fixed + STEP_SIZE * k->kinds + PAIR_SIZE * k->pairs;
+    int wrong = flats[0].length < fixed || k->kinds < 1 || k->pairs < 0 || flats[0].length != fixed + 10 * k->kinds + 3 * k->pairs;
     if (wrong || flats[1].length != SOURCES_SIZE || flats[3].length != blocks) {
         flat_release(flats, 4);
         PyErr_SetString(PyExc_ValueError, "this is no kernel to estimate");
@@ -175,7 +176,7 @@ PyObject *estimates(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     }
     const double *sources = (const double *)flats[1].view.buf;
     e.steps = (const Step *)(flats[0].at + fixed);
-    e.pairs = (const Pair *)(flats[0].at + fixed + STEP_SIZE * k->kinds);
+    e.pairs = (const Pair *)(flats[0].at + fixed + 10 * k->kinds);
     memcpy(&e.maps, sources, sizeof(Source));
     memcpy(&e.home, sources + 5, sizeof(Source));
     e.shared = sources[10] != 0;

@@ -8,6 +8,9 @@
 
 enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, SOURCES_SIZE = 11 };
 
+/* DEFAULT_TIMING.drain_responses of npu_model/timing.py. */
+enum { DRAIN_RESPONSES = 1 };
+
 static void add_reads(const Flat *work, i64 at, i64 burst, i64 *words, i64 *transactions)
 {
     if (!at) return;
@@ -66,16 +69,16 @@ PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t c
         growing_push(&out, stored);
         growing_push(&out, job[3]);
         for (i64 s = 0; s < job[3]; s++) {
-            const i64 *step = job + JOB_HEAD + JOB_STEP * s;
+            const i64 *step = job + 4 + 3 * s;
             i64 fetched = 0, fetches = 0, words = 0, reads = 0;
-            add_reads(&work, step[STEP_FETCHES], map_burst, &fetched, &fetches);
-            add_reads(&work, step[STEP_WEIGHTS], burst, &words, &reads);
+            add_reads(&work, most(0, step[0]), map_burst, &fetched, &fetches);
+            add_reads(&work, step[1], burst, &words, &reads);
             if (!s) add_reads(&work, job[2], burst, &words, &reads);
             growing_push(&out, fetched);
             growing_push(&out, fetches);
             growing_push(&out, words);
             growing_push(&out, reads);
-            growing_push(&out, step[STEP_CYCLES]);
+            growing_push(&out, step[2]);
             moved += fetched;
             read += words;
         }
@@ -179,12 +182,12 @@ PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 {
     Flat flats[3];
     (void)module;
-    if (count != 8) {
-        PyErr_SetString(PyExc_TypeError, "a load, sources, units, first and last place, led steps, a distance and responses are needed");
+    if (count != 7) {
+        PyErr_SetString(PyExc_TypeError, "a load, sources, units, first and last place, led steps and a distance are needed");
         return NULL;
     }
-    i64 numbers[5];
-    for (int i = 0; i < 5; i++) numbers[i] = PyLong_AsLongLong(arguments[3 + i]);
+    i64 numbers[4];
+    for (int i = 0; i < 4; i++) numbers[i] = PyLong_AsLongLong(arguments[3 + i]);
     if (PyErr_Occurred() || flat_all(arguments, flats, 3, 2) < 0) return NULL;
     const i64 *load = flats[0].at;
     const double *sources = (const double *)flats[1].view.buf;
@@ -216,9 +219,8 @@ PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     stores = (int)u.stores;
     for (i64 i = 0; i <= distance; i++) {
         i64 ahead = distance - i;
-        released[i] = ahead < stores ? u.last[stores - 1 - ahead] + u.latency : 0.0;
+        released[i] = ahead < stores ? u.last[stores - 1 - ahead] + u.latency * (distance ? 1 : 1 + DRAIN_RESPONSES) : 0.0;
     }
-    if (!distance && stores) released[0] = u.last[stores - 1] + u.latency * (double)(1 + numbers[4]);
     u.decoder = larger(u.decoder, u.load);
     for (i64 p = first; p < last; p++) {
         i64 kind = sequence[p];

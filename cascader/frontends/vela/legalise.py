@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from cascader.ethosu.network.network import Network
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
+from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.lift import lift
 from cascader.frontends.vela.mend import Mended, mended_network
 from cascader.frontends.vela.naming import named_network
@@ -40,7 +41,11 @@ class Legalised:
 def _legalised(model: bytes, result: VelaResult) -> Legalised | str:
     """The compilation, or what is wrong with its stream."""
     stream = named_network(result)
-    return stream_fault(stream, result.database) or Legalised(result, stream, mended_network(result, model))
+    return (
+        known_fault(model, result.core, result.version)
+        or stream_fault(stream, result.database)
+        or Legalised(result, stream, mended_network(result, model))
+    )
 
 
 def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | str:

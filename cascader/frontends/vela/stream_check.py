@@ -9,6 +9,7 @@ from __future__ import annotations
 from cascader.frontends.vela.allocations import StrayAccess, stray_accesses
 from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import read_tables
+from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.naming import named_network
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
@@ -37,10 +38,10 @@ def stream_fault(network: CompiledNetwork, database: str = "") -> str:
     return "" if unwritten is None else unwritten.text
 
 
-def checked_network(result: VelaResult) -> CompiledNetwork:
-    """The decoded compilation; InputError that names Vela's core, the layer and the access if its stream is wrong."""
+def checked_network(result: VelaResult, model: bytes) -> CompiledNetwork:
+    """The decoded compilation of ``model``; InputError that names Vela's core, the layer and the access if its stream is wrong."""
     network = named_network(result)
-    fault = stream_fault(network, result.database)
+    fault = known_fault(model, result.core, result.version) or stream_fault(network, result.database)
     if fault:
         raise InputError(f"Vela {result.version}'s {result.core} core emits a wrong stream: {fault}; change that part of the network.")
     return network

@@ -1,0 +1,40 @@
+"""Known faults of Vela's cores that no check of a stream can see: what it computes is another network."""
+
+from __future__ import annotations
+
+import struct
+
+from cascader.frontends.vela.compiler import CORES
+from npu_model.tflite.model import TfliteModel, TfliteOperator, read_tflite
+
+_VERSION = "5.2"
+"""The version of Vela whose faults these are, seen beside LiteRT's bytes (`conv_strided_rows_conv` of the portfolio and its kin)."""
+
+_STRIDES = 3
+"""The operand of STRIDED_SLICE that holds its strides."""
+
+_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+
+
+def _strides(model: TfliteModel, operator: TfliteOperator) -> tuple[int, ...]:
+    """The strides of a STRIDED_SLICE; none where they are no constant of 32-bit integers."""
+    data = model.tensors[operator.inputs[_STRIDES]].data if len(operator.inputs) > _STRIDES else b""
+    return struct.unpack(f"<{len(data) // 4}i", data[: len(data) // 4 * 4])
+
+
+def _strided_slice_fault(model: TfliteModel) -> str:
+    """A STRIDED_SLICE with a step, of a result of the network, that a convolution reads: the C++ core reads other elements."""
+    made = {tensor for operator in model.operators for tensor in operator.outputs}
+    read = {tensor for operator in model.operators if operator.code in _CONVOLUTIONS for tensor in operator.inputs[:1]}
+    for operator in model.operators:
+        if operator.code != "STRIDED_SLICE" or all(stride == 1 for stride in _strides(model, operator)):
+            continue
+        if operator.inputs[0] in made and not read.isdisjoint(operator.outputs):
+            name = model.tensors[operator.outputs[0]].name
+            return f"the convolution behind STRIDED_SLICE {name!r} reads other elements than every second (or third) one"
+    return ""
+
+
+def known_fault(model: bytes, core: str, version: str) -> str:
+    """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is."""
+    return _strided_slice_fault(read_tflite(model)) if core == CORES[0] and version.startswith(_VERSION) else ""
