@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from math import inf
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
@@ -216,12 +217,14 @@ def _distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int = EFFORT) -> tuple[Candidate, ...]:
     """The candidates that are worth a replay, by ascending memory.
 
-    These are all that are expected to save ``gain`` of the cycles of every one that needs no more memory, and as many
+    These are all that are expected to save ``gain`` of the cycles of every such one that needs no more memory, and as many
     others as have ``effort`` expected cycles together with them, first those that are least slower than what needs no more.
     """
     ordered = sorted(candidates, key=lambda c: (c.memory, c.cycles))
-    fastest = list(accumulate((candidate.cycles for candidate in ordered), min))
-    excess = [0.0] + [c.cycles / before for c, before in zip(ordered[1:], fastest, strict=False)]
+    excess, fastest = [], inf
+    for candidate in ordered:
+        excess.append(candidate.cycles / fastest)
+        fastest = candidate.cycles if excess[-1] <= 1 - gain else fastest
     kept: set[int] = set()
     total = 0
     for index in sorted(range(len(ordered)), key=lambda i: (excess[i], i)):

@@ -110,7 +110,8 @@ def broken(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_network_that_fails_leaves_the_others_their_comparisons_and_misses_the_bar(broken: Path) -> None:
+def test_a_network_that_fails_leaves_the_others_their_comparisons_and_misses_the_bar(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     options = ("--accelerator-config", "ethos-u55-32", "--system-config", "Ethos_U55_Deep_Embedded", "--jobs", "1", "--optimise", "Size")
     outcome = call("validate", "vela", broken, "zoo:tiny_conv", "--compare", *options)
     assert outcome.status == 1
