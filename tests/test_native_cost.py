@@ -87,8 +87,8 @@ def reads_at(work: Sequence[int], at: int) -> tuple[Read, ...]:
     return tuple(reads)
 
 
-Plain = tuple[int, tuple[int, ...], tuple[Read, ...], list[tuple[tuple[Read, ...], tuple[Read, ...], int]]]
-"""A job without its box: output cycles, writes, scales, and of each step fetches, weights and MAC cycles."""
+Plain = tuple[int, tuple[int, ...], tuple[Read, ...], list[tuple[tuple[Read, ...], tuple[Read, ...], int, bool]]]
+"""A job without its box: output cycles, writes, scales, and of each step fetches, weights, MAC cycles, whether it continues."""
 
 
 def compiled_jobs(op: KernelOperation, device: Accelerator, timing: TimingParameters, work: tuple[DecoderWork, ...]) -> list[Plain]:
@@ -103,14 +103,14 @@ def compiled_jobs(op: KernelOperation, device: Accelerator, timing: TimingParame
             at = flat[table + flat[order + place] * depths + depth]
             if at not in known:
                 steps = [flat[at + 4 + 3 * s : at + 7 + 3 * s] for s in range(flat[at + 3])]
-                plain = [(reads_at(flat, fetches), reads_at(flat, weights), cycles) for fetches, weights, cycles in steps]
+                plain = [(reads_at(flat, max(0, at)), reads_at(flat, weights), cycles, at < 0) for at, weights, cycles in steps]
                 known[at] = flat[at], runs_at(flat, flat[at + 1])[0], reads_at(flat, flat[at + 2]), plain
             jobs.append(known[at])
     return jobs
 
 
 def plain(job: BlockJob) -> Plain:
-    steps = [(step.fetches, step.weights, step.mac_cycles) for step in job.steps]
+    steps = [(step.fetches, step.weights, step.mac_cycles, step.continues) for step in job.steps]
     return job.output_cycles, job.writes, job.scales, steps
 
 
@@ -121,6 +121,9 @@ TIMINGS = st.builds(
     depthwise_delays=st.booleans(),
     decoder_cycles_per_channel=st.sampled_from([0, 4, 7]),
     output_start_cycles=st.sampled_from([0, 5]),
+    pool_floor=st.sampled_from([4, 16]),
+    pool_passes=st.booleans(),
+    weights_at_once=st.sampled_from([1, 300, 4096]),
 )
 
 

@@ -274,6 +274,15 @@ def test_weights_that_are_aligned_differently_are_read_in_other_transactions() -
     assert quick_replay(program(op), slow).cycles != quick_replay(program(moved), slow).cycles
 
 
+def test_a_response_that_overtakes_another_port_s_is_that_of_its_own_block() -> None:
+    """The first kernel stores through a port whose responses take long, the second one through another and does not wait for it."""
+    slow, fast = (conv(Shape3D(4, 4, depth), Shape3D(4, 4, 16), ofm_base=1 << 17) for depth in (16, 48))
+    slow = replace(slow, ofm=replace(slow.ofm, region=CONSTANTS))
+    at_home, abroad = replace(memory(), write_latency=1), replace(memory(), write_latency=4000)
+    for rule in BlockdepRule:
+        assert_equal(program(slow, fast, slow, fast), memories(at_home, abroad), replace(DEFAULT_TIMING, blockdep=rule))
+
+
 def test_a_transfer_of_nothing_is_over_at_once() -> None:
     assert_equal(program(copy(0), DmaWait(0), copy(8)), IDEAL)
 

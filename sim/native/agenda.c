@@ -101,8 +101,8 @@ static void resume(Machine *m, Resume who)
         return;
     }
     if (who >= FIRST_START) who -= FIRST_START;
-    if (who == RESPONDED) {
-        responded(m);
+    if (who >= FIRST_RESPONSE) {
+        responded(m, who - FIRST_RESPONSE);
         return;
     }
     if (who >= FIRST_COUNTDOWN) {

@@ -63,10 +63,11 @@ static void make_buffers(Machine *m)
         Fifo *fifo;
         i64 size;
     } fifos[] = {{&m->kernel_queue, 1}, {&m->dma_queue, 2},   {&m->weight_queue, 2}, {&m->loaded, 4},
-                 {&m->decoded, 1},      {&m->accumulated, 2}, {&m->scaled, 2},       {&m->responses, 2}};
+                 {&m->decoded, 1},      {&m->accumulated, 2}, {&m->scaled, 2},       {&m->responses[0], 2},
+                 {&m->responses[1], 2}};
     for (int i = 0; i < 4; i++) counts[i]->waiting = NOBODY;
     for (int i = 0; i < 4; i++) *slots[i] = (Slots){m->timing.slots, NOBODY};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         fifos[i].fifo->size = fifos[i].size;
         fifos[i].fifo->waiting = NOBODY;
     }
@@ -74,8 +75,9 @@ static void make_buffers(Machine *m)
 
 static void free_machine(Machine *m)
 {
-    Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled, &m->responses};
-    for (int i = 0; i < 8; i++) free(fifos[i]->items);
+    Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
+                     &m->responses[0], &m->responses[1]};
+    for (int i = 0; i < 9; i++) free(fifos[i]->items);
     free_servers(m);
     agenda_free(&m->agenda);
     free(m->kernels);

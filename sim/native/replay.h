@@ -4,13 +4,15 @@
 
 #include "flat.h"
 
-enum { CHANNELS = 6, SERVERS = 4, UNITS = 8, COUNTDOWNS = 2 };
+enum { CHANNELS = 6, PORTS = 2, SERVERS = 2 * PORTS, UNITS = 8, COUNTDOWNS = 2 };
 enum { COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM };
 enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
 
-/* What the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time; or nobody. */
+/* What the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time, the response to a block that was
+   handed over to a port; or nobody. */
 typedef int Resume;
-enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, RESPONDED = FIRST_COUNTDOWN + COUNTDOWNS, FIRST_START };
+enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_RESPONSE = FIRST_COUNTDOWN + COUNTDOWNS };
+enum { FIRST_START = FIRST_RESPONSE + PORTS };
 
 #define NEVER ((i64)1 << 62)
 
@@ -112,7 +114,9 @@ typedef struct {
     Server servers[SERVERS];
     Count fetched, parsed, kernels_done, dmas_done;
     Slots input, weights, accumulators, outputs;
-    Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled, responses;
+    Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled;
+    /* Blocks that are handed over and not answered yet, of each port: one that answers soon overtakes the other. */
+    Fifo responses[PORTS];
     i64 countdowns[COUNTDOWNS];
     Kernel *kernels;
     const Operation *operations;
@@ -156,7 +160,7 @@ void serve(Machine *machine, int server);
 
 /* units.c */
 void run_unit(Machine *machine, int unit);
-void responded(Machine *machine);
+void responded(Machine *machine, int port);
 const i64 *job_of(const Kernel *kernel, i64 block);
 
 #endif

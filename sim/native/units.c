@@ -383,10 +383,10 @@ static void stored(Machine *m, const i64 *item)
     advance(m, &kernel->written, 1);
 }
 
-void responded(Machine *m)
+void responded(Machine *m, int port)
 {
     i64 item[2];
-    pop(&m->responses, item);
+    pop(&m->responses[port], item);
     stored(m, item);
 }
 
@@ -411,8 +411,8 @@ static void write_back(Machine *m)
         release(m, &m->outputs);
         kernel = &m->kernels[m->write_item[0]];
         if (m->timing.posted_writes && m->servers[2 * kernel->port + 1].behind) {
-            put(m, &m->responses, m->write_item);
-            later_add(&m->agenda, m->agenda.cycle + m->servers[2 * kernel->port + 1].behind, m->agenda.number++, RESPONDED);
+            put(m, &m->responses[kernel->port], m->write_item);
+            later_add(&m->agenda, m->agenda.cycle + m->servers[2 * kernel->port + 1].behind, m->agenda.number++, FIRST_RESPONSE + (Resume)kernel->port);
         } else {
             stored(m, m->write_item);
         }
