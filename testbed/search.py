@@ -108,7 +108,7 @@ def near_limits(ladder: Sequence[int], budget: int) -> tuple[int, ...]:
     A schedule may need less than its limit, so that one of the limit above may fit.
 
     >>> near_limits((100, 150, 200, 300, 400), 290), near_limits((100, 150, 200), 1000)
-    ((300,), (200,))
+    ((300,), (150, 200))
     """
     top = min(budget, ladder[-1])
     low = [limit for limit in ladder if NEAR * top <= limit <= top]

@@ -105,7 +105,7 @@ def test_axi0_reads_are_at_most_five_more_or_two_fewer_than_on_silicon() -> None
 
 
 def test_differences_of_whole_cycles_are_met_to_2_percent_on_average_with_two_memories_chosen_for_them() -> None:
-    """12 cycles a word where the weights are copied from and 5/4 in the arena, no latency: of some 290 choices the one with the least error.
+    """12 cycles a word where the weights are copied from and 5/4 in the arena, no latency: of some 290 choices the best.
 
     The worst are 8.8 % (16 input channels, where the records of scale and bias are most of the bytes); 3 % is asked for and not met by all.
     """

@@ -30,6 +30,7 @@ from examples.tiled_convolution import (
 )
 from examples.tiled_timeline import Spans, picture
 from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.errors import InputError
 from npu_model.program import DmaWait, KernelOperation, KernelWait, Program
 from sim import Replay, footprint, replay
 from sim.fast import quick_replay
@@ -183,11 +184,11 @@ def test_the_picture_has_a_bar_for_every_step() -> None:
 
 def test_from_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plot = tmp_path / "timeline.svg"
-    assert main(["--side", "16", "--rows", "4", "--plot", str(plot)]) == 0
+    main(["--side", "16", "--rows", "4", "--plot", str(plot)])
     printed = capsys.readouterr().out
     assert [line.split("  ")[0] for line in printed.splitlines()[2:]] == [way.title for way in WAYS]
     assert plot.read_text(encoding="utf-8").startswith("<svg")
-    assert main(["--side", "16", "--rows", "4", "--ways", "4"]) == 0
+    main(["--side", "16", "--rows", "4", "--ways", "4"])
     assert capsys.readouterr().out.splitlines()[2:] == printed.splitlines()[-1:]
-    assert main(["--side", "16", "--rows", "5"]) == 2
-    assert "--side 16 is no multiple of --rows 5: choose a divisor" in capsys.readouterr().err
+    with pytest.raises(InputError, match="--side 16 is no multiple of --rows 5: choose a divisor"):
+        main(["--side", "16", "--rows", "5"])

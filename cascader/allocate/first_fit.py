@@ -25,7 +25,7 @@ class Draw:
 
     >>> draw = Draw(1)
     >>> draw.below(6), draw.below(6), draw.below(6)
-    (1, 4, 5)
+    (5, 1, 0)
     """
 
     def __init__(self, seed: int) -> None:
