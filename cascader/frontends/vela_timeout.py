@@ -1,4 +1,4 @@
-"""How long a compilation with Vela may take."""
+"""The time that a compilation with Vela may take."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _QUICK = 10
 _PATIENT = 30
 """How many times more moves the search for the addresses of the smallest arena has, of which there is one."""
 _UNSURE = Fraction(99, 100)
-"""What copies with all the room that they want can at best make of what the search for them finds, which is not always the best."""
+"""The part of its cycles that a search for copies without bounds on their room may still lie above the best."""
 _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 

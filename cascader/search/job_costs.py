@@ -22,7 +22,7 @@ _START = 1024
 
 
 class JobCostModel(CostModel, Protocol):
-    """What the device says of stripe jobs beside their cycles: how they share their constants' memory with copies."""
+    """The device's word on stripe jobs beside their cycles: how they share their constants' memory with copies."""
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``; the same for all stripes of the part that are as high."""
@@ -32,7 +32,7 @@ class JobCostModel(CostModel, Protocol):
 
 
 class Overlap(Protocol):
-    """What the device says of two jobs in a row."""
+    """The device's word on two jobs in a row."""
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         """Cycles that two jobs in a row share, as the second may begin while the first one drains.

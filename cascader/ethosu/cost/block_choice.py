@@ -312,7 +312,7 @@ class Estimator:
 
 
 def block_counts(shape: Shape3D, blocks: Numbers) -> Numbers:
-    """How many OFM blocks of several sizes (rows of height, width and depth) make an OFM."""
+    """Numbers of OFM blocks of several sizes (rows of height, width and depth) that make an OFM."""
     counts: Numbers = np.prod(-(np.array([(shape.height, shape.width, shape.depth)], np.int64) // -blocks), axis=1)
     return counts
 

@@ -128,7 +128,7 @@ class _Kernel:
 
 
 class KernelEstimate:
-    """What is known of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
+    """Estimates of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
 
     def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
         self._operation = operation
@@ -187,7 +187,7 @@ class KernelEstimate:
         return tuple(self._option(kernel) for kernel in self._in_blocks(PARTITIONS, partitions=True))
 
     def _option(self, kernel: _Kernel) -> BlockOption:
-        """What is known of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
+        """Facts of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
         sources, overhead, load = self._sources, self._terms.overhead, kernel.load
         cycles = max(kernel.cycles(led=True), ceil(load.constants * sources.constants.rate) + overhead)
         lead = max(0, kernel.cycles(led=False) - cycles)

@@ -35,7 +35,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class StepLoad:
-    """What a step asks of the units: words and transactions of its fetches, those of its constants, MAC cycles."""
+    """The load of a step on the units: words and transactions of its fetches, those of its constants, MAC cycles."""
 
     fetched: int
     fetches: int
@@ -46,7 +46,7 @@ class StepLoad:
 
 @dataclass(frozen=True, slots=True)
 class BlockLoad:
-    """What an OFM block asks of the units: its steps, output cycles, stored words. The scales are among the first step's constants."""
+    """The load of an OFM block on the units: its steps, output cycles, stored words. The scales are among the first step's constants."""
 
     steps: tuple[StepLoad, ...]
     output_cycles: int
@@ -59,7 +59,7 @@ _HEAD, _BLOCK, _STEP = 4, 3, 5
 
 @dataclass(frozen=True, slots=True)
 class KernelLoad:
-    """What a kernel asks of the units, block by block, as a row of integers; blocks that are equal are there once.
+    """The load of a kernel on the units, block by block, as a row of integers; blocks that are equal are there once.
 
     The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins;
     and of each kind output cycles, stored words, number of steps and the integers of its steps.

@@ -65,7 +65,7 @@ class StripeCost:
         return self.__dict__ | {"_known": {}}
 
     def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> KernelEstimate | None:
-        """What is known of stripes of this height, by that of a typical one; None for a CPU part."""
+        """The estimate of stripes of this height, by that of a typical one; None for a CPU part."""
         key = part, end - start, staged and self.constant_bytes(part) > 0
         if key not in self._known:
             self._known[key] = self._made(*key)
@@ -111,7 +111,7 @@ class StripeCost:
         return self._facts(part, start, end, staged=False).cycles
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
-        """What a timeline asks of rows ``start`` to ``end``."""
+        """Everything that a timeline asks of rows ``start`` to ``end``."""
         staged, direct = (self._facts(part, start, end, staged=staged) for staged in (True, False))
         home = direct.home_cycles if self.constant_bytes(part) else 0
         return JobTimes(
