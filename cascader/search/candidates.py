@@ -189,8 +189,8 @@ class Drafter:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits."""
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
         drafts: dict[Groups, Draft] = {}
-        for one in self._improved(budget):
-            best = self._placer.finished(one.after(changes))
+        for improvement in self._improved(budget):
+            best = self._placer.finished(improvement.after(changes))
             drafts.setdefault(best.groups, best)
         if len(self._graph.parts) <= self._options.every:
             one = self._best_of_every(budget, min((draft.cycles for draft in drafts.values()), default=_NO_LIMIT))
