@@ -209,7 +209,7 @@ def blocks(language: str) -> list[str]:
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command, _, shown = blocks("console")[0].removeprefix("$ npu-testbed ").partition("\n")
-    assert call(*command.split()).output == shown
+    assert call(*command.split()).output == shown, "put what is printed now into docs/compile.md"
 
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
