@@ -36,7 +36,9 @@ def replayed(network: CompiledNetwork, system: MemorySystem, listeners: Sequence
     InputError for listeners and the fast one.
     """
     if listeners and engine == "fast":
-        raise InputError("--engine fast tells nothing event by event, as a trace needs: leave it out, or give --engine simpy.")
+        raise InputError(
+            "--engine fast tells nothing event by event, as a trace or a timeline needs: leave it out, or give --engine simpy."
+        )
     return replay_network(network, system, listeners) if listeners or engine == "simpy" else counted_network(network, system)
 
 
