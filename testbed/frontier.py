@@ -14,6 +14,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.plan.pareto import pareto
 from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from testbed.progress import Progress, silent
@@ -99,6 +100,7 @@ class Frontier:
     bounds: LowerBounds
     candidates: int
     replayed: int
+    timing: TimingParameters = DEFAULT_TIMING
 
     def within(self, memory: int) -> FrontierPoint | None:
         """The fastest point that needs at most ``memory`` bytes; None if there is none."""
@@ -171,6 +173,7 @@ def replayed_frontier(
         bounds=lower_bounds(task.network, found.least_live_bytes),
         candidates=len(candidates),
         replayed=len(chosen),
+        timing=provenance.timing,
     )
 
 
@@ -180,6 +183,7 @@ def frontier(
     *,
     rungs: int | None = None,
     memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
     processes: int | None = None,
     progress: Progress = silent,
     schedules: Path | None = None,
@@ -189,7 +193,7 @@ def frontier(
     ``processes`` change how long it takes and nothing else. ``schedules`` is a folder that has the schedules when they are all known and
     the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
     """
-    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     with workers(processes_for(task.network, processes)) as pool:
         executor = resumed(pool, task, schedules)
         found = replayed_frontier(task, search(task, EVERYTHING, executor, progress), executor, show=progress)

@@ -51,7 +51,7 @@ def _plans(pickled: bytes) -> str:
     """The key of plans: of what they follow from, as the bytes of a pickle depend on what else their process has worked out."""
     plans = search.kept(pickled)
     plain = to_plain(replace(plans.network, constants=b""))
-    return key_of([plain, plans.accelerator, repr(plans.options)], plans.network.constants)
+    return key_of([plain, plans.accelerator, repr(plans.options), to_plain(plans.provenance.timing)], plans.network.constants)
 
 
 def _plans_key(system: MemorySystem, pickled: bytes, wanted: object) -> str:

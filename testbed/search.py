@@ -45,7 +45,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is searched: a network for a device with its memories, and how.
+    """What is searched: a network for a device with its memories, and how. The device's timing is that of the ``provenance``.
 
     ``others`` are other networks of the same mathematics, from another legaliser, that are searched too.
     """
@@ -63,7 +63,7 @@ class Task:
         return tuple(
             Origin(network, origin.provenance)
             for origin in origins
-            for network in variants(origin.network, self.accelerator, self.system, self.options)
+            for network in variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing)
         )
 
 
@@ -256,8 +256,8 @@ def close(candidates: Sequence[Candidate], effort: int = EFFORT // 10) -> tuple[
 
 
 def replay(schedule: Schedule, system: MemorySystem) -> int:
-    """Cycles."""
-    return quick_cycles(lower(schedule), system)
+    """Cycles with the timing that the schedule was made for."""
+    return quick_cycles(lower(schedule), system, schedule.provenance.timing)
 
 
 def replayed(candidates: Sequence[Candidate], system: MemorySystem, executor: Executor, show: Progress = silent) -> tuple[Point, ...]:

@@ -15,6 +15,7 @@ from testbed.commands.options import (
     add_json_option,
     add_memory_options,
     add_results_option,
+    add_timing_option,
     add_vela_timeout_option,
     example,
     print_json,
@@ -58,6 +59,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the summary as a section of a Markdown page")
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
+    add_timing_option(parser)
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_json_option(parser)
@@ -70,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.compare.comparison import compare
     from testbed.files import require_picture, write_file
     from testbed.progress import progress
+    from testbed.timing import load_timing
     from testbed.views.frontier_plot import comparison_svg
 
     if arguments.plot is not None:
@@ -80,12 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"--schedules was given with {len(arguments.models)} models: a folder is for one, compare them one by one.")
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
+    timing = load_timing(arguments.timing)
     with progress() as show:
         comparisons = [
             compare(
                 model,
                 arguments.accelerator_config,
                 memory=memory_options(arguments),
+                timing=timing,
                 processes=arguments.jobs,
                 progress=show,
                 results=arguments.results,

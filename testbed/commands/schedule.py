@@ -14,6 +14,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_timing_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -58,6 +59,7 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
+    add_timing_option(parser)
     add_cpu_operations_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -71,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.pipeline import schedule, write_schedule
     from testbed.progress import progress
     from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE
+    from testbed.timing import load_timing, timing_json
 
     if arguments.no_cascade and arguments.optimise is not None:
         raise InputError(f"--optimise {arguments.optimise} was given together with --no-cascade, which leaves no choice: drop one of them.")
@@ -87,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
             effort=DEFAULT_EFFORT if arguments.effort is None else arguments.effort,
             processes=arguments.jobs,
             memory=memory_options(arguments),
+            timing=load_timing(arguments.timing),
             progress=show,
         )
         show(f"Replaying {plan.provenance.model}")
@@ -98,6 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
         "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
+        "timing": timing_json(plan.provenance.timing),
         "parts": len(plan.network.graph.parts),
         "jobs": len(plan.jobs),
         "cascaded": not arguments.no_cascade,
@@ -128,12 +133,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _cycles(plan: Schedule, network: CompiledNetwork) -> int:
-    """NPU cycles on the memory system that the schedule was made for."""
+    """NPU cycles on the memory system and with the timing that the schedule was made for."""
     from sim import quick_cycles
 
     system = plan.provenance.memory_system
     assert system is not None  # noqa: S101  # every schedule that is made for a model has one
-    return quick_cycles(network, system)
+    return quick_cycles(network, system, plan.provenance.timing)
 
 
 def _how(plan: Schedule, *, cascaded: bool) -> str:

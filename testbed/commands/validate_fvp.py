@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
+from testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_timing_option, add_vela_timeout_option, example, print_json
 
 if TYPE_CHECKING:
     from npu_model.memory.system import MemorySystem
@@ -44,6 +44,7 @@ def add(peers: Any) -> None:
             "npu-testbed validate fvp --live network.tflite --fvp FVP_Corstone_SSE-300_Ethos-U55 --firmware runner.axf",
         ),
     )
+    add_timing_option(parser)
     add_json_option(parser)
     _add_live_options(parser)
     parser.set_defaults(run=run)
@@ -107,13 +108,17 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_live(arguments)
     _require_none(arguments)
     from testbed.progress import progress
+    from testbed.timing import load_timing, timing_json, timing_text
     from validation.fvp.scorecard import render, scorecard, to_json
 
+    timing = load_timing(arguments.timing)
     with progress() as show:
-        card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"))
+        card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"), timing)
     if arguments.json:
-        print_json("validate fvp", to_json(card))
+        print_json("validate fvp", to_json(card) | {"timing": timing_json(timing)})
     else:
+        if timing.changed():
+            print(f"Timing: {timing_text(timing)}\n")
         print("\n\n".join(table.text() for table in render(card)))
     return 0 if card.passed else BAR_MISSED
 
@@ -169,8 +174,10 @@ def _run_live(arguments: argparse.Namespace) -> int:
     from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
     from testbed.models import load_model
     from testbed.progress import progress
+    from testbed.timing import load_timing, timing_json
     from validation.fvp.live import render, to_json, validate_live
 
+    timing = load_timing(arguments.timing)
     if arguments.model is None:
         raise InputError("--live runs 1 network on the FVP and 0 were named: give a .tflite or zoo:NAME.")
     require_schedulable(arguments.accelerator_config or DEFAULT_ACCELERATOR)
@@ -187,9 +194,10 @@ def _run_live(arguments: argparse.Namespace) -> int:
             system_config=arguments.system_config or DEFAULT_SYSTEM_CONFIG,
             memory_mode=arguments.memory_mode or DEFAULT_MEMORY_MODE,
             system=_system(arguments),
+            timing=timing,
         )
     if arguments.json:
-        print_json("validate fvp --live", to_json(result))
+        print_json("validate fvp --live", to_json(result) | {"timing": timing_json(timing)})
     else:
         print("\n\n".join(table.text() for table in render(result)))
     return 0
