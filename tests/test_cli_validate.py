@@ -239,6 +239,7 @@ def test_the_scorecard_passes_when_no_bar_is_missed(monkeypatch: pytest.MonkeyPa
         (("validate", "fvp", "zoo:tiny_conv"), "MODEL can only be given together with --live"),
         (("validate", "fvp", "--timeout", "5", "--no-trace"), "--no-trace and --timeout can only be given together with --live"),
         (("validate", "fvp", "--live"), "--live runs 1 network on the FVP and 0 were named"),
+        (("validate", "fvp", "--live", "absent.json"), "'absent.json' cannot be read"),
         (("validate", "fvp", "--live", "zoo:tiny_conv", "--fvp", "absent"), "FVP 'absent' is no file that can be run"),
         (("validate", "fvp", "--live", "zoo:tiny_conv", "--timeout", "nan"), "is no number of seconds from 1 to 86400"),
         (("validate", "fvp", "--live", "zoo:tiny_conv", "--model-address", "-1"), "is no address from 0 to 0xffffffff"),

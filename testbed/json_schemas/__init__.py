@@ -12,13 +12,13 @@ from typing import Any
 
 _FIRST = 1
 _VERSIONS = {
-    "schedule": 4,
-    "simulate schedule": 4,
-    "simulate vela": 4,
+    "compare": 3,
+    "schedule": 5,
+    "simulate schedule": 5,
+    "simulate vela": 5,
     "validate fvp": 3,
     "calibrate fit": 2,
     "frontier": 2,
-    "compare": 2,
     "validate vela": 2,
     "validate fvp --live": 2,
 }
