@@ -8,6 +8,7 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rewrites import is_flat, is_small
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance
+from cascader.ethosu.search.task import Origin, Task
 from cascader.frontends.vela import Legalised, alternative, legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator, require_schedulable
 from npu_model.memory.system import MemorySystem
@@ -17,7 +18,7 @@ from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import require_one_memory
 from testbed.models import Model, load_model
 from testbed.progress import Progress, silent
-from testbed.search import Origin, Task
+from testbed.replaying import QuickReplay
 from testbed.versions import tool_versions, vela_tools
 
 QUICKER = 0.98
@@ -71,4 +72,5 @@ def load_task(
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
     provenance = Provenance(model.name, model.sha256, tools, system, timing)
     network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-    return Task(network, device.name, system, provenance, options, _others(model, found, network, device, system, timing))
+    others = _others(model, found, network, device, system, timing)
+    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)

@@ -49,9 +49,9 @@ def schedule(
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
     from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
-    from testbed.choice import choose  # noqa: PLC0415  # the same
+    from cascader.ethosu.search.choice import choose  # noqa: PLC0415  # the same
+    from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
     from testbed.legalise import load_task  # noqa: PLC0415  # nor the compiler
-    from testbed.workers import processes_for, workers  # noqa: PLC0415  # the same
 
     _check_budget(arena_cache_size)
     if optimise not in OPTIMISE:
@@ -62,8 +62,10 @@ def schedule(
     progress(f"Scheduling {task.provenance.model}")
     if not cascade:
         return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
-    with workers(processes_for(task.network, processes)) as executor:
-        return choose(task, executor, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, show=progress)
+    with workers(processes_for(len(task.network.graph.parts), processes)) as executor:
+        return choose(
+            task, executor, arena_cache_size=arena_cache_size, optimise=optimise, thorough=effort != DEFAULT_EFFORT, show=progress
+        )
 
 
 def _check_budget(arena_cache_size: int | None) -> None:

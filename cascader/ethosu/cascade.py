@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from cascader.ethosu.codegen.lowering import operations
 from cascader.ethosu.cost.block_chain import choose_together
@@ -115,6 +116,10 @@ class Cascader:
         chosen = choose_together(operations(schedule), options, find_accelerator(self.accelerator))
         blocked = (replace(job, block=option.block) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
         return Candidate(replace(schedule, jobs=tuple(blocked)), draft.cycles)
+
+    def promise(self, limit: int, part: Fraction) -> int | None:
+        """Cycles that are expected at ``limit`` bytes when that part of the search there is done; None if nothing fits yet."""
+        return self._drafter.promise(limit, part)
 
     def schedules_at(self, limit: int) -> tuple[Candidate, ...]:
         """Schedules whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found."""
