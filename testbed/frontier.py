@@ -142,7 +142,7 @@ def frontier(
     ``processes`` change how long it takes and nothing else. ``schedules`` is a folder that has the schedules when they are all known and
     the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
     """
-    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     with workers(processes_for(len(task.network.graph.parts), processes)) as pool:
         executor = resumed(pool, task, schedules)
         made = search(explore(task, executor, progress), EVERYTHING, executor, progress)
