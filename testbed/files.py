@@ -47,6 +47,13 @@ def require_picture(path: str | Path, *sources: str | Path) -> None:
     require_writable(path, *sources)
 
 
+def require_page(path: str | Path, *sources: str | Path) -> None:
+    """As :func:`require_writable`; InputError, too, if the name is not that of an HTML file."""
+    if not str(path).lower().endswith(".html") and not _is_special(Path(path)):
+        raise InputError(f"Report {str(path)!r} does not end in .html, which is the format that is written: name it so.")
+    require_writable(path, *sources)
+
+
 def require_folder(path: str | Path) -> None:
     """Make the folder if it is not there; InputError if that, or writing into it, cannot be done."""
     folder = Path(path)
