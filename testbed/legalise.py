@@ -52,21 +52,14 @@ def load_task(
     memory: MemoryOptions = NO_OPTIONS,
     *,
     rungs: int | None = None,
-<<<<<<< HEAD
     timing: TimingParameters = DEFAULT_TIMING,
-=======
     ignore_ops: tuple[str, ...] = (),
->>>>>>> main
     progress: Progress = silent,
 ) -> Task:
     """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
 
-<<<<<<< HEAD
-    ``timing`` are the parameters of the NPU that it is scheduled for.
-=======
-    Builtin operators named in ``ignore_ops`` stay on the CPU.
+    ``timing`` are the parameters of the NPU that it is scheduled for. Builtin operators named in ``ignore_ops`` stay on the CPU.
 
->>>>>>> main
     InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
     """
     require_schedulable(accelerator_config)
@@ -81,11 +74,6 @@ def load_task(
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
     provenance = Provenance(model.name, model.sha256, tools, system, timing)
     network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-<<<<<<< HEAD
-    others = _others(model, found, network, device, system, timing)
-    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)
-=======
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    others = () if ignore_ops else _others(model, found, network, device, system)
-    return Task(network, device.name, system, QuickReplay(system), provenance, options, others)
->>>>>>> main
+    others = () if ignore_ops else _others(model, found, network, device, system, timing)
+    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)
