@@ -24,7 +24,7 @@ from npu_model.shapes import Shape3D
 from sim import NetworkReplay, Unit, replay_network
 from sim.views.layers import FILL, LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
-from sim.views.timeline import TimelineRecorder, Window, Window
+from sim.views.timeline import TimelineRecorder, Window
 from sim.views.trace import TraceRecorder, compressed, trace_json
 
 BLOCK = Shape3D(4, 4, 16)
