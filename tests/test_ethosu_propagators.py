@@ -19,7 +19,8 @@ from scheduling import network
 from small_programs import feature_map, max_pool
 
 from cascader.ethosu.network.network import EthosuPart, ethosu_part
-from cascader.ethosu.network.propagators import affine_graph, kernel_propagator
+from cascader.ethosu.network.operators import kernel_propagator
+from cascader.ethosu.network.propagators import affine_graph
 from cascader.ethosu.network.rows import row_graph
 from cascader.frontends.zoo import zoo_names
 from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart

@@ -1,7 +1,6 @@
-"""Propagators of the Ethos-U's operators, and the AffineGraph of a network.
+"""The AffineGraph of a network: its operators' propagators between tensors as they are stored.
 
-The matrices are those of TVM RFC 0037's Parts, with what they left out: the upscaler, sums over channels, slices,
-concatenations and strided writes, and the channels behind a brick.
+To the operators it adds slices, concatenations and strided writes, and the channels behind a brick.
 """
 
 from __future__ import annotations
@@ -11,66 +10,14 @@ from fractions import Fraction
 from math import prod
 
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
-from cascader.ethosu.network.tensor_forms import NHWC_AXES, TensorForm, tensor_form
+from cascader.ethosu.network.operators import UPSCALE, operand_propagator, scale_propagator, weight_propagator, weight_shape
+from cascader.ethosu.network.tensor_forms import TensorForm, tensor_form
 from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
-from cascader.graph.propagator import Axis, Propagator, upscaled, window
+from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import Rational
-from npu_model.program import FeatureMap, Kernel, KernelOperation, OperationKind, Padding, PoolKind, Upscale
+from npu_model.program import FeatureMap, Kernel, KernelOperation, Padding, Upscale
 from npu_model.weight_stream.weights import RECORD_BYTES
-
-UPSCALE = 2
-"""Factor of the NPU's upscaler (IFM_UPSCALE)."""
-
-
-def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
-    """Of an operand of an elementwise operator: element by element, but all of an axis along which it is repeated."""
-    pairs = zip(
-        (operand.shape.height, operand.shape.width, operand.shape.depth), (ofm.shape.height, ofm.shape.width, ofm.shape.depth), strict=True
-    )
-    axes = (Axis(1 + axis) if own == out else Axis(None, 0, own) for axis, (own, out) in enumerate(pairs))
-    return Propagator.of_axes((Axis(0), *axes), NHWC_AXES)
-
-
-def kernel_propagator(operation: KernelOperation) -> Propagator:
-    """Of the IFM of a convolution, depthwise convolution or pooling, NHWC to NHWC.
-
-    Rows and columns are windows, behind the upscaler if it is used. Convolutions and sums over channels need every
-    channel, others the same one.
-    """
-    kernel, padding = operation.kernel, operation.padding
-    rows = window(1, taps=kernel.height, stride=kernel.stride_y, dilation=kernel.dilation_y, pad=padding.top)
-    columns = window(2, taps=kernel.width, stride=kernel.stride_x, dilation=kernel.dilation_x, pad=padding.left)
-    if operation.upscale is not Upscale.NONE:
-        zeros = operation.upscale is Upscale.ZEROS
-        rows, columns = upscaled(rows, UPSCALE, zeros=zeros), upscaled(columns, UPSCALE, zeros=zeros)
-    depth = operation.ifm.shape.depth
-    mixes = operation.kind is OperationKind.CONV_2D or operation.pool is PoolKind.REDUCE_SUM or depth != operation.ofm.shape.depth
-    return Propagator.of_axes((Axis(0), rows, columns, Axis(None, 0, depth) if mixes else Axis(3)), NHWC_AXES)
-
-
-def ifm_propagator(operation: KernelOperation) -> Propagator:
-    """Of the IFM of any operator, NHWC to NHWC."""
-    if operation.kind is OperationKind.ELEMENTWISE:
-        return elementwise_propagator(operation.ifm, operation.ofm)
-    return kernel_propagator(operation)
-
-
-def weight_shape(operation: KernelOperation) -> tuple[int, int, int, int]:
-    """Weights as (output channels, height, width, input channels); depthwise ones have one input channel."""
-    inputs = operation.ifm.shape.depth if operation.kind is OperationKind.CONV_2D else 1
-    return (operation.ofm.shape.depth, operation.kernel.height, operation.kernel.width, inputs)
-
-
-def weight_propagator(operation: KernelOperation) -> Propagator:
-    """All weights of the output channels."""
-    _, height, width, inputs = weight_shape(operation)
-    return Propagator.of_axes((Axis(3), Axis(None, 0, height), Axis(None, 0, width), Axis(None, 0, inputs)), NHWC_AXES)
-
-
-def scale_propagator() -> Propagator:
-    """The scale records of the output channels, as (channels, bytes of a record)."""
-    return Propagator.of_axes((Axis(3), Axis(None, 0, RECORD_BYTES)), NHWC_AXES)
 
 
 def work_of(operation: KernelOperation, elements: int) -> Rational:
@@ -161,8 +108,7 @@ class _Builder:
         view = form.view(feature_map) if form is not None else None
         if form is None or view is None:
             return AffineInput(name, Propagator.opaque(self.shape(name), own.outputs))
-        second = feature_map is operation.ifm2
-        needs = elementwise_propagator(feature_map, operation.ofm) if second else ifm_propagator(operation)
+        needs = operand_propagator(operation, feature_map)
         return AffineInput(name, form.reading(view) @ needs @ own, form.bounds(view, feature_map))
 
     def _constants(self, name: str, payload: EthosuPart, own: Propagator) -> Iterator[AffineInput]:
@@ -177,7 +123,7 @@ class _Builder:
             yield self.constant(f"{name}/table", size, Propagator.opaque(size, own.outputs))
         for label, feature_map in (("ifm", operation.ifm), ("ifm2", operation.ifm2)):
             if feature_map is not None and feature_map.region != ARENA:
-                needs = ifm_propagator(operation) if label == "ifm" else elementwise_propagator(feature_map, operation.ofm)
+                needs = operand_propagator(operation, feature_map)
                 shape = feature_map.shape
                 axes = (1, shape.height, shape.width, shape.depth)
                 yield self.constant(f"{name}/{label}", axes, needs @ own, feature_map.dtype.bytes)
