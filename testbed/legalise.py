@@ -56,12 +56,28 @@ def load_task(
     InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
     """
     require_schedulable(accelerator_config)
-    device, system = accelerator(accelerator_config), memory.memory_system()
+    system = memory.memory_system()
     require_one_memory(system)
     progress(f"Reading {source}")
-    model = load_model(source)
+    return model_task(load_model(source), accelerator_config, system, rungs=rungs, progress=progress)
+
+
+def model_task(
+    model: Model,
+    accelerator_config: str,
+    system: MemorySystem,
+    *,
+    rungs: int | None = None,
+    progress: Progress = silent,
+    compiled: Legalised | None = None,
+) -> Task:
+    """The task of scheduling a model that is read on a memory system that is known; InputError if the model is wrong.
+
+    ``compiled`` is what :func:`cascader.frontends.vela.legalised` says of the model on the accelerator, if it has been asked.
+    """
+    device = accelerator(accelerator_config)
     progress(f"Compiling {model.name} with Vela as legaliser")
-    found = legalised(model.data, device.name)
+    found = legalised(model.data, device.name) if compiled is None else compiled
     if found.note:
         progress(found.note)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
