@@ -65,6 +65,29 @@ def require_folder(path: str | Path) -> None:
         raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
 
 
+def require_makeable(path: str | Path) -> None:
+    """InputError if :func:`make_folder` could not make the folder, or files in it; asked before long work."""
+    try:
+        there = next(folder for folder in (Path(path).absolute(), *Path(path).absolute().parents) if os.path.lexists(folder))
+        if not there.is_dir():
+            raise InputError(f"Folder {str(path)!r} cannot be made, as {str(there)!r} is no directory: choose another place.")
+        if not os.access(there, os.W_OK):
+            raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
+
+
+def make_folder(path: str | Path) -> None:
+    """Make the folder with those that it lies in, where they are not there; InputError if that cannot be done."""
+    require_makeable(path)
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of :func:`write_files` there whose process is gone: it was killed while it wrote."""
     if os.name != "posix":

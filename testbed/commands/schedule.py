@@ -17,6 +17,7 @@ from testbed.commands.options import (
     add_layer_options,
     add_memory_options,
     add_report_option,
+    add_timing_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -63,6 +64,7 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
+    add_timing_option(parser)
     add_layer_options(parser)
     add_report_option(parser)
     add_cpu_operations_option(parser)
@@ -82,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
     from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE
+    from testbed.timing import load_timing
     from testbed.views.arena_map import arena_map
 
     if arguments.no_cascade and arguments.optimise is not None:
@@ -105,6 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
             effort=DEFAULT_EFFORT if arguments.effort is None else arguments.effort,
             processes=arguments.jobs,
             memory=memory_options(arguments),
+            timing=load_timing(arguments.timing),
             progress=show,
         )
         simulation = simulate_schedule(plan, listeners=[events] if arguments.report is not None else [], progress=show)
@@ -125,6 +129,7 @@ def _report(plan: Schedule, simulation: Simulation, found: Sequence[Finding] | N
     from testbed.reports.findings import findings_json, findings_text
     from testbed.reports.tables import layers_text
     from testbed.terminal import show
+    from testbed.timing import timing_json
     from testbed.versions import legaliser_remark
 
     cycles = simulation.replay.cycles
@@ -132,6 +137,7 @@ def _report(plan: Schedule, simulation: Simulation, found: Sequence[Finding] | N
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
         "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
+        "timing": timing_json(plan.provenance.timing),
         "parts": len(plan.network.graph.parts),
         "jobs": len(plan.jobs),
         "cascaded": not arguments.no_cascade,

@@ -12,6 +12,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_results_option,
+    add_timing_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -80,6 +81,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--optimise", choices=("Performance", "Size"), default="Performance", help="as for schedule (default: Performance)")
     parser.add_argument("--effort", choices=("standard", "thorough"), default="standard", help="as for schedule (default: standard)")
     _add_memories(parser)
+    add_timing_option(parser)
     group = parser.add_argument_group("work")
     add_results_option(group)
     add_jobs_option(group)
@@ -157,6 +159,7 @@ def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple
     from testbed.models import load_model
     from testbed.sweep import Space, points_of
     from testbed.sweep.settings import choice
+    from testbed.timing import load_timing
 
     choices = [choice(text) for text in arguments.settings]
     if len({one.key for one in choices}) < len(choices):
@@ -174,6 +177,7 @@ def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple
             budgets=arguments.arena_cache_size,
             optimise=arguments.optimise,
             effort=arguments.effort,
+            timing=load_timing(arguments.timing),
         )
     )
 

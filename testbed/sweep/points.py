@@ -9,11 +9,13 @@ from typing import Any
 
 from npu_model.accelerator import accelerator, require_schedulable
 from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.answers import key_of
 from testbed.memory_options import MemoryOptions, memory_system_sha256
 from testbed.memory_use import require_one_memory
 from testbed.models import Model
 from testbed.sweep.settings import Choice, Setting, with_setting
+from testbed.timing import timing_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Point:
     budget: int | None
     optimise: str
     effort: str
+    timing: TimingParameters = DEFAULT_TIMING
 
     @property
     def macs(self) -> int:
@@ -48,6 +51,7 @@ class Point:
             "budget_bytes": self.budget,
             "optimise": self.optimise,
             "effort": self.effort,
+            "timing": timing_json(self.timing),
         }
 
     @property
@@ -83,6 +87,7 @@ class Space:
     budgets: Sequence[int | None] = (None,)
     optimise: str = "Performance"
     effort: str = "standard"
+    timing: TimingParameters = DEFAULT_TIMING
 
     def systems(self) -> list[tuple[MemorySystem, tuple[Setting, ...]]]:
         """Every memory system with its settings; InputError if one of them cannot be."""
@@ -104,6 +109,6 @@ def points_of(space: Space) -> tuple[Point, ...]:
     for name in space.accelerators:
         require_schedulable(name)
     return tuple(
-        Point(model, accelerator(name).name, system, settings, budget, space.optimise, space.effort)
+        Point(model, accelerator(name).name, system, settings, budget, space.optimise, space.effort, space.timing)
         for model, name, (system, settings), budget in product(space.models, space.accelerators, space.systems(), space.budgets)
     )

@@ -32,17 +32,25 @@ def _cells(result: Result) -> tuple[str, ...]:
     return (*named, f"{answer.arena_bytes:,}", f"{answer.cycles:,}", f"{result.milliseconds:.3f}")
 
 
-def _table(title: str, results: Sequence[Result], notes: tuple[str, ...] = ()) -> Table:
-    """The results as rows, without the column of settings if there are none."""
-    shown = [index for index, name in enumerate(_COLUMNS) if name != "set" or any(result.point.settings for result in results)]
+_NAMED = ("model", "accelerator", "memory system")
+"""Columns that a title says once where all points have the same."""
+
+
+def _table(title: str, results: Sequence[Result], whole: Sequence[Result], notes: tuple[str, ...] = ()) -> Table:
+    """Some results of a whole sweep as rows; what all of it has in common is in the title."""
+    every = [dict(zip(_COLUMNS, _cells(result), strict=True)) for result in whole]
+    common = [name for name in _NAMED if len({row[name] for row in every}) == 1]
+    empty = {"set"} if not any(row["set"] for row in every) else set()
+    shown = [index for index, name in enumerate(_COLUMNS) if name not in empty and name not in common]
     rows = tuple(tuple(cells[index] for index in shown) for cells in map(_cells, results))
-    return Table(title, tuple(_COLUMNS[index] for index in shown), rows, notes)
+    heading = f"{title}: {', '.join(every[0][name] for name in common)}" if common else title
+    return Table(heading, tuple(_COLUMNS[index] for index in shown), rows, notes)
 
 
 def all_table(results: Sequence[Result]) -> Table:
     """A row for each point; why there is no schedule is a note."""
     reasons = dict.fromkeys(result.answer.refused for result in results if result.answer.refused)
-    return _table("All points", results, tuple(reasons))
+    return _table("All points", results, results, tuple(reasons))
 
 
 def _scheduled(results: Sequence[Result]) -> list[Result]:
@@ -55,7 +63,7 @@ def best_table(results: Sequence[Result]) -> Table:
     for result in _scheduled(results):
         groups.setdefault((result.point.model.name, result.point.budget), []).append(result)
     chosen = [min(group, key=lambda one: (one.milliseconds, one.point.macs, one.answer.arena_bytes)) for group in groups.values()]
-    return _table("The fastest within each budget", chosen)
+    return _table("The fastest within each budget", chosen, results)
 
 
 def enough(results: Sequence[Result], deadline: float) -> tuple[Result, ...]:
@@ -79,14 +87,15 @@ def deadline_table(results: Sequence[Result], deadline: float) -> Table:
     """The points that meet a deadline with fewest MACs and bytes."""
     chosen = enough(results, deadline)
     missed = "" if chosen else f"No point takes {deadline:g} ms or less."
-    title = f"What {deadline:g} ms need: no other point on the same memory system meets them with no more MACs and no more bytes"
-    return _table(title, chosen, (missed,) if missed else ())
+    title = f"What {deadline:g} ms need"
+    note = "No other point on the same memory system meets them with no more MACs and no more bytes."
+    return _table(title, chosen, results, (missed or note,))
 
 
 def sweep_text(results: Sequence[Result], deadline: float | None) -> str:
     """All tables for a terminal."""
     tables = [all_table(results), best_table(results)] + ([] if deadline is None else [deadline_table(results, deadline)])
-    return "\n\n".join(table.text() if table.rows else "\n".join((table.title, *table.notes)) for table in tables)
+    return "\n\n".join(table.text() if table.rows else "\n".join((table.title, "", *table.notes)) for table in tables)
 
 
 def sweep_json(results: Sequence[Result]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from sim import counted_network
 from testbed.answers import Answers
-from testbed.legalise import model_task
+from testbed.legalise import task_of
 from testbed.progress import Progress, silent
 from testbed.scheduling import DEFAULT_EFFORT
 from testbed.sweep.points import Answer, Point
@@ -51,12 +51,12 @@ def answer_of(point: Point) -> Answer:
     """Schedule one point in this process and replay it; what the input does not allow is an answer, too."""
     try:
         compiled = _compiled(point.model.data, point.accelerator)
-        task = model_task(point.model, point.accelerator, point.system, compiled=compiled)
+        task = task_of(point.model, compiled, point.accelerator, point.system, timing=point.timing)
         with workers(1) as executor:
             plan = choose(task, executor, arena_cache_size=point.budget, optimise=point.optimise, thorough=point.effort != DEFAULT_EFFORT)
     except InputError as error:
         return Answer(refused=str(error))
-    replay = counted_network(lower(plan), point.system)
+    replay = counted_network(lower(plan), point.system, point.timing)
     width, beats = accelerator(point.accelerator).port_bytes_per_cycle, replay.beats
     return Answer(
         arena_bytes=plan.arena_size,
