@@ -75,10 +75,11 @@ def _flat_forms(base: Network, accelerator: Accelerator, options: CascadeOptions
 
     Every stripe of columns reads the weights of its kernels anew, while a piece of a layer needs all columns of its input. So
     either all layers are cut along the columns; or those of many weights are, and the others into small pieces; or those
-    without a window, which need no other columns than they make, and the others into pieces; or all are cut into pieces.
+    without a window, which need no other columns than they make, and the others into pieces; or all are cut into pieces, small layers
+    into none: in a network of few cycles the first 16 channels on their own, as the other forms have them, cost more than they save.
     """
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
-    found = [dense_layouts(sliced(base, accelerator, LARGEST // 2), options.layouts[-1])] if flat and options.slices else []
+    found = [dense_layouts(sliced(base, accelerator, LARGEST // 2), options.layouts[-1])] if options.slices and is_flat(base) else []
     for form in flat:
         found.append(form)
         if options.slices and options.fine_slices:
