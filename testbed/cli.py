@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.errors import InputError
-from testbed import VERSION
 from testbed.commands import calibrate, compare, export, frontier, inspect, schedule, simulate, validate, verify
-from testbed.commands.list_configs import ListConfigs, SupportedOpsReport
+from testbed.commands.list_configs import ListConfigs, SupportedOpsReport, Version
 from testbed.commands.options import Parser, example
 from testbed.endings import (
     BROKEN_PIPE,
@@ -39,7 +38,7 @@ def build_parser() -> Parser:
         )
         + "\n\nexit status: 0 done, 1 a bar is missed or a comparison differs, 2 bad input, 70 a mistake in npu-testbed itself",
     )
-    parser.add_argument("--version", action="version", version=f"npu-testbed {VERSION}")
+    parser.add_argument("--version", action=Version, help="print the version and the compiled cores that run, and exit")
     parser.add_argument("--list-configs", action=ListConfigs, help="print the accelerators, memory systems and modes that options take")
     parser.add_argument(
         "--supported-ops-report", action=SupportedOpsReport, help="write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from typing import TextIO
 
 from npu_model.printable import printable
 
 _UNSAFE = re.compile(r"[^\n\t -~]")
+
+
+Span = tuple[int, int, str]
+"""A stretch of a text, from a character to another (exclusive), and its style: a colour or "bold"."""
 
 
 class OutputError(Exception):
@@ -47,13 +52,23 @@ class Output(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Write the text, control codes as escapes."""
+        self._write(_UNSAFE.sub(lambda match: printable(match[0]), text))
+        return len(text)
+
+    def write_coloured(self, text: str, spans: Sequence[Span]) -> None:
+        """Write the text with stretches of it in colour, plain where the other stream shows none or the text has control codes."""
+        if self.isatty() and not _UNSAFE.search(text):
+            self._write(_coloured(text, spans, self._stream))
+        else:
+            self.write(text)
+
+    def _write(self, text: str) -> None:
         try:
-            self._stream.write(_UNSAFE.sub(lambda match: printable(match[0]), text))
+            self._stream.write(text)
         except BrokenPipeError:
             raise
         except OSError as error:
             raise OutputError(error) from None
-        return len(text)
 
     def flush(self) -> None:
         """Write what is buffered."""
@@ -63,3 +78,19 @@ class Output(io.TextIOBase):
             raise
         except OSError as error:
             raise OutputError(error) from None
+
+
+def _coloured(text: str, spans: Sequence[Span], stream: TextIO) -> str:
+    """The text with the codes of its colours, as many of them as the terminal behind a stream has; none under ``NO_COLOR``."""
+    from rich.console import Console  # noqa: PLC0415  # its start-up is paid only where it is seen
+    from rich.text import Text  # noqa: PLC0415  # the same
+
+    console = Console(file=stream)
+    if console.no_color or console.color_system is None or console.legacy_windows:
+        return text
+    styled = Text(text)
+    for start, end, style in spans:
+        styled.stylize(style, start, end)
+    with console.capture() as capture:
+        console.print(styled, end="", soft_wrap=True, highlight=False, markup=False)
+    return capture.get()

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import compile_network, mended_network
 from cascader.frontends.zoo import zoo_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.compiled.network import CompiledNetwork, read_compiled
-from npu_model.program import KernelOperation, OperationKind, Program, Rounding
 from testbed.configs import load_memory_system
 from testbed.models import ZOO, Model, load_model
 from testbed.progress import Progress, silent
@@ -107,19 +106,9 @@ class LitertScore:
         return self.verdict is not BytesVerdict.UNEXPLAINED
 
 
-def _rounded_once(program: Program) -> Program:
-    """The program with each fully connected layer (a convolution of one output position) rounded as LiteRT rounds it."""
-    operations = tuple(
-        replace(op, rounding=Rounding.NATURAL)
-        if isinstance(op, KernelOperation) and op.kind is OperationKind.CONV_2D and op.ofm.shape.height * op.ofm.shape.width == 1
-        else op
-        for op in program.operations
-    )
-    return replace(program, operations=operations)
-
-
 def _score_litert(model: Model, device: str, strategy: str, seed: int) -> LitertScore:
-    network = read_compiled(compile_network(model.data, device, optimise=strategy, debug_database=False).compiled)
+    result = compile_network(model.data, device, optimise=strategy)
+    network = read_compiled(result.compiled)
     inputs = seeded_inputs(network, INFERENCES, seed)
     expected = reference_outputs(model.data, inputs)
 
@@ -131,8 +120,9 @@ def _score_litert(model: Model, device: str, strategy: str, seed: int) -> Litert
     with closing(CpuKernels(model.data)) as kernels:
         found, size = differing(network, kernels)
         if found:
-            steps = tuple(_rounded_once(step) if isinstance(step, Program) else step for step in network.steps)
-            explained = not differing(replace(network, steps=steps), kernels)[0]
+            # The debug database says which kernels run a FULLY_CONNECTED of the model; their shapes alone would not.
+            mended = mended_network(result, model.data)
+            explained = bool(mended.layers) and not differing(mended.network, kernels)[0]
             verdict = BytesVerdict.ROUNDED_TWICE if explained else BytesVerdict.UNEXPLAINED
     return LitertScore(model.name, device, strategy, found, size, verdict)
 

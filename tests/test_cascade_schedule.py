@@ -311,7 +311,7 @@ def test_a_second_copy_of_a_part_serves_the_jobs_behind_it() -> None:
     assert [start >= end for start in starts] == [False] * 3 + [True] * (len(steps) - 3)
 
 
-def test_a_variable_is_not_made_row_by_row_beside_its_readers() -> None:
+def test_a_variable_has_no_rolling_buffer() -> None:
     made = tight("tiny_residual")
     graph = made.network.graph
     tensors = tuple(replace(t, kind=TensorKind.VARIABLE) if t.name == "stem" else t for t in graph.tensors)
@@ -319,7 +319,7 @@ def test_a_variable_is_not_made_row_by_row_beside_its_readers() -> None:
     assert refused(schedule_layer_by_layer(network, made.accelerator)) == ""
     assert (
         refused(replace(made, network=network))
-        == "Part 'depthwise' is ordered before 'stem', whose tensor 'stem' it overwrites or needs: put it after."
+        == "Tensor 'stem' is there from the start with 9216 bytes but its buffer has 1536: enlarge it."
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import call, refusal
@@ -20,9 +21,11 @@ import testbed.peers
 import testbed.suite
 import validation.fvp.scorecard
 from cascader.frontends.vela import VelaResult, compile_network
-from cascader.frontends.zoo import build, zoo_names
-from npu_model.compiled.network import read_compiled
+from cascader.frontends.zoo import NetworkBuilder, build, zoo_names
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.memory.timing_adapter import profile
+from npu_model.program import Rounding
+from npu_model.shapes import Shape3D
 from sim import replay_network
 from testbed.cli import build_parser
 from testbed.peers import BytesVerdict, litert_table, validate_litert, zoo_models
@@ -185,6 +188,27 @@ def test_a_byte_that_no_rounding_explains_misses_the_bar(monkeypatch: pytest.Mon
     (score,) = validate_litert(["zoo:tiny_conv"], optimise=("Size",))
     assert (score.differing, score.verdict, score.passed) == (score.size, BytesVerdict.UNEXPLAINED, False)
     assert "UNEXPLAINED" in litert_table([score]).text()
+
+
+@NEEDS_LITERT
+def test_a_convolution_of_one_output_position_is_not_taken_for_a_fully_connected_layer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    net = NetworkBuilder("twins")
+    convolved = net.conv2d(net.average_pool(net.conv2d(net.input((1, 8, 8, 3)), 32)), 32, (1, 1))
+    model = tmp_path / "twins.tflite"
+    model.write_bytes(net.finish([net.fully_connected(net.reshape(convolved, (1, 32)), 32)]))
+    ran: list[CompiledNetwork] = []
+    run = testbed.peers.functional_outputs
+
+    def off_by_one(network: CompiledNetwork, *given: Any) -> Any:
+        ran.append(network)
+        return [{name: array ^ 1 for name, array in one.items()} for one in run(network, *given)]
+
+    monkeypatch.setattr(testbed.peers, "functional_outputs", off_by_one)
+    validate_litert([str(model)], optimise=("Size",))
+    last = [[k.rounding for k in network.programs[0].kernels if k.ofm.shape == Shape3D(1, 1, 32)][-2:] for network in ran]
+    assert last == [[Rounding.DOUBLE, Rounding.DOUBLE], [Rounding.DOUBLE, Rounding.NATURAL]]
 
 
 @pytest.mark.parametrize("litert", [True, False])

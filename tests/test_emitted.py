@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from cascader.ethosu.codegen.emitted import require_own_constants
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, ethosu_part
+from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.frontends.vela import import_network
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation

@@ -48,8 +48,8 @@ class LayerRow:
     transfers: int
 
 
-def _attribution(replay: Replay) -> dict[int, int]:
-    """Cycles per operation index; sums to the replay's cycles if it has an operation."""
+def layer_cycles(replay: Replay) -> dict[int, int]:
+    """Cycles that each operation, by its index, delays the end by; they sum to the replay's cycles if there is an operation."""
     timed = [one for one in replay.operations if isinstance(one.op, KernelOperation)] or list(replay.operations)
     cycles: dict[int, int] = {}
     done = 0
@@ -131,7 +131,7 @@ def _program_rows(replay: Replay, prefix: str, total: int) -> Iterator[LayerRow]
     if not replay.operations:
         yield _row(replay, f"{prefix}command stream", [], replay.cycles, total)
         return
-    attributed = _attribution(replay)
+    attributed = layer_cycles(replay)
     layers: dict[str, list[OperationReplay]] = {}
     for one in replay.operations:
         layers.setdefault(_label(one, prefix), []).append(one)

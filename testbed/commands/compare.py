@@ -13,15 +13,19 @@ from testbed.commands.options import (
     add_accelerator_option,
     add_jobs_option,
     add_json_option,
+    add_layer_options,
     add_memory_options,
     add_results_option,
     add_vela_timeout_option,
     example,
+    min_percent,
     print_json,
 )
 
 if TYPE_CHECKING:
     from testbed.compare.comparison import Comparison
+    from testbed.findings import Finding
+    from testbed.simulation import Simulation
 
 
 def add(commands: Any) -> None:
@@ -60,6 +64,7 @@ def add(commands: Any) -> None:
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
+    add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -68,8 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare, draw and print."""
     from testbed.commands.choices import memory_options
     from testbed.compare.comparison import compare
-    from testbed.files import require_picture, write_file
+    from testbed.files import require_picture, require_writable, write_file
+    from testbed.findings import findings
+    from testbed.pipeline import simulate_schedule
     from testbed.progress import progress
+    from testbed.reports.tables import layers_csv
     from testbed.views.frontier_plot import comparison_svg
 
     if arguments.plot is not None:
@@ -78,6 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
         require_picture(arguments.plot, *arguments.models)
     if arguments.schedules is not None and len(arguments.models) > 1:
         raise InputError(f"--schedules was given with {len(arguments.models)} models: a folder is for one, compare them one by one.")
+    if len(arguments.models) > 1:
+        _refuse_layers(arguments)
+    min_percent(arguments)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, *arguments.models)
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
     with progress() as show:
@@ -93,22 +106,49 @@ def run(arguments: argparse.Namespace) -> int:
             )
             for model in arguments.models
         ]
+        simulation = simulate_schedule(comparisons[0].chosen.schedule, progress=show) if len(comparisons) == 1 else None
+        found = None if simulation is None or arguments.no_advice else findings(simulation, show)
     if arguments.plot is not None:
         write_file(arguments.plot, comparison_svg(comparisons[0]).encode("utf-8"))
-    _report(comparisons, arguments)
+    if simulation is not None and arguments.csv is not None:
+        write_file(arguments.csv, layers_csv(simulation.replay))
+    _report(comparisons, simulation, found, arguments)
     return 0
 
 
-def _report(comparisons: Sequence[Comparison], arguments: argparse.Namespace) -> None:
+def _refuse_layers(arguments: argparse.Namespace) -> None:
+    given = {"--csv": arguments.csv, "--min-percent": arguments.min_percent, "--no-advice": arguments.no_advice or None}
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(f"{option} was given with {len(arguments.models)} models: layers are shown of one, compare them one by one.")
+
+
+def _report(
+    comparisons: Sequence[Comparison], simulation: Simulation | None, found: Sequence[Finding] | None, arguments: argparse.Namespace
+) -> None:
     from testbed.compare.report import comparison_json, comparison_text
     from testbed.compare.summary import summary_table
+    from testbed.reports.findings import findings_json
+    from testbed.terminal import show
 
     summary = summary_table(comparisons)
     if arguments.json:
-        print_json("compare", {"networks": [comparison_json(comparison) for comparison in comparisons], "summary": list(summary.notes)})
+        advice = {} if found is None else {"findings": findings_json(found)}
+        networks = [comparison_json(comparison) for comparison in comparisons]
+        print_json("compare", {"networks": networks, "summary": list(summary.notes)} | advice)
     elif arguments.markdown:
         print(summary.markdown(), end="")
-    elif len(comparisons) == 1:
-        print(comparison_text(comparisons[0]))
+    elif simulation is not None:
+        show("\n\n".join([comparison_text(comparisons[0]), *_layers(simulation, found, min_percent(arguments))]))
     else:
         print(summary.text())
+
+
+def _layers(simulation: Simulation, found: Sequence[Finding] | None, least: float) -> list[str]:
+    """The sections on the layers of our schedule."""
+    from testbed.reports.findings import findings_text
+    from testbed.reports.tables import layers_text
+
+    heading = f"Ours in {simulation.planned_bytes:,} bytes, layer by layer:"
+    advice = [] if found is None else [findings_text(found)]
+    return [f"{heading}\n\n{layers_text(simulation.replay, least)}", *advice]

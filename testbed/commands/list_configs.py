@@ -1,4 +1,4 @@
-"""``npu-testbed --list-configs`` and ``--supported-ops-report``: the names that options take, and the operators that the NPU runs."""
+"""``--version``, ``--list-configs`` (names that options take), ``--supported-ops-report`` (what the NPU runs)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ def _text() -> str:
         "--memory-mode": list(modes),
     }
     return "\n".join(line for title, names in rows.items() for line in (f"{title}:", *(f"  {name}" for name in names)))
+
+
+class Version(argparse.Action):
+    """Prints our version and the compiled cores that run, and ends."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **settings)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print and end."""
+        from npu_model.native import cores_text
+        from testbed import VERSION
+
+        print(f"npu-testbed {VERSION}\n{cores_text()}")
+        parser.exit()
 
 
 class ListConfigs(argparse.Action):

@@ -97,6 +97,41 @@ def add_results_option(parser: Options) -> None:
     )
 
 
+def percentage(text: str) -> float:
+    """A number from 0 to 100."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no percentage, give a number from 0 to 100")
+    return value
+
+
+def add_layer_options(parser: Options) -> None:
+    """``--csv``, ``--min-percent`` and ``--no-advice``: the layers of a replay and what would make it faster."""
+    parser.add_argument("--csv", metavar="T.csv", help="write all rows of the per-layer table as comma-separated values")
+    parser.add_argument(
+        "--min-percent", metavar="P", type=percentage, help="fold layers below this part of the cycles into one row (default: 1)"
+    )
+    parser.add_argument("--no-advice", action="store_true", help="do not look for what would make the schedule faster or smaller")
+
+
+DEFAULT_MIN_PERCENT = 1.0
+"""Part of the cycles, in per cent, below which layers are folded into one row."""
+
+
+def min_percent(arguments: argparse.Namespace) -> float:
+    """The value of ``--min-percent``; InputError if it is given for a document, which has every layer."""
+    from npu_model.errors import InputError
+
+    if arguments.min_percent is not None and arguments.json:
+        raise InputError(
+            f"--min-percent {arguments.min_percent:g} was given together with --json, which has every layer: drop one of them."
+        )
+    return DEFAULT_MIN_PERCENT if arguments.min_percent is None else float(arguments.min_percent)
+
+
 def seconds(text: str) -> float:
     """A time in seconds, above 0."""
     try:

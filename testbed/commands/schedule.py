@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
@@ -13,16 +14,19 @@ from testbed.commands.options import (
     add_cpu_operations_option,
     add_jobs_option,
     add_json_option,
+    add_layer_options,
     add_memory_options,
     add_vela_timeout_option,
     byte_count,
     example,
+    min_percent,
     print_json,
 )
 
 if TYPE_CHECKING:
     from cascader.ethosu.schedule.schedule import Schedule
-    from npu_model.compiled.network import CompiledNetwork
+    from testbed.findings import Finding
+    from testbed.simulation import Simulation
 
 
 def add(commands: Any) -> None:
@@ -58,6 +62,7 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
+    add_layer_options(parser)
     add_cpu_operations_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -65,18 +70,22 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the schedule, write it, and say what was written."""
-    from cascader.ethosu.codegen.lowering import lower
     from testbed.commands.choices import memory_options
-    from testbed.files import require_writable
-    from testbed.pipeline import schedule, write_schedule
+    from testbed.files import require_writable, write_file
+    from testbed.findings import findings
+    from testbed.pipeline import schedule, simulate_schedule, write_schedule
     from testbed.progress import progress
+    from testbed.reports.tables import layers_csv
     from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE
 
     if arguments.no_cascade and arguments.optimise is not None:
         raise InputError(f"--optimise {arguments.optimise} was given together with --no-cascade, which leaves no choice: drop one of them.")
     if arguments.no_cascade and arguments.effort is not None:
         raise InputError(f"--effort {arguments.effort} was given together with --no-cascade, which leaves no choice: drop one of them.")
+    min_percent(arguments)
     require_writable(arguments.output, arguments.model)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, arguments.model, arguments.output)
     with progress() as show:
         plan = schedule(
             arguments.model,
@@ -89,11 +98,24 @@ def run(arguments: argparse.Namespace) -> int:
             memory=memory_options(arguments),
             progress=show,
         )
-        show(f"Replaying {plan.provenance.model}")
-        network = lower(plan)
-        cycles = _cycles(plan, network)
+        simulation = simulate_schedule(plan, progress=show)
         show(f"Writing {arguments.output}")
         write_schedule(plan, arguments.output)
+        if arguments.csv is not None:
+            write_file(arguments.csv, layers_csv(simulation.replay))
+        found = None if arguments.no_advice else findings(simulation, show)
+    _report(plan, simulation, found, arguments)
+    return 0
+
+
+def _report(plan: Schedule, simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
+    from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+    from testbed.reports.findings import findings_json, findings_text
+    from testbed.reports.tables import layers_text
+    from testbed.terminal import show
+    from testbed.versions import legaliser_remark
+
+    cycles = simulation.replay.cycles
     facts = {
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
@@ -107,33 +129,23 @@ def run(arguments: argparse.Namespace) -> int:
         "output": arguments.output,
         "tools": dict(plan.provenance.tools),
     }
-    from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-
     if arguments.json:
-        on_cpu = {"cpu_operations": cpu_operators_json(network)} if arguments.show_cpu_operations else {}
-        print_json("schedule", facts | on_cpu)
-    else:
-        print(
-            f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
-            f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
-            f"{cycles:,} NPU cycles"
-        )
-        from testbed.versions import legaliser_remark
-
-        if remark := legaliser_remark(plan.provenance.tools):
-            print(remark)
-        if arguments.show_cpu_operations:
-            print(f"\n{cpu_operators_text(network)}")
-    return 0
-
-
-def _cycles(plan: Schedule, network: CompiledNetwork) -> int:
-    """NPU cycles on the memory system that the schedule was made for."""
-    from sim import quick_cycles
-
-    system = plan.provenance.memory_system
-    assert system is not None  # noqa: S101  # every schedule that is made for a model has one
-    return quick_cycles(network, system)
+        on_cpu = {"cpu_operations": cpu_operators_json(simulation.network)} if arguments.show_cpu_operations else {}
+        advice = {} if found is None else {"findings": findings_json(found)}
+        print_json("schedule", facts | on_cpu | advice)
+        return
+    made = (
+        f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
+        f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
+        f"{cycles:,} NPU cycles"
+    )
+    remark = legaliser_remark(plan.provenance.tools)
+    sections = [f"{made}\n{remark}" if remark else made, layers_text(simulation.replay, min_percent(arguments))]
+    if arguments.show_cpu_operations:
+        sections.append(cpu_operators_text(simulation.network))
+    if found is not None:
+        sections.append(findings_text(found))
+    show("\n\n".join(sections))
 
 
 def _how(plan: Schedule, *, cascaded: bool) -> str:

@@ -11,15 +11,18 @@ from testbed.commands.options import (
     add_accelerator_option,
     add_cpu_operations_option,
     add_json_option,
+    add_layer_options,
     add_memory_options,
     add_vela_timeout_option,
     byte_count,
     example,
+    min_percent,
     print_json,
 )
 
 if TYPE_CHECKING:
     from sim import Listener
+    from testbed.findings import Finding
     from testbed.memory_options import MemoryOptions
     from testbed.pipeline import Progress, Simulation
     from testbed.views.arena_map import ArenaMap
@@ -89,6 +92,7 @@ def _add_vela(kinds: Any) -> None:
 def _add_report_options(parser: Parser) -> None:
     group = parser.add_argument_group("reports")
     group.add_argument("--stalls", action="store_true", help="also say what every unit's cycles went to: busy, waiting by cause, idle")
+    add_layer_options(group)
     add_cpu_operations_option(group)
     group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
@@ -133,15 +137,20 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from sim.views.trace import TraceRecorder
     from testbed.commands.choices import memory_options
     from testbed.files import require_picture, require_writable, write_file
+    from testbed.findings import findings
     from testbed.pipeline import write_trace
     from testbed.progress import progress
+    from testbed.reports.tables import layers_csv
     from testbed.views.sram_map import sram_map_svg
 
+    min_percent(arguments)
     recorder = TraceRecorder()
     if arguments.trace is not None:
         require_writable(arguments.trace, source)
     if arguments.sram_map is not None:
         require_picture(arguments.sram_map, source)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, source)
     with progress() as show:
         simulation, areas = simulate(memory_options(arguments), [recorder] if arguments.trace is not None else [], show)
         if arguments.sram_map is not None:
@@ -150,28 +159,38 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
         if arguments.trace is not None:
             show(f"Writing {arguments.trace}")
             write_trace(simulation, recorder, arguments.trace)
-    _report(simulation, arguments)
+        if arguments.csv is not None:
+            show(f"Writing {arguments.csv}")
+            write_file(arguments.csv, layers_csv(simulation.replay))
+        found = None if arguments.no_advice else findings(simulation, show)
+    _report(simulation, found, arguments)
     return 0
 
 
-def _report(simulation: Simulation, arguments: argparse.Namespace) -> None:
+def _report(simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
     from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+    from testbed.reports.findings import findings_json, findings_text
     from testbed.reports.summary import summary_json, summary_text
     from testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
+    from testbed.terminal import show
 
     if arguments.json:
         document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}
         if arguments.stalls:
             document["stalls"] = stalls_json(simulation.replay)
+        if found is not None:
+            document["findings"] = findings_json(found)
         if arguments.show_cpu_operations:
             document["cpu_operations"] = cpu_operators_json(simulation.network)
         print_json(f"simulate {arguments.kind}", document)
         return
-    sections = [summary_text(simulation), layers_text(simulation.replay)]
+    sections = [summary_text(simulation), layers_text(simulation.replay, min_percent(arguments))]
     if arguments.stalls:
         sections.append(stalls_text(simulation.replay))
     if arguments.show_cpu_operations:
         sections.append(cpu_operators_text(simulation.network))
-    print("\n\n".join(sections))
+    if found is not None:
+        sections.append(findings_text(found))
+    show("\n\n".join(sections))
     if arguments.trace is not None:
         print(f"\nTrace: {arguments.trace}")

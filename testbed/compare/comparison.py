@@ -77,6 +77,12 @@ class Comparison:
     answers: tuple[Answer, ...]
     sweep: tuple[SweepRow, ...]
 
+    @property
+    def chosen(self) -> FrontierPoint:
+        """Our point that a report looks into: at Vela Performance's bytes or fewer, else our smallest."""
+        within = self.frontier.within(self.performance.memory)
+        return self.frontier.points[0] if within is None else within
+
 
 def cycles_verdict(ratio: float) -> str:
     """Who is faster, if the difference is more than noise.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from textwrap import fill
 from typing import Any
 
 from npu_model.printable import printable
 from sim import NetworkReplay
 from sim.views.layers import LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
-from validation.layout import grid
+from validation.layout import grid, width
 
 NAME_WIDTH = 40
 """Characters of a layer's name that a table shows; ``--json`` has it whole."""
@@ -49,17 +53,53 @@ def _cells(row: LayerRow) -> tuple[str, ...]:
     )
 
 
-def layers_text(replay: NetworkReplay) -> str:
-    """The per-layer table with its totals."""
+def _share(percent: float) -> str:
+    return f"{percent:g} %"
+
+
+def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]:
+    """The rows from ``min_percent`` of the cycles on, and behind them one for two or more others together."""
+    small = [row for row in rows if 100 * row.share < min_percent]
+    if len(small) < 2:
+        return tuple(rows)
+    cycles = sum(row.cycles for row in small)
+    offered = sum(row.cycles for row in rows)
+    together = LayerRow(
+        layer=f"{len(small)} layers below {_share(min_percent)}",
+        operator="",
+        cycles=cycles,
+        share=cycles / offered if offered else 0.0,
+        binding="",
+        axi0_read_bytes=sum(row.axi0_read_bytes for row in small),
+        axi0_write_bytes=sum(row.axi0_write_bytes for row in small),
+        axi1_read_bytes=sum(row.axi1_read_bytes for row in small),
+        mac_utilisation=sum(row.mac_utilisation * row.cycles for row in small) / cycles if cycles else 0.0,
+        kernels=sum(row.kernels for row in small),
+        transfers=sum(row.transfers for row in small),
+    )
+    return (*(row for row in rows if 100 * row.share >= min_percent), together)
+
+
+def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
+    """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row."""
     rows = layer_rows(replay)
-    cells = [_cells(row) for row in (*rows, total_row(rows, replay))]
+    cells = [_cells(row) for row in (*folded(rows, min_percent), total_row(rows, replay))]
     text = [header in {"layer", "operator", "bound by"} for header in _HEADERS]
-    return f"{grid(_HEADERS, cells, text)}\n{_COMMANDS}"
+    return f"{grid(_HEADERS, cells, text)}\n{fill(_COMMANDS, width())}"
 
 
 def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:
     """The rows of the per-layer table."""
     return [asdict(row) for row in layer_rows(replay)]
+
+
+def layers_csv(replay: NetworkReplay) -> bytes:
+    """All rows of the per-layer table as comma-separated values, under the names that ``--json`` has them by."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(LayerRow)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) | {"layer": printable(row.layer)} for row in layer_rows(replay))
+    return text.getvalue().encode("utf-8")
 
 
 def stalls_text(replay: NetworkReplay) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.codegen.emitted import require_own_constants
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
+from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.plan.jobs import Copy, Job
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from cascader.ethosu.network.byte_numbers import byte_numbers
 from cascader.ethosu.network.network import ARENA, CpuPart, Network, ethosu_part
-from cascader.ethosu.verify.windows import Span, spans
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
 from npu_model.program import FeatureMap
 
 
-def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.int32]:
-    """One number per byte of the tensor: 1 where the part reads it (with ``written``: where it writes it)."""
-    used = np.zeros(tensor.size, np.int32)
+def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.bool_]:
+    """For every byte of the tensor whether the part reads it (with ``written``: writes it)."""
+    used = np.zeros(tensor.size, np.bool_)
     payload = ethosu_part(part)
     if payload is not None:
         operation = payload.operation
@@ -23,12 +23,11 @@ def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.int32]:
         maps: tuple[tuple[str | None, FeatureMap | None], ...] = ((payload.ofm, operation.ofm),) if written else reads
         for name, feature_map in maps:
             if name == tensor.name and feature_map is not None and feature_map.region == ARENA:
-                for span in spans(feature_map, (0, feature_map.shape.height), 0):
-                    span.of(used)[...] = 1
+                used[byte_numbers(feature_map)] = True
     elif isinstance(part.payload, CpuPart):
         for port in part.payload.outputs if written else part.payload.inputs:
             if port.tensor == tensor.name:
-                Span(port.offset, (1,), (0,), port.size, 0).of(used)[...] = 1
+                used[port.offset : port.offset + port.size] = True
     return used
 
 

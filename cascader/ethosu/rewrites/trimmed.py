@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cascader.ethosu.network.byte_numbers import byte_numbers
 from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.verify.windows import spans
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
 from npu_model.program import FeatureMap, KernelOperation, Tiles, Upscale
 
@@ -28,18 +28,10 @@ def _is_pointwise(operation: KernelOperation) -> bool:
     return single and plain and operation.ifm.shape.height == operation.ofm.shape.height
 
 
-def _written(feature_map: FeatureMap, size: int) -> NDArray[np.int32]:
-    """One number per byte of a tensor: 1 where the map lies."""
-    marks = np.zeros(size, np.int32)
-    for span in spans(feature_map, (0, feature_map.shape.height), 0):
-        span.of(marks)[...] = 1
-    return marks
-
-
-def _kept_rows(feature_map: FeatureMap, later: NDArray[np.int32]) -> _Rows:
+def _kept_rows(feature_map: FeatureMap, later: NDArray[np.bool_]) -> _Rows:
     """The rows of a map from the first to the last one (exclusive) that ``later`` does not mark whole."""
     height = feature_map.shape.height
-    open_rows = [row for row in range(height) if not all((span.of(later) == 1).all() for span in spans(feature_map, (row, row + 1), 0))]
+    open_rows = [row for row in range(height) if not later[byte_numbers(feature_map, (row, row + 1))].all()]
     return (open_rows[0], open_rows[-1] + 1) if open_rows else (0, height)
 
 
@@ -60,11 +52,11 @@ def _trimmed_part(network: Network, part: Part) -> Part:
     if payload is None or len(network.graph.producers(payload.ofm)) < 2 or not _is_pointwise(payload.operation):
         return part
     operation, tensor = payload.operation, network.graph.tensor(payload.ofm)
-    marks = np.zeros(tensor.size, np.int32)
+    marks = np.zeros(tensor.size, np.bool_)
     for other in _overwriting(network, part, tensor):
         writer = ethosu_part(other)
         if writer is not None:
-            marks |= _written(writer.operation.ofm, tensor.size)
+            marks[byte_numbers(writer.operation.ofm)] = True
     rows = _kept_rows(operation.ofm, marks)
     if rows == (0, operation.ofm.shape.height):
         return part

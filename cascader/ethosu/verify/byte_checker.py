@@ -8,19 +8,21 @@ overlap need no rules of their own. Nothing here is shared with the search or th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import groupby
 
+import numpy as np
+
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.in_place import overwritable_operands
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Port
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.ethosu.verify.byte_owners import Access, ByteOwners
-from cascader.ethosu.verify.windows import Rows, Span, row_step, rows_of, rows_read, spans
+from cascader.ethosu.verify.staged import copied_bytes
+from cascader.ethosu.verify.windows import Rows, Span, element_offsets, row_step, rows_of, rows_read, spans
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.errors import InputError
-from npu_model.program import FeatureMap
+from npu_model.program import FeatureMap, KernelOperation, OperationKind
 
 MAX_BYTES = 1 << 29
 """Most bytes that a rehearsal keeps account of: 512 MiB, above any memory of an Ethos-U55 system."""
@@ -44,7 +46,7 @@ class _Rehearsal:
 
     def _copied(self, copy: Copy) -> int:
         payload = self.parts[copy.part].payload
-        return staged_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
+        return copied_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
 
     # What is touched.
 
@@ -179,6 +181,8 @@ class _Rehearsal:
             raise InputError(f"{who} has neither a kernel nor a CPU operator: give it one.")
         operation = payload.operation
         target = self.buffers[payload.ofm]
+        made = job.rows or (0, rows_of(operation.ofm, payload.axis))
+        writes = list(self._map(payload.ofm, operation.ofm, made, who, payload.axis))
         reads, kept = [], []
         for tensor, operand in ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2)):
             if tensor is None or operand is None or operand.region != ARENA:
@@ -190,15 +194,21 @@ class _Rehearsal:
             found = list(self._map(tensor, operand, rows, who, payload.axis))
             reads += found
             source = self.buffers[tensor]
-            same_place = (source.address, source.rows) == (target.address, target.rows)
-            if not (same_place and tensor in overwritable_operands(self.parts[job.part])):
+            one_buffer = (source.address, source.size, source.rows) == (target.address, target.size, target.rows)
+            if not (one_buffer and _is_replaced(operation, operand)):
                 kept += found
-        made = job.rows or (0, rows_of(operation.ofm, payload.axis))
-        written = self._map(payload.ofm, operation.ofm, made, who, payload.axis)
-        return reads, kept, list(written)
+        return reads, kept, writes
 
     def _in_arena(self, tensor: str) -> bool:
         return self.graph.tensor(tensor).kind is not TensorKind.CONSTANT
+
+
+@lru_cache(maxsize=1024)
+def _is_replaced(operation: KernelOperation, operand: FeatureMap) -> bool:
+    """Whether each element of an operand lies where its tensor's buffer would hold the result that is made from it, after reading it."""
+    ofm = operation.ofm
+    alike = operation.kind is OperationKind.ELEMENTWISE and operand.shape == ofm.shape and operand.dtype.bytes == ofm.dtype.bytes
+    return alike and np.array_equal(element_offsets(operand), element_offsets(ofm))
 
 
 def rehearse(schedule: Schedule) -> dict[str, tuple[int, int]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
-from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.ethosu.verify.byte_checker import rehearse
+from cascader.ethosu.verify.staged import copied_bytes, copied_content
 from cascader.ethosu.verify.windows import rows_of
+from cascader.ethosu.verify.writers import check_writers
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer, Copy
 from npu_model.accelerator import accelerator
@@ -33,13 +33,13 @@ def check_schedule(schedule: Schedule) -> None:
     accelerator(schedule.accelerator)
     _check_network(schedule.network)
     _check_jobs(schedule)
-    _check_order(schedule)
     _check_arena(schedule)
     _check_copies(schedule)
     for buffer in schedule.buffers:
         _check_buffer(schedule, buffer)
     _check_tensors(schedule)
     uses = rehearse(schedule)
+    check_writers(schedule.network, schedule.jobs)
     for buffer in schedule.buffers:
         for tensor in buffer.tensors:
             first, last = uses.get(tensor, (buffer.start, buffer.start))
@@ -179,18 +179,6 @@ def _check_segments(schedule: Schedule) -> None:
         raise InputError(f"The segments have {position} jobs but {len(schedule.jobs)} run: put every part into one segment.")
 
 
-def _check_order(schedule: Schedule) -> None:
-    """Parts that overwrite what others, or they themselves, have read or written of one tensor run whole and in order."""
-    jobs: dict[str, list[int]] = {}
-    for step, job in enumerate(schedule.jobs):
-        jobs.setdefault(job.part, []).append(step)
-    for first, second, tensor in overwriting_parts(schedule.network):
-        if first == second and len(jobs[first]) > 1:
-            raise InputError(f"Part {first!r} reads and overwrites tensor {tensor!r} but has {len(jobs[first])} jobs: run it once, whole.")
-        if first != second and max(jobs[first]) > min(jobs[second]):
-            raise InputError(f"Part {second!r} is ordered before {first!r}, whose tensor {tensor!r} it overwrites or needs: put it after.")
-
-
 def _check_copies(schedule: Schedule) -> None:
     """Copies are in order, of weights, inside the arena, and used in the segment in which they are issued."""
     parts = {part.name: part.payload for part in schedule.network.graph.parts}
@@ -198,7 +186,7 @@ def _check_copies(schedule: Schedule) -> None:
     latest, previous = 0, dict[str, Copy]()
     for copy in schedule.copies:
         payload = parts.get(copy.part)
-        size = staged_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
+        size = copied_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
         if not size:
             raise InputError(f"A copy is of part {copy.part!r}, which has no weights: remove it.")
         if not latest <= copy.step < len(schedule.jobs):
@@ -229,7 +217,7 @@ def _check_sharing(schedule: Schedule, copy: Copy, parts: Mapping[str, object], 
         other = parts.get(name)
         if not isinstance(other, EthosuPart) or not isinstance(payload, EthosuPart):
             raise InputError(f"The copy of part {copy.part!r} is shared by {name!r}, which is no kernel: leave it out.")
-        if staged_content(other.operation, constants) != staged_content(payload.operation, constants):
+        if copied_content(other.operation, constants) != copied_content(payload.operation, constants):
             raise InputError(f"The copy of part {copy.part!r} is shared by {name!r}, whose constants are others: leave it out.")
         if segment_of[name] != segment_of[copy.part]:
             raise InputError(f"The copy of part {copy.part!r} is shared by {name!r} of another segment: leave it out.")

@@ -122,3 +122,18 @@ def _columns(feature_map: FeatureMap, columns: Rows, shift: int) -> Iterator[Spa
         else:
             bricks = ceil_div(feature_map.shape.depth, BRICK)
             yield Span(start, (last - first, height, bricks), (step, strides.y, strides.c), BRICK * size, first)
+
+
+def element_offsets(feature_map: FeatureMap) -> NDArray[np.int64]:
+    """Where each element's first byte lies in its tensor, as an array of rows, columns and channels."""
+    size, strides, shape = feature_map.dtype.bytes, feature_map.strides, feature_map.shape
+    found = np.empty((shape.height, shape.width, shape.depth), dtype=np.int64)
+    channels = np.arange(shape.depth, dtype=np.int64)
+    for base, y0, x0, height, width in feature_map.tile_boxes():
+        rows, columns = np.arange(height, dtype=np.int64) * strides.y, np.arange(width, dtype=np.int64)
+        if feature_map.layout is Layout.NHWC:
+            pixels, deep = columns * strides.x, channels * size
+        else:
+            pixels, deep = columns * BRICK * size, channels // BRICK * strides.c + channels % BRICK * size
+        found[y0 : y0 + height, x0 : x0 + width] = base + rows[:, None, None] + pixels[:, None] + deep
+    return found

@@ -1,0 +1,94 @@
+"""Writers: whether every job reads the bytes of a tensor as the part left them that leaves them so when all parts run whole, in order.
+
+The network says what it means by the order of its parts. Where several parts write one tensor, or a part writes an input or a variable,
+another order of the jobs may mean something else. So both runs are followed, byte by byte, and compared at each read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, Port
+from cascader.ethosu.verify.windows import Rows, Span, rows_of, rows_read, spans
+from cascader.graph.cascader_graph import Part, Tensor, TensorKind
+from cascader.plan.jobs import Job
+from npu_model.errors import InputError
+from npu_model.program import FeatureMap
+
+_Writers = NDArray[np.int32]
+"""For every byte of a tensor the number of the part that wrote it last; -1 before any has."""
+
+
+def _ports(ports: Sequence[Port], tensor: str) -> Iterator[Span]:
+    return (Span(port.offset, (1,), (0,), port.size, 0) for port in ports if port.tensor == tensor)
+
+
+def _read(part: Part, tensor: str, rows: Rows | None) -> Iterator[Span]:
+    """The bytes of a tensor that a part reads for some rows of its result (None: all)."""
+    if isinstance(part.payload, CpuPart):
+        yield from _ports(part.payload.inputs, tensor)
+    elif isinstance(part.payload, EthosuPart):
+        operation, axis = part.payload.operation, part.payload.axis
+        operands: tuple[tuple[str | None, FeatureMap | None], ...] = (
+            (part.payload.ifm, operation.ifm),
+            (part.payload.ifm2, operation.ifm2),
+        )
+        for name, operand in operands:
+            if name == tensor and operand is not None and operand.region == ARENA:
+                yield from spans(operand, rows_read(operation, operand, rows, axis), 0, axis)
+
+
+def _written(part: Part, tensor: str, rows: Rows | None) -> Iterator[Span]:
+    """The bytes of a tensor that a part writes with some rows of its result (None: all)."""
+    if isinstance(part.payload, CpuPart):
+        yield from _ports(part.payload.outputs, tensor)
+    elif isinstance(part.payload, EthosuPart) and part.payload.ofm == tensor:
+        ofm, axis = part.payload.operation.ofm, part.payload.axis
+        yield from spans(ofm, rows or (0, rows_of(ofm, axis)), 0, axis)
+
+
+def _refuse(part: str, tensor: str, found: int, parts: Sequence[Part]) -> InputError:
+    """The sentence for a part that reads what another one than meant has written."""
+    if 0 <= found < len(parts) and parts[found].name == part:
+        return InputError(f"Part {part!r} reads and overwrites tensor {tensor!r} but has several jobs: run it once, whole.")
+    other = parts[found].name if found >= 0 else "the start"
+    return InputError(
+        f"Part {part!r} reads bytes of tensor {tensor!r} as {other!r} left them, where the network means other ones: "
+        "order the jobs as the network orders their parts."
+    )
+
+
+def _check_tensor(network: Network, jobs: Sequence[Job], tensor: Tensor) -> None:
+    parts = network.graph.parts
+    users = {*network.graph.producers(tensor.name), *network.graph.consumers(tensor.name)}
+    meant: dict[str, _Writers] = {}
+    whole = np.full(tensor.size, -1, np.int32)
+    for number, part in enumerate(parts):
+        if part in users:
+            meant[part.name] = whole.copy()
+            for span in _written(part, tensor.name, None):
+                span.of(whole)[...] = number
+    found = np.full(tensor.size, -1, np.int32)
+    for job in jobs:
+        number = network.graph.index(job.part)
+        if job.part in meant:
+            for span in _read(parts[number], tensor.name, job.rows):
+                wrong = span.of(found)[span.of(found) != span.of(meant[job.part])]
+                if wrong.size:
+                    raise _refuse(job.part, tensor.name, int(wrong.flat[0]), parts)
+            for span in _written(parts[number], tensor.name, job.rows):
+                span.of(found)[...] = number
+    if tensor.kind in (TensorKind.OUTPUT, TensorKind.VARIABLE) and (found != whole).any():
+        last = parts[int(whole[found != whole].flat[0])].name
+        raise InputError(f"Tensor {tensor.name!r} ends with other bytes than part {last!r} leaves in it: let that part run last.")
+
+
+def check_writers(network: Network, jobs: Sequence[Job]) -> None:
+    """InputError at the first job that reads what another part has written than the network means; jobs are in order."""
+    for tensor in network.graph.tensors:
+        writers = len(network.graph.producers(tensor.name))
+        if writers > (0 if tensor.kind in (TensorKind.INPUT, TensorKind.VARIABLE) else 1):
+            _check_tensor(network, jobs, tensor)

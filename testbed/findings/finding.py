@@ -1,0 +1,57 @@
+"""Finding: one sentence on a replay, what was changed to find it out, and what the change saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MOST = 5
+"""Findings that a report names: a reader changes one thing at a time."""
+
+LEAST = 0.01
+"""Part of the cycles, or of the bytes, below which a saving is not worth a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that could be changed.
+
+    ``text`` says it in a sentence, ``changed`` what the replay had changed. ``cycles`` and ``bytes`` are what that saves of the
+    NPU cycles and of the peak of live bytes; ``share`` (0 to 1) is the larger of the parts that these are.
+    """
+
+    kind: str
+    text: str
+    changed: str
+    cycles: int
+    bytes: int
+    share: float
+
+
+def largest(found: Iterable[Finding], most: int = MOST, least: float = LEAST) -> tuple[Finding, ...]:
+    """The findings with the largest share, at most ``most``, none below ``least``; equals in their order."""
+    worth = [one for one in found if one.share >= least]
+    return tuple(sorted(worth, key=lambda one: -one.share)[:most])
+
+
+def part(value: int, whole: int) -> float:
+    """The part that a value is of a whole, 0 of nothing."""
+    return value / whole if whole else 0.0
+
+
+def percent(share: float) -> str:
+    """A share as a sentence has it.
+
+    >>> percent(0.314), percent(0.0314)
+    ('31%', '3.1%')
+    """
+    return f"{100 * share:.0f}%" if share >= 0.0995 else f"{100 * share:.1f}%"
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "pool"), count(96, "pool")
+    ('1 pool', '96 pools')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,47 @@
+"""Tensors that several parts write: every job reads what the network means, whatever the order of the jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from cascader.ethosu.network.overwriting import overwriting_parts
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.verify.check import check_schedule
+from cascader.frontends.vela import import_network
+from npu_model.errors import InputError
+from validation.portfolio import build
+
+
+@cache
+def padded() -> Schedule:
+    """Four kernels fill the border of a tensor, whose strips overlap at the corners."""
+    return schedule_layer_by_layer(import_network(build("pair_pad_pool")), "ethos-u55-128")
+
+
+def exchanged(made: Schedule, first: str, second: str) -> Schedule:
+    names = [job.part for job in made.jobs]
+    jobs = list(made.jobs)
+    a, b = names.index(first), names.index(second)
+    jobs[a], jobs[b] = jobs[b], jobs[a]
+    return replace(made, jobs=tuple(jobs))
+
+
+def test_strips_that_overlap_at_a_corner_are_written_in_the_order_of_the_network() -> None:
+    check_schedule(padded())
+    pairs = [(first, second) for first, second, _ in overwriting_parts(padded().network)]
+    assert pairs
+    for first, second in pairs:
+        with pytest.raises(InputError, match=r"'max_pool_1' reads bytes of tensor .* where the network means other ones"):
+            check_schedule(exchanged(padded(), first, second))
+
+
+def test_strips_that_do_not_meet_are_written_in_any_order() -> None:
+    pairs = {frozenset(pair[:2]) for pair in overwriting_parts(padded().network)}
+    apart = [("pad#1", "pad#2"), ("pad#3", "pad#4")]
+    assert not pairs.intersection(map(frozenset, apart))
+    for first, second in apart:
+        check_schedule(exchanged(padded(), first, second))
