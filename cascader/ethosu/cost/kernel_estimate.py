@@ -81,6 +81,10 @@ class Terms:
         maps = (operation.ifm, operation.ifm2)
         return self.direct.constants.latency if any(one is not None and one.region == CONSTANTS for one in maps) else 0
 
+    def worst_operand_latency(self, operation: KernelOperation) -> int:
+        """As :meth:`operand_latency` while weights are copied from the same memory: no block is chosen that suffers from that."""
+        return self.crowded.constants.latency if self.operand_latency(operation) else 0
+
     @property
     def crowded(self) -> Sources:
         """Constants read at home beside a copy, whose transactions have every other turn at the port."""
@@ -143,7 +147,8 @@ class KernelEstimate:
     @cached_property
     def _ranking(self) -> Ranking:
         decoding = max((core.turns[-1] for core in self._work if core.turns), default=0) if self._operation.weights else None
-        return Ranking(self._operation, self._terms.accelerator, self._sources, decoding, self._operand_latency)
+        worst = self._terms.worst_operand_latency(self._operation)
+        return Ranking(self._operation, self._terms.accelerator, self._sources, decoding, worst)
 
     def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
         """The kernel in its own block and in those that may be faster."""
