@@ -14,20 +14,24 @@ import sys
 
 from tabulate import tabulate
 
+from cascader.ethosu.search.replays import replayed
+from cascader.ethosu.search.search import explore, search
+from cascader.ethosu.search.task import Task
+from cascader.ethosu.search.wish import Wish
+from cascader.search.workers import default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS
-from testbed.search import Task, Wish, replayed, search
-from testbed.workers import default_processes, workers
 
 
 def rows(task: Task, budgets: tuple[int, ...]) -> tuple[list[str], list[list[str]]]:
     """The forms' names, and for each arena in bytes how much slower than the best each form's fastest schedule is."""
     with workers(default_processes()) as executor:
-        found = search(task, Wish(frontier=False, budgets=budgets), executor)
-        points = replayed(found.candidates, task.system, executor)
-    graphs = [cascader.network.graph for cascader in found.cascaders]
+        explored = explore(task, executor)
+        found = search(explored, Wish(frontier=False, budgets=budgets, thorough=True), executor)
+        points = replayed(found.candidates, explored.forms, task.replay, executor)
+    graphs = [form.network.graph for form in explored.forms]
     table = []
     for budget in budgets:
         best = [min((p.cycles for p in points if p.memory <= budget and p.schedule.network.graph == g), default=0) for g in graphs]

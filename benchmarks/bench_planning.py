@@ -22,11 +22,11 @@ from tabulate import tabulate
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites import variants
+from cascader.ethosu.search.task import Task
 from cascader.plan.plans import Plan, Planner
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from testbed.legalise import load_task
-from testbed.search import Task
 
 T = TypeVar("T")
 

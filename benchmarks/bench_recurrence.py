@@ -21,7 +21,10 @@ from collections.abc import Callable
 from tabulate import tabulate
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.search.search import explore, search
+from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela.compiler import compile_network
+from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, accelerator_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.cost.block_jobs import block_jobs
@@ -33,8 +36,6 @@ from sim.fast.compiled import compiled_cache
 from sim.fast.jobs import replay_cache
 from testbed.legalise import load_task
 from testbed.models import load_model
-from testbed.search import EVERYTHING, search
-from testbed.workers import workers
 
 Schedules = dict[str, CompiledNetwork]
 Cycles = Callable[[CompiledNetwork], int]
@@ -51,7 +52,7 @@ def schedules(source: str, device: str, rungs: int) -> tuple[Schedules, MemorySy
     if not rungs:
         return found, task.system
     with workers(1) as executor:
-        candidates = search(task, EVERYTHING, executor).candidates
+        candidates = search(explore(task, executor), EVERYTHING, executor).candidates
     for candidate in sorted(candidates, key=lambda c: (c.memory, c.cycles)):
         found.setdefault(f"ours, {candidate.memory:,} bytes", lower(candidate.schedule))
     return found, task.system

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import digest
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import staged_bytes
-from cascader.plan.pareto import pareto
+from cascader.ethosu.search.frontier import LowerBounds, frontier_of
+from cascader.ethosu.search.search import Found, explore, search
+from cascader.ethosu.search.task import Task
+from cascader.ethosu.search.wish import EVERYTHING
+from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from testbed.progress import Progress, silent
 from testbed.resume import Resumed, resumed
-from testbed.search import EVERYTHING, Found, Point, Task, new_candidates, promising, replayed, search, search_further
 from testbed.versions import Tools
-from testbed.workers import processes_for, workers
 
 
 @dataclass(frozen=True)
@@ -72,19 +74,6 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class LowerBounds:
-    """Bytes that are proven to be needed.
-
-    ``any_schedule``: the arena holds all inputs of the network before the first operation and all its outputs after the
-    last, whatever runs between. ``this_search``: for no way to part the network into groups of consecutive parts and
-    stripes that the search knows do fewer bytes suffice, packed perfectly; other kinds of schedules may need fewer.
-    """
-
-    any_schedule: int
-    this_search: int
-
-
-@dataclass(frozen=True, slots=True)
 class Frontier:
     """The Pareto points of a network by ascending memory, and on what they were found and replayed."""
 
@@ -99,6 +88,7 @@ class Frontier:
     bounds: LowerBounds
     candidates: int
     replayed: int
+    timing: TimingParameters = DEFAULT_TIMING
 
     def within(self, memory: int) -> FrontierPoint | None:
         """The fastest point that needs at most ``memory`` bytes; None if there is none."""
@@ -109,33 +99,6 @@ class Frontier:
         return min((point for point in self.points if point.cycles <= cycles), key=lambda point: point.memory, default=None)
 
 
-def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
-    """The bounds of a network whose search found that its plans hold ``least_live_bytes`` at one step at least."""
-    held = (sum(size for _, _, size in {(p.tensor, p.offset, p.size) for p in ports}) for ports in (network.inputs, network.outputs))
-    return LowerBounds(any_schedule=max(held), this_search=least_live_bytes)
-
-
-REFINEMENTS = 2
-"""Number of times that the arenas on either side of a number of cycles that is asked for are searched more closely."""
-
-_BETWEEN = 3
-"""Arenas that are tried between two others."""
-
-
-def closer(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
-    """Arenas in bytes that lie between the smallest point within some ``cycles`` and the next smaller one, evenly spaced.
-
-    ``points`` are by ascending memory and descending cycles.
-    """
-    found: set[int] = set()
-    for target in cycles:
-        at = next((i for i, point in enumerate(points) if point.cycles <= target), None)
-        if at:
-            low, high = points[at - 1].memory, points[at].memory
-            found.update((low + (high - low) * part // (_BETWEEN + 1)) // 16 * 16 for part in range(1, _BETWEEN + 1))
-    return tuple(sorted(found - {point.memory for point in points}))
-
-
 def replayed_frontier(
     task: Task,
     found: Found,
@@ -144,20 +107,8 @@ def replayed_frontier(
     targets: tuple[int, ...] = (),
     show: Progress = silent,
 ) -> Frontier:
-    """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
-
-    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely.
-    """
-    candidates = search_further(found, budgets, executor, show) if budgets else found.candidates
-    chosen = promising(candidates)
-    points = pareto(replayed(chosen, task.system, executor, show))
-    tried = set(budgets)
-    for _ in range(REFINEMENTS if targets else 0):
-        sizes = tuple(size for size in closer(points, targets) if size not in tried)
-        tried.update(sizes)
-        more = new_candidates(found, candidates, sizes, executor, show)
-        candidates, chosen = (*candidates, *more), (*chosen, *more)
-        points = pareto((*points, *replayed(more, task.system, executor, show)))
+    """The frontier of what was found, as :func:`~cascader.ethosu.search.frontier.frontier_of` makes it, with where it is from."""
+    culled = frontier_of(task, found, executor, budgets, targets, show)
     provenance = task.provenance
     return Frontier(
         model=provenance.model,
@@ -167,10 +118,11 @@ def replayed_frontier(
         memory_system_sha256=memory_system_sha256(task.system),
         clock_hz=task.system.clock_hz,
         tools=provenance.tools,
-        points=tuple(FrontierPoint(p.memory, p.cycles, p.estimate, p.schedule) for p in points),
-        bounds=lower_bounds(task.network, found.least_live_bytes),
-        candidates=len(candidates),
-        replayed=len(chosen),
+        points=tuple(FrontierPoint(p.memory, p.cycles, p.estimate, p.schedule) for p in culled.points),
+        bounds=culled.bounds,
+        candidates=culled.candidates,
+        replayed=culled.replayed,
+        timing=provenance.timing,
     )
 
 
@@ -180,6 +132,7 @@ def frontier(
     *,
     rungs: int | None = None,
     memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
     processes: int | None = None,
     progress: Progress = silent,
     schedules: Path | None = None,
@@ -189,10 +142,11 @@ def frontier(
     ``processes`` change how long it takes and nothing else. ``schedules`` is a folder that has the schedules when they are all known and
     the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
     """
-    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
-    with workers(processes_for(task.network, processes)) as pool:
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
+    with workers(processes_for(len(task.network.graph.parts), processes)) as pool:
         executor = resumed(pool, task, schedules)
-        found = replayed_frontier(task, search(task, EVERYTHING, executor, progress), executor, show=progress)
+        made = search(explore(task, executor, progress), EVERYTHING, executor, progress)
+        found = replayed_frontier(task, made, executor, show=progress)
         if isinstance(executor, Resumed):
             executor.finish({point.memory: point.schedule for point in found.points})
         return found

@@ -11,21 +11,24 @@ from scheduling import DEFAULT, legalised, model_bytes, schedule
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.ethosu.search.choice import choose
+from cascader.ethosu.search.search import explore, search
+from cascader.ethosu.search.task import Task
+from cascader.ethosu.search.wish import EVERYTHING, Wish
 from cascader.frontends.vela import compile_network, lift, named_network
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.search.candidates import DraftOptions
+from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType
 from sim import footprint, quick_cycles
-from testbed.choice import choose
 from testbed.compare.vela_points import VelaPoint, VelaRun, VelaTask, vela_points
 from testbed.frontier import Frontier, replayed_frontier
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from testbed.memory_use import arena_bytes
 from testbed.pipeline import simulate_schedule
+from testbed.replaying import QuickReplay
 from testbed.reports.summary import summarise, summary_text
-from testbed.search import EVERYTHING, Task, Wish, search
-from testbed.workers import workers
 
 SYSTEM = MemoryOptions().memory_system()
 
@@ -42,13 +45,15 @@ def odd_network() -> bytes:
 def task(model: bytes) -> Task:
     """A search of one layout and few limits, which a frontier and a choice share."""
     network = lift(named_network(compile_network(model, DEFAULT, legalise=True)))
-    return Task(network, DEFAULT, SYSTEM, Provenance(), CascadeOptions(rungs=3, layouts=(0,), drafts=DraftOptions(moves=20)))
+    return Task(
+        network, DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(), CascadeOptions(rungs=3, layouts=(0,), drafts=DraftOptions(moves=20))
+    )
 
 
 @cache
 def odd_frontier() -> Frontier:
     with workers(1) as executor:
-        return replayed_frontier(task(odd_network()), search(task(odd_network()), EVERYTHING, executor), executor)
+        return replayed_frontier(task(odd_network()), search(explore(task(odd_network()), executor), EVERYTHING, executor), executor)
 
 
 def touched(plan: Schedule) -> int:
@@ -72,7 +77,7 @@ def test_every_point_of_a_frontier_is_accepted_as_a_budget() -> None:
 def test_the_smallest_arena_of_rnnoise_is_accepted_as_a_budget_although_its_last_bytes_are_not_touched() -> None:
     rnnoise = task(model_bytes("rnnoise_INT8"))
     with workers(1) as executor:
-        smallest = min(search(rnnoise, Wish(frontier=False, smallest=True), executor).candidates, key=lambda c: c.memory)
+        smallest = min(search(explore(rnnoise, executor), Wish(frontier=False, smallest=True), executor).candidates, key=lambda c: c.memory)
         assert (smallest.memory, touched(smallest.schedule)) == (960, 945)
         assert choose(rnnoise, executor, arena_cache_size=smallest.memory).arena_size == smallest.memory
         with pytest.raises(InputError, match="960 bytes are the smallest arena"):

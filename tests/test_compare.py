@@ -10,6 +10,7 @@ import pytest
 from command_line import refusal
 from scheduling import schedule as layer_by_layer
 
+from cascader.search.workers import workers
 from npu_model.errors import InputError
 from testbed.compare import comparison as module
 from testbed.compare.comparison import Comparison, SweepRow, compare, cycles_verdict, sweep_sizes
@@ -21,7 +22,6 @@ from testbed.failures import Failure
 from testbed.frontier import Frontier, FrontierPoint, LowerBounds
 from testbed.pipeline import VelaOptions, simulate_vela
 from testbed.views.frontier_plot import comparison_svg
-from testbed.workers import workers
 
 MODEL = "zoo:tiny_residual"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from command_line import call, refusal
 
+from cascader.search.workers import workers
 from testbed.files import write_files
-from testbed.workers import workers
 
 ROOT = Path(__file__).parents[1]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX")
@@ -67,7 +67,7 @@ def start(code: str, folder: Path) -> subprocess.Popen[str]:
 IDLE = """
 import sys, time
 from testbed import cli
-from testbed.workers import workers
+from cascader.search.workers import workers
 def run(argv):
     with workers(2) as pool:
         print([pool.submit(abs, -1).result() for _ in range(4)], flush=True)

@@ -22,19 +22,25 @@ from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
+from cascader.ethosu.search.choice import choose
+from cascader.ethosu.search.frontier import lower_bounds
+from cascader.ethosu.search.replays import GAIN, promising
+from cascader.ethosu.search.search import Found, explore, search
+from cascader.ethosu.search.task import Task
+from cascader.ethosu.search.wish import EVERYTHING
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.candidates import DraftOptions
+from cascader.search.workers import workers
 from npu_model.errors import InputError
 from sim import replay_network
-from testbed.choice import choose
 from testbed.configs import load_timing_adapter
-from testbed.frontier import Frontier, lower_bounds, replayed_frontier
+from testbed.frontier import Frontier, replayed_frontier
+from testbed.json_schemas import schema_version
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from testbed.pipeline import read_schedule
+from testbed.replaying import QuickReplay
 from testbed.reports.frontier import frontier_json, frontier_text
-from testbed.search import EVERYTHING, GAIN, Found, Task, promising, search
 from testbed.views.frontier_plot import frontier_svg
-from testbed.workers import workers
 
 SYSTEM = MemoryOptions().memory_system()
 NETWORKS = ("tiny_residual", "resnet8")
@@ -43,13 +49,13 @@ NETWORKS = ("tiny_residual", "resnet8")
 
 def task(name: str) -> Task:
     options = CascadeOptions(rungs=5, layouts=(0,), drafts=DraftOptions(moves=60))
-    return Task(network(name), DEFAULT, SYSTEM, Provenance(model=f"zoo:{name}"), options)
+    return Task(network(name), DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(model=f"zoo:{name}"), options)
 
 
 @cache
 def found(name: str) -> Found:
     with workers(1) as executor:
-        return search(task(name), EVERYTHING, executor)
+        return search(explore(task(name), executor), EVERYTHING, executor)
 
 
 @cache
@@ -168,7 +174,7 @@ def test_the_command_writes_the_frontier_its_picture_and_its_schedules(tmp_path:
     outcome = call("frontier", "zoo:tiny_residual", "--rungs", "3", "-o", table, "--plot", plot, "--schedules", folder)
     assert outcome.status == 0, outcome
     document = json.loads(table.read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == schema_version("frontier")
     assert document["tools"]["npu-testbed"] == document["version"]
     assert len(document["model_sha256"]) == len(document["memory_system"]["sha256"]) == 64
     assert ET.parse(plot).getroot().tag.endswith("svg")

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 from command_line import call, refusal
 
+import cascader.ethosu.search.replays
+import cascader.ethosu.search.search
 import testbed.compare.beside_vela
 import testbed.compare.comparison
 import testbed.compare.vela_points
 import testbed.portfolio.examination
+import testbed.replaying
 import testbed.resume
-import testbed.search
 from cascader.ethosu.cascade import Cascader
 from testbed.answers import FOLDER, Answers
 from testbed.compare.comparison import compare
@@ -43,11 +45,11 @@ def interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> No
         calls += 1
         if calls > after:
             raise KeyboardInterrupt
-        return testbed.search.quick_replay_cycles(*arguments)  # type: ignore[attr-defined, no-any-return]  # set below
+        return testbed.replaying.quick_replay_cycles(*arguments)  # type: ignore[attr-defined, no-any-return]  # set below
 
     with monkeypatch.context() as patch:
-        patch.setattr("testbed.search.quick_replay_cycles", testbed.search.quick_cycles, raising=False)
-        patch.setattr("testbed.search.quick_cycles", cycles)
+        patch.setattr("testbed.replaying.quick_replay_cycles", testbed.replaying.quick_cycles, raising=False)
+        patch.setattr("testbed.replaying.quick_cycles", cycles)
         assert call("frontier", *OPTIONS, folder).status == 130
 
 
@@ -75,7 +77,7 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     for name in left:
         assert call("simulate", "schedule", tmp_path / name).status == 0
     replays = 0
-    real = testbed.search.quick_cycles
+    real = testbed.replaying.quick_cycles
 
     def cycles(*arguments: object) -> int:
         nonlocal replays
@@ -86,7 +88,7 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
         raise AssertionError
 
     monkeypatch.setattr(Cascader, "schedules_at", asked)
-    monkeypatch.setattr("testbed.search.quick_cycles", cycles)
+    monkeypatch.setattr("testbed.replaying.quick_cycles", cycles)
     assert call("frontier", *OPTIONS, tmp_path).status == 0
     assert files(tmp_path) == files(whole)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
@@ -94,16 +96,16 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     replays = 0
     again = tmp_path / "again"
     monkeypatch.undo()
-    monkeypatch.setattr("testbed.search.quick_cycles", cycles)
+    monkeypatch.setattr("testbed.replaying.quick_cycles", cycles)
     assert call("frontier", *OPTIONS, again).status == 0
     assert replays == everything + 3
 
 
-def test_every_task_that_is_handed_out_is_kept_but_planning() -> None:
-    modules = (testbed.search, testbed.compare.vela_points)
+def test_every_errand_that_is_handed_out_is_kept() -> None:
+    modules = (cascader.ethosu.search.search, cascader.ethosu.search.replays, testbed.compare.vela_points)
     handed = {name for module in modules for name in re.findall(r"\.submit\((\w+)", inspect.getsource(module))}
     kept = {kind.__name__ for kind in testbed.resume._KINDS}
-    assert handed - {"_plan"} == kept
+    assert handed == kept
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'[{"cycles": 1}]', b"-1.5", b"null", b'{"a": 1}', b"[" * 100_000, b"\xff"])
@@ -167,7 +169,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(module, name, instead)
 
-    counted(testbed.search, "quick_cycles")
+    counted(testbed.replaying, "quick_cycles")
     counted(testbed.compare.vela_points, "replay_network")
     counted(testbed.compare.beside_vela, "validate_vela")
     for name in ("schedules_at", "smallest"):
@@ -238,7 +240,7 @@ def test_a_network_of_the_portfolio_goes_on_within_its_search(tmp_path: Path, ta
         def fails(*_: object) -> int:
             raise KeyboardInterrupt
 
-        patch.setattr(testbed.search, "quick_cycles", fails)
+        patch.setattr(testbed.replaying, "quick_cycles", fails)
         assert call(*words).status == 130
     (folder,) = tmp_path.iterdir()
     assert len(list(folder.iterdir())) > 4

@@ -13,15 +13,15 @@ from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import staged_bytes, staged_content
+from cascader.ethosu.search.choice import choose
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Copy
+from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation
 from npu_model.shapes import round_up
-from testbed.choice import choose
 from testbed.legalise import load_task
 from testbed.verification import functional_outputs, seeded_inputs
-from testbed.workers import workers
 
 ARENA = 1
 

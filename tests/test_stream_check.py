@@ -33,6 +33,7 @@ from cascader.frontends.vela import (
 )
 from cascader.frontends.vela.allocations import allocations, stray_accesses
 from cascader.frontends.vela.debug_database import read_tables
+from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
@@ -41,7 +42,6 @@ from testbed.compare.vela_points import VelaFailure, VelaRun, VelaTask, both_cor
 from testbed.export import export
 from testbed.memory_options import MemoryOptions
 from testbed.pipeline import read_schedule
-from testbed.workers import workers
 from validation.vela.replays import score_vela
 
 SYSTEM = MemoryOptions().memory_system()

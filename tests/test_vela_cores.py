@@ -10,6 +10,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CORES, checked_network, compile_network, legalised
+from cascader.search.workers import workers
 from npu_model.errors import InputError
 from sim import quick_cycles
 from testbed.compare.vela_points import VelaTask, both_cores, vela_points
@@ -20,7 +21,6 @@ from testbed.program_files import verify
 from testbed.scheduling import schedule, write_schedule
 from testbed.verification import LITERT
 from testbed.versions import legaliser_remark
-from testbed.workers import workers
 from validation.litert.judge import litert_installed
 from validation.portfolio import build
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from cascader.ethosu.codegen.lowering import operations
 from cascader.ethosu.cost.block_chain import choose_together
@@ -52,6 +53,7 @@ class Cascader:
         options: CascadeOptions = DEFAULT_OPTIONS,
         provenance: Provenance = _UNKNOWN,
     ) -> None:
+        """The device's timing is that of the ``provenance``."""
         self.network = network
         self.accelerator = accelerator
         self.provenance = provenance
@@ -67,10 +69,11 @@ class Cascader:
         self.options = options
         self.graph: RowGraph = row_graph(network)
         self.scheduler = PullScheduler(self.graph)
-        self.cost = StripeCost(network, self.graph, find_accelerator(accelerator), system, choose_blocks=options.choose_blocks)
+        device, timing = find_accelerator(accelerator), provenance.timing
+        self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)
         self.ending: tuple[tuple[Plan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
         self._made: dict[tuple[object, ...], Candidate] = {}
-        overlap = Neighbours(network, self.graph, self.cost, find_accelerator(accelerator)) if options.overlap else None
+        overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.ending, options.plans, options.drafts, overlap)
 
     @property
@@ -114,6 +117,10 @@ class Cascader:
         blocked = (replace(job, block=option.block) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
         return Candidate(replace(schedule, jobs=tuple(blocked)), draft.cycles)
 
+    def promise(self, limit: int, part: Fraction) -> int | None:
+        """Cycles that are expected at ``limit`` bytes when that part of the search there is done; None if nothing fits yet."""
+        return self._drafter.promise(limit, part)
+
     def schedules_at(self, limit: int) -> tuple[Candidate, ...]:
         """Schedules whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found."""
         return tuple(self.realise(draft) for draft in self._drafter.drafts(limit))
@@ -127,5 +134,5 @@ def cascaders(
     network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = DEFAULT_OPTIONS, provenance: Provenance = _UNKNOWN
 ) -> Iterator[Cascader]:
     """One Cascader per variant of the network."""
-    for variant in variants(network, accelerator, system, options):
+    for variant in variants(network, accelerator, system, options, provenance.timing):
         yield Cascader(variant, accelerator, system, options, provenance)

@@ -7,10 +7,11 @@ copies are changed one at a time as long as that saves cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 
 from cascader.allocate.moving import placements
 from cascader.plan.depth_first import Group, PullScheduler
@@ -63,6 +64,22 @@ class DraftOptions:
     every: int = 5
 
 
+class _Improvement:
+    """A draft on its way: the best after so many changes, whoever asks for how many first."""
+
+    def __init__(self, best: Draft, changes: Iterator[Draft]) -> None:
+        self._best = best
+        self._changes = changes
+        self._made = 0
+
+    def after(self, count: int) -> Draft:
+        """The best after ``count`` changes, or after more if they were made already."""
+        for best in islice(self._changes, max(0, count - self._made)):
+            self._best = best
+        self._made = max(self._made, count)
+        return self._best
+
+
 class Drafter:
     """Makes the drafts of one graph; what several budgets have in common is worked out once.
 
@@ -85,6 +102,7 @@ class Drafter:
         self._options = options
         self._packer = Packer(scheduler, in_place=plans.in_place)
         self._free: dict[Groups, int] = {}
+        self._improvements: dict[int, list[_Improvement]] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
     def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Draft | None:
@@ -92,22 +110,20 @@ class Drafter:
         packing = self._packer.within(budget, groups, moves)
         return None if packing is None else self._placer.trial(groups, packing, staged, budget)
 
-    def _regrouped(self, best: Draft, budget: int) -> Draft:
-        """The best that is found by changing the groups, one change after the other, round and round as long as any helps."""
+    def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
+        """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
         graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
         changes = list(neighbours(graph, best.groups, rows, inner))
         # There are many, so that none of them is worth a long search for addresses.
         moves = self._options.moves // _QUICK
         at = idle = 0
-        for _ in range(self._options.regroupings * _PARTS // len(graph.parts)):
-            if idle >= len(changes):
-                break
+        while idle < len(changes):
             found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, moves)
             at, idle = at + 1, idle + 1
             if found is not None and found.cycles < best.cycles:
                 best, idle = found, 0
                 changes = list(neighbours(graph, best.groups, rows, inner))
-        return best
+            yield best
 
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
         """Groups that are worth a try under a budget, with the sets of parts that their plans stage."""
@@ -155,6 +171,20 @@ class Drafter:
         """The parts that the copy of ``part`` serves in a draft, that part first."""
         return self._placer.readers(draft, part)
 
+    def _improved(self, budget: int) -> list[_Improvement]:
+        """The proposals that fit a budget and are to be improved, the one expected to be fastest first."""
+        if budget not in self._improvements:
+            tried = [self._trial(groups, staged, budget, self._options.moves) for groups, staged in self._proposals(budget).items()]
+            fitting = sorted((trial for trial in tried if trial is not None), key=lambda trial: trial.cycles)
+            kept = fitting[: max(1, self._options.polished * _PARTS // len(self._graph.parts))]
+            self._improvements[budget] = [_Improvement(trial, self._regrouping(trial, budget)) for trial in kept]
+        return self._improvements[budget]
+
+    def promise(self, budget: int, part: Fraction) -> int | None:
+        """Cycles that are expected of the best for an arena of ``budget`` bytes after that part of the changes; None if nothing fits."""
+        changes = self._options.regroupings * _PARTS // len(self._graph.parts)
+        return min((one.after(int(changes * part)).cycles for one in self._improved(budget)), default=None)
+
     @property
     def _layer_by_layer(self) -> Groups:
         """Every part on its own, in the network's order: as a compiler without cascades has it."""
@@ -166,11 +196,10 @@ class Drafter:
         Where there is room for it the network layer by layer is one of them, whatever is expected of it: the order that another compiler
         has is never slower than that compiler's.
         """
-        trials = [self._trial(groups, staged, budget, self._options.moves) for groups, staged in self._proposals(budget).items()]
-        fitting = sorted((trial for trial in trials if trial is not None), key=lambda trial: trial.cycles)
+        changes = self._options.regroupings * _PARTS // len(self._graph.parts)
         drafts: dict[Groups, Draft] = {}
-        for trial in fitting[: max(1, self._options.polished * _PARTS // len(self._graph.parts))]:
-            best = self._placer.finished(self._regrouped(trial, budget))
+        for improvement in self._improved(budget):
+            best = self._placer.finished(improvement.after(changes))
             drafts.setdefault(best.groups, best)
         if len(self._graph.parts) <= self._options.every:
             one = self._best_of_every(budget, min((draft.cycles for draft in drafts.values()), default=_NO_LIMIT))

@@ -117,6 +117,15 @@ def add_layer_options(parser: Options) -> None:
     parser.add_argument("--no-advice", action="store_true", help="do not look for what would make the schedule faster or smaller")
 
 
+def add_report_option(parser: Options) -> None:
+    """``--report``."""
+    parser.add_argument(
+        "--report",
+        metavar="R.html",
+        help="write a page that shows all of it: SRAM and units over time, layers, findings; it needs no network",
+    )
+
+
 DEFAULT_MIN_PERCENT = 1.0
 """Part of the cycles, in per cent, below which layers are folded into one row."""
 
@@ -159,6 +168,15 @@ def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     )
     group.add_argument("--memory-mode", metavar="NAME", help="memory mode of Vela's configuration (its default: Shared_Sram)")
     group.add_argument("--config", metavar="INI", type=Path, help="configuration file to read these from (default: the vela.ini of Vela)")
+
+
+def add_timing_option(parser: Options, default: str = "the model's own") -> None:
+    """``--timing``; ``default`` says what holds without it."""
+    parser.add_argument(
+        "--timing",
+        metavar="PROFILE.toml",
+        help=f"timing parameters of the NPU, as `calibrate fit` writes them (default: {default})",
+    )
 
 
 def add_accelerator_option(parser: Options, default: str | None) -> None:

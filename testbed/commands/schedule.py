@@ -16,6 +16,8 @@ from testbed.commands.options import (
     add_json_option,
     add_layer_options,
     add_memory_options,
+    add_report_option,
+    add_timing_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -62,7 +64,9 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
+    add_timing_option(parser)
     add_layer_options(parser)
+    add_report_option(parser)
     add_cpu_operations_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -71,12 +75,17 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make the schedule, write it, and say what was written."""
     from testbed.commands.choices import memory_options
-    from testbed.files import require_writable, write_file
+    from testbed.files import require_page, require_writable, write_file
     from testbed.findings import findings
+    from testbed.html import html_report
+    from testbed.html.data import replay_data, report_title
+    from testbed.html.recorder import TimelineEvents
     from testbed.pipeline import schedule, simulate_schedule, write_schedule
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
     from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE
+    from testbed.timing import load_timing
+    from testbed.views.arena_map import arena_map
 
     if arguments.no_cascade and arguments.optimise is not None:
         raise InputError(f"--optimise {arguments.optimise} was given together with --no-cascade, which leaves no choice: drop one of them.")
@@ -86,6 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.output, arguments.model)
     if arguments.csv is not None:
         require_writable(arguments.csv, arguments.model, arguments.output)
+    if arguments.report is not None:
+        require_page(arguments.report, arguments.model, arguments.output)
+    events = TimelineEvents()
     with progress() as show:
         plan = schedule(
             arguments.model,
@@ -96,14 +108,18 @@ def run(arguments: argparse.Namespace) -> int:
             effort=DEFAULT_EFFORT if arguments.effort is None else arguments.effort,
             processes=arguments.jobs,
             memory=memory_options(arguments),
+            timing=load_timing(arguments.timing),
             progress=show,
         )
-        simulation = simulate_schedule(plan, progress=show)
+        simulation = simulate_schedule(plan, listeners=[events] if arguments.report is not None else [], progress=show)
         show(f"Writing {arguments.output}")
         write_schedule(plan, arguments.output)
         if arguments.csv is not None:
             write_file(arguments.csv, layers_csv(simulation.replay))
         found = None if arguments.no_advice else findings(simulation, show)
+        if arguments.report is not None:
+            replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
+            write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
     _report(plan, simulation, found, arguments)
     return 0
 
@@ -113,6 +129,7 @@ def _report(plan: Schedule, simulation: Simulation, found: Sequence[Finding] | N
     from testbed.reports.findings import findings_json, findings_text
     from testbed.reports.tables import layers_text
     from testbed.terminal import show
+    from testbed.timing import timing_json
     from testbed.versions import legaliser_remark
 
     cycles = simulation.replay.cycles
@@ -120,6 +137,7 @@ def _report(plan: Schedule, simulation: Simulation, found: Sequence[Finding] | N
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
         "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
+        "timing": timing_json(plan.provenance.timing),
         "parts": len(plan.network.graph.parts),
         "jobs": len(plan.jobs),
         "cascaded": not arguments.no_cascade,

@@ -13,6 +13,8 @@ from testbed.commands.options import (
     add_json_option,
     add_layer_options,
     add_memory_options,
+    add_report_option,
+    add_timing_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -62,6 +64,7 @@ def _add_schedule(kinds: Any) -> None:
     )
     parser.add_argument("schedule", metavar="SCHEDULE.json", help="a file that `npu-testbed schedule` wrote")
     add_memory_options(parser, "the memory system that the schedule was made for")
+    add_timing_option(parser, "that which the schedule was made for")
     _add_report_options(parser)
     parser.set_defaults(run=run_schedule)
 
@@ -85,6 +88,7 @@ def _add_vela(kinds: Any) -> None:
     group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
     add_vela_timeout_option(group)
     add_memory_options(parser, "the timing adapter u55_high_end")
+    add_timing_option(parser)
     _add_report_options(parser)
     parser.set_defaults(run=run_vela)
 
@@ -93,6 +97,7 @@ def _add_report_options(parser: Parser) -> None:
     group = parser.add_argument_group("reports")
     group.add_argument("--stalls", action="store_true", help="also say what every unit's cycles went to: busy, waiting by cause, idle")
     add_layer_options(group)
+    add_report_option(group)
     add_cpu_operations_option(group)
     group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
@@ -108,12 +113,14 @@ def _add_report_options(parser: Parser) -> None:
 def run_schedule(arguments: argparse.Namespace) -> int:
     """Replay a schedule file and report."""
     from testbed.pipeline import read_schedule, simulate_schedule
+    from testbed.timing import load_timing
     from testbed.views.arena_map import arena_map
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
         show(f"Reading {arguments.schedule}")
         plan = read_schedule(arguments.schedule)
-        simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine)
+        timing = None if arguments.timing is None else load_timing(arguments.timing)
+        simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine, timing)
         return simulation, lambda: arena_map(plan, simulation.replay)
 
     return _run(arguments, arguments.schedule, simulate)
@@ -122,12 +129,13 @@ def run_schedule(arguments: argparse.Namespace) -> int:
 def run_vela(arguments: argparse.Namespace) -> int:
     """Replay Vela's schedule and report."""
     from testbed.pipeline import VelaOptions, simulate_vela
+    from testbed.timing import load_timing
     from testbed.views.program_map import program_map
 
     options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
-        simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine)
+        simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine, load_timing(arguments.timing))
         return simulation, lambda: program_map(simulation)
 
     return _run(arguments, arguments.model, simulate)
@@ -136,23 +144,30 @@ def run_vela(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from sim.views.trace import TraceRecorder
     from testbed.commands.choices import memory_options
-    from testbed.files import require_picture, require_writable, write_file
+    from testbed.files import require_page, require_picture, require_writable, write_file
     from testbed.findings import findings
+    from testbed.html import html_report
+    from testbed.html.data import replay_data, report_title
+    from testbed.html.recorder import TimelineEvents
     from testbed.pipeline import write_trace
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
     from testbed.views.sram_map import sram_map_svg
 
     min_percent(arguments)
-    recorder = TraceRecorder()
+    recorder, events = TraceRecorder(), TimelineEvents()
     if arguments.trace is not None:
         require_writable(arguments.trace, source)
     if arguments.sram_map is not None:
         require_picture(arguments.sram_map, source)
     if arguments.csv is not None:
         require_writable(arguments.csv, source)
+    if arguments.report is not None:
+        require_page(arguments.report, source)
     with progress() as show:
-        simulation, areas = simulate(memory_options(arguments), [recorder] if arguments.trace is not None else [], show)
+        listeners: list[Listener] = [recorder] if arguments.trace is not None else []
+        listeners += [events] if arguments.report is not None else []
+        simulation, areas = simulate(memory_options(arguments), listeners, show)
         if arguments.sram_map is not None:
             show(f"Drawing {arguments.sram_map}")
             write_file(arguments.sram_map, sram_map_svg(areas()).encode("utf-8"))
@@ -163,6 +178,9 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
             show(f"Writing {arguments.csv}")
             write_file(arguments.csv, layers_csv(simulation.replay))
         found = None if arguments.no_advice else findings(simulation, show)
+        if arguments.report is not None:
+            show(f"Writing {arguments.report}")
+            write_file(arguments.report, html_report(report_title(simulation), {"replay": replay_data(simulation, areas(), events, found)}))
     _report(simulation, found, arguments)
     return 0
 

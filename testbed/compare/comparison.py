@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cascader.ethosu.schedule.schedule import ARENA_ALIGNMENT
+from cascader.ethosu.search.search import explore, search
+from cascader.ethosu.search.wish import EVERYTHING
+from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.shapes import round_up
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaTask, both_cores, vela_points
 from testbed.frontier import Frontier, FrontierPoint, replayed_frontier
 from testbed.legalise import load_task
@@ -17,8 +21,6 @@ from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import load_model
 from testbed.progress import Progress, silent
 from testbed.resume import Resumed, resumed
-from testbed.search import EVERYTHING, search
-from testbed.workers import processes_for, workers
 
 NOISE = 0.03
 """Relative difference in cycles below which neither side is called faster: our search picks by the simulator that judges it."""
@@ -141,6 +143,7 @@ def compare(
     rungs: int | None = None,
     sweep: int = SWEEP,
     memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
     processes: int | None = None,
     progress: Progress = silent,
     schedules: Path | None = None,
@@ -153,16 +156,16 @@ def compare(
     on both cores. ``schedules`` is a folder as :func:`testbed.frontier.frontier` has one.
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
     """
-    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
-    vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system)
-    with workers(processes_for(task.network, processes)) as pool:
+    vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)
+    with workers(processes_for(len(task.network.graph.parts), processes)) as pool:
         executor = resumed(pool, task, schedules, results)
         plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:
             raise InputError(f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}")
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
-        found = search(task, EVERYTHING, executor, progress)
+        found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
         sizes = sweep_sizes(min(candidate.memory for candidate in found.candidates), performance.memory, sweep) if sweep else ()
         swept, more = vela_points(vela, [run for at in sizes for run in both_cores("Performance", at)], executor, progress)
         budgets = tuple(sorted({*sizes, *(point.memory for point in plain)}))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import as_completed
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
+from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.errors import InputError
 from testbed.failures import Failure, attempt
@@ -18,7 +18,6 @@ from testbed.portfolio.examination import examine
 from testbed.portfolio.kept import Kept
 from testbed.portfolio.verdict import Finding, Report
 from testbed.progress import Progress, silent
-from testbed.workers import default_processes, workers
 from validation.portfolio import NETWORKS, PortfolioNetwork
 
 

@@ -11,9 +11,11 @@ from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
 from npu_model.program import RegionRole
 from npu_model.shapes import round_up
+from npu_model.timing import DEFAULT_TIMING
 from testbed.memory_options import memory_system_sha256
 from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
+from testbed.timing import timing_json, timing_text
 
 PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
 """Ports and directions, as :class:`sim.Beats` names them."""
@@ -89,14 +91,15 @@ def _constants(summary: Summary, simulation: Simulation) -> str:
     return f"{text}, in the same memory on top of the peak" if system.port_of(feature_maps) == port else text
 
 
-def summary_text(simulation: Simulation) -> str:
-    """The summary as lines of a name and a value."""
+def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
+    """The figures of the summary, each as a name and a value."""
     summary = summarise(simulation)
     clock = simulation.system.clock_hz / 1e6
     lines = [
         ("Model", simulation.model),
         ("Accelerator", simulation.device.name),
         ("Memory system", simulation.system.name),
+        *([("Timing", timing_text(simulation.timing))] if simulation.timing != DEFAULT_TIMING else []),
         ("NPU cycles", f"{summary.cycles:,} ({summary.milliseconds:.3f} ms at {clock:g} MHz)"),
         ("Peak SRAM", f"{summary.peak_bytes:,} bytes in the replay, of which {summary.live_peak_bytes:,} live at once"),
         ("Planned", _planned(summary, simulation.planner)),
@@ -116,6 +119,12 @@ def summary_text(simulation: Simulation) -> str:
         lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))
     if simulation.network.others:
         lines.append(("Subgraphs", f"{simulation.network.others} beside the first, on the CPU alone: not simulated, outside the arena"))
+    return lines
+
+
+def summary_text(simulation: Simulation) -> str:
+    """The summary as lines of a name and a value."""
+    lines = summary_lines(simulation)
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {printable(value, _VALUE)}" for name, value in lines)
 
@@ -132,6 +141,7 @@ def summary_json(simulation: Simulation) -> dict[str, Any]:
             "sha256": memory_system_sha256(simulation.system),
             "clock_hz": simulation.system.clock_hz,
         },
+        "timing": timing_json(simulation.timing),
         "tools": dict(simulation.tools),
         "summary": asdict(summary) | {"as_planned": summary.as_planned},
     }

@@ -1,0 +1,63 @@
+"""Errands: what a search hands out to processes. Each is a function of values that can be pickled, and so are its answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from cascader.ethosu.cascade import Candidate
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.task import Replay
+from cascader.plan.jobs import Buffer, Copy, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """A candidate without its network, which whoever asks has: small enough to be sent."""
+
+    cycles: int
+    jobs: tuple[Job, ...]
+    buffers: tuple[Buffer, ...]
+    arena_size: int
+    copies: tuple[Copy, ...]
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> Decisions:
+        """The decisions of a candidate."""
+        made = candidate.schedule
+        return cls(candidate.cycles, made.jobs, made.buffers, made.arena_size, made.copies)
+
+    def schedule(self, form: Form) -> Schedule:
+        """The schedule of a form with these decisions."""
+        return Schedule(form.accelerator, form.network, self.jobs, self.buffers, self.arena_size, form.provenance, self.copies)
+
+    def candidate(self, form: Form) -> Candidate:
+        """The candidate with its network."""
+        return Candidate(self.schedule(form), self.cycles)
+
+
+def ladder(form: Form) -> tuple[int, ...]:
+    """The memory limits (bytes) of a form, from the least on."""
+    return form.cascader.limits()
+
+
+def promise(form: Form, limit: int, part: Fraction) -> int | None:
+    """The cycles that a form promises at a limit (bytes) when that part of the search there is done; None if nothing fits."""
+    return form.cascader.promise(limit, part)
+
+
+def at_limit(form: Form, limit: int) -> tuple[Decisions, ...]:
+    """The candidates of a form at one memory limit (bytes)."""
+    return tuple(map(Decisions.of, form.cascader.schedules_at(limit)))
+
+
+def smallest(form: Form) -> tuple[Decisions, ...]:
+    """The candidate of a form that needs least memory."""
+    return (Decisions.of(form.cascader.smallest()),)
+
+
+def replay(decisions: Decisions, form: Form, judge: Replay) -> int:
+    """Cycles of a candidate in replay; any process may do that, so that its form does not come first."""
+    return judge(lower(decisions.schedule(form)))

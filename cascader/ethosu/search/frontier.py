@@ -1,0 +1,92 @@
+"""The frontier of a network: the schedules that no other one beats in memory and replayed cycles, and bytes that must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.search.replays import promising, replayed
+from cascader.ethosu.search.search import Found, new_candidates
+from cascader.ethosu.search.task import Point, Show, Task, silent
+from cascader.ethosu.search.wish import Wish
+from cascader.plan.pareto import pareto
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBounds:
+    """Bytes that are proven to be needed.
+
+    ``any_schedule``: the arena holds all inputs of the network before the first operation and all its outputs after the
+    last, whatever runs between. ``this_search``: for no way to part the network into groups of consecutive parts and
+    stripes that the search knows do fewer bytes suffice, packed perfectly; other kinds of schedules may need fewer.
+    """
+
+    any_schedule: int
+    this_search: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFrontier:
+    """The Pareto points by ascending memory, the bounds of bytes, and how many schedules were found and replayed for them."""
+
+    points: tuple[Point, ...]
+    bounds: LowerBounds
+    candidates: int
+    replayed: int
+
+
+def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
+    """The bounds of a network whose search found that its plans hold ``least_live_bytes`` at one step at least."""
+    held = (sum(size for _, _, size in {(p.tensor, p.offset, p.size) for p in ports}) for ports in (network.inputs, network.outputs))
+    return LowerBounds(any_schedule=max(held), this_search=least_live_bytes)
+
+
+REFINEMENTS = 2
+"""Number of times that the arenas on either side of a number of cycles that is asked for are searched more closely."""
+
+_BETWEEN = 3
+"""Arenas that are tried between two others."""
+
+
+def closer(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+    """Arenas in bytes that lie between the smallest point within some ``cycles`` and the next smaller one, evenly spaced.
+
+    ``points`` are by ascending memory and descending cycles.
+    """
+    found: set[int] = set()
+    for target in cycles:
+        at = next((i for i, point in enumerate(points) if point.cycles <= target), None)
+        if at:
+            low, high = points[at - 1].memory, points[at].memory
+            found.update((low + (high - low) * part // (_BETWEEN + 1)) // 16 * 16 for part in range(1, _BETWEEN + 1))
+    return tuple(sorted(found - {point.memory for point in points}))
+
+
+def frontier_of(
+    task: Task,
+    found: Found,
+    executor: Executor,
+    budgets: tuple[int, ...] = (),
+    targets: tuple[int, ...] = (),
+    show: Show = silent,
+) -> FoundFrontier:
+    """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
+
+    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely.
+    """
+    explored, further = found.explored, Wish(frontier=False)
+    candidates = found.candidates
+    if budgets:
+        candidates = (*candidates, *new_candidates(explored, candidates, replace(further, budgets=budgets), executor, show))
+    chosen = promising(candidates)
+    points = pareto(replayed(chosen, explored.forms, task.replay, executor, show))
+    tried = set(budgets)
+    for _ in range(REFINEMENTS if targets else 0):
+        sizes = tuple(size for size in closer(points, targets) if size not in tried)
+        tried.update(sizes)
+        more = new_candidates(explored, candidates, replace(further, budgets=sizes), executor, show)
+        candidates, chosen = (*candidates, *more), (*chosen, *more)
+        points = pareto((*points, *replayed(more, explored.forms, task.replay, executor, show)))
+    return FoundFrontier(points, lower_bounds(task.network, explored.least_live_bytes), len(candidates), len(chosen))

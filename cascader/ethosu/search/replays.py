@@ -1,0 +1,74 @@
+"""Replays: which candidates are worth one, and what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from itertools import accumulate
+from math import inf
+
+from cascader.ethosu.search.errands import Decisions, replay
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.search import answers
+from cascader.ethosu.search.task import Candidate, Point, Replay, Show, silent
+
+GAIN = 0.002
+"""What part of its cycles a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
+
+EFFORT = 200_000_000
+"""Expected cycles up to which schedules that promise less are replayed too, the most promising first.
+
+What the search expects is off by a few per cent, of small networks by up to a fifth. Those are replayed in a moment, so that
+all of their schedules are; of a large network replays take most of the time. On one processor this is about a minute.
+"""
+
+
+def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int = EFFORT) -> tuple[Candidate, ...]:
+    """The candidates that are worth a replay, by ascending memory.
+
+    These are all that are expected to save ``gain`` of the cycles of every such one that needs no more memory, and as many
+    others as have ``effort`` expected cycles together with them, first those that are least slower than what needs no more.
+    """
+    ordered = sorted(candidates, key=lambda c: (c.memory, c.cycles))
+    excess, fastest = [], inf
+    for candidate in ordered:
+        excess.append(candidate.cycles / fastest)
+        fastest = candidate.cycles if excess[-1] <= 1 - gain else fastest
+    kept: set[int] = set()
+    total = 0
+    for index in sorted(range(len(ordered)), key=lambda i: (excess[i], i)):
+        if excess[index] <= 1 - gain or total + ordered[index].cycles <= effort:
+            kept.add(index)
+            total += ordered[index].cycles
+    return tuple(candidate for index, candidate in enumerate(ordered) if index in kept)
+
+
+CLOSE = 1.03
+"""How many times the fewest expected cycles a schedule may be expected to take to be replayed for a budget."""
+FEW = 3
+"""Schedules that are replayed for a budget whatever is expected of them."""
+
+
+def close(candidates: Sequence[Candidate], effort: int = EFFORT // 10) -> tuple[Candidate, ...]:
+    """The candidates for one budget that are worth a replay, the one expected to be fastest first.
+
+    These are all that are expected to take at most :data:`CLOSE` times the fewest cycles, at least :data:`FEW`, and as many others as
+    have ``effort`` expected cycles together with them: what the search expects of a small network is off by more.
+    """
+    ordered = sorted(candidates, key=lambda c: (c.cycles, c.memory))
+    totals = accumulate(candidate.cycles for candidate in ordered)
+    return tuple(
+        candidate
+        for index, (candidate, total) in enumerate(zip(ordered, totals, strict=True))
+        if index < FEW or candidate.cycles <= CLOSE * ordered[0].cycles or total <= effort
+    )
+
+
+def replayed(
+    candidates: Sequence[Candidate], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent
+) -> tuple[Point, ...]:
+    """The candidates of some forms with what their replay shows, in their order."""
+    form_of = {id(form.network): form for form in forms}
+    asked = [executor.submit(replay, Decisions.of(c), form_of[id(c.schedule.network)], judge) for c in candidates]
+    cycles = answers(asked, "Replaying: {} of {} schedules", show)
+    return tuple(Point(c.memory, n, c.cycles, c.schedule) for c, n in zip(candidates, cycles, strict=True))

@@ -1,0 +1,107 @@
+"""The search for cascaded schedules: every form of a network planned, its limits tried, and what is promising replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar
+
+from cascader.ethosu.search.errands import at_limit, ladder, promise, smallest
+from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.task import Candidate, Show, Task, silent
+from cascader.ethosu.search.wish import Wish
+
+T = TypeVar("T")
+
+HOPEFUL = ((Fraction(1, 4), Fraction(106, 100)), (Fraction(1, 2), Fraction(1015, 1000)))
+"""Parts of a search at a limit, and how many times the fewest cycles that are promised then, within as many bytes, make it go on."""
+
+_TINY = 8
+"""Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """The forms in which a network is searched, each with its ladder of memory limits (bytes)."""
+
+    forms: tuple[Form, ...]
+    ladders: tuple[tuple[int, ...], ...]
+
+    @property
+    def least_live_bytes(self) -> int:
+        """Bytes that every schedule of the kinds that are searched holds at some step."""
+        return min(limits[0] for limits in self.ladders)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search has made: its candidates in a fixed order, and what further budgets can be asked of."""
+
+    candidates: tuple[Candidate, ...]
+    explored: Explored
+
+
+def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
+    """Plan the task's network in every form."""
+    show("Rewriting the network")
+    origins = task.variants()
+    forms = tuple(
+        Form(Place(number, len(origins)), origin.network, task.accelerator, task.system, task.options, origin.provenance)
+        for number, origin in enumerate(origins)
+    )
+    ladders = answers([executor.submit(ladder, form) for form in forms], "Planning stripes: {} of {} layouts", show)
+    return Explored(forms, tuple(ladders))
+
+
+def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent) -> Found:
+    """Make the schedules that are wished for, form by form, without repeats; the order does not depend on the executor."""
+    pairs = zip(explored.forms, explored.ladders, strict=True)
+    places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*wish.budgets, *wish.limits(rungs)))]
+    if not wish.thorough and max(len(form.network.graph.parts) for form in explored.forms) > _TINY:
+        for part, times in HOPEFUL:
+            promised = answers([executor.submit(promise, *place, part) for place in places], "Looking at {} of {} memory limits", show)
+            places = list(hopeful(places, list(promised), wish, times))
+    asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if wish.smallest else []
+    asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
+    made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show)
+    candidates = distinct(decided.candidate(form) for (form, _), some in zip(asked, made, strict=True) for decided in some)
+    return Found(candidates, explored)
+
+
+def new_candidates(
+    explored: Explored, known: Sequence[Candidate], wish: Wish, executor: Executor, show: Show = silent
+) -> tuple[Candidate, ...]:
+    """The candidates that are wished for and not among the ``known`` ones."""
+    return distinct((*known, *search(explored, wish, executor, show).candidates))[len(known) :]
+
+
+def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], wish: Wish, times: Fraction) -> Iterator[tuple[Form, int]]:
+    """The places (form, limit) beside which no other one with as few bytes promises so many ``times`` fewer cycles.
+
+    Of the limits near a budget all have its bytes. Where nothing is promised a longer search may still find something, which is worth
+    it if nothing is promised with as few bytes at all.
+    """
+    room = max(wish.budgets, default=0) if wish.near is not None else 0
+    known = [(limit, cycles) for (_, limit), cycles in zip(places, promised, strict=True) if cycles is not None]
+    for (form, limit), cycles in zip(places, promised, strict=True):
+        fewest = min((other for at, other in known if at <= max(limit, room)), default=None)
+        if fewest is None or (cycles is not None and cycles <= times * fewest):
+            yield form, limit
+
+
+def answers(asked: Sequence[Future[T]], doing: str, show: Show) -> Iterator[T]:
+    """The answers in their order; ``doing`` says how many of how many are there."""
+    for done, answer in enumerate(asked):
+        show(doing.format(done, len(asked)))
+        yield answer.result()
+
+
+def distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates without repeats."""
+    kept: dict[object, Candidate] = {}
+    for c in candidates:
+        # All candidates of a form have its network, and no others have.
+        kept.setdefault((id(c.schedule.network), c.schedule.jobs, c.schedule.buffers, c.schedule.copies), c)
+    return tuple(kept.values())

@@ -1,0 +1,48 @@
+"""Memory limits: at which of them schedules are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+NEAR = Fraction(3, 4)
+"""From what part of a budget on limits are tried for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which schedules a search makes.
+
+    With ``frontier`` those of every limit of the ladder, with ``smallest`` the one that needs least memory; ``budgets``
+    are arenas in bytes for each of which the best that fits is wanted too. ``near`` asks for those limits of the ladder alone that a
+    budget of so many bytes may be met by. Without ``thorough`` a limit is searched to its end only where that promises anything.
+    """
+
+    frontier: bool = True
+    smallest: bool = False
+    budgets: tuple[int, ...] = ()
+    near: int | None = None
+    thorough: bool = False
+
+    def limits(self, ladder: Sequence[int]) -> tuple[int, ...]:
+        """The limits of a ladder that are wished for."""
+        if self.near is not None:
+            return near_limits(ladder, self.near)
+        return tuple(ladder) if self.frontier else ()
+
+
+def near_limits(ladder: Sequence[int], budget: int) -> tuple[int, ...]:
+    """The limits at which schedules for a budget are looked for beside the budget itself: those a little below it.
+
+    A search with a little less room goes another way, which may end better. Below the least limit there is nothing to look for.
+
+    >>> near_limits((100, 150, 200, 300, 400), 290), near_limits((100, 150, 200), 1000), near_limits((100, 150), 90)
+    ((), (150, 200), ())
+    """
+    top = min(budget, ladder[-1])
+    return tuple(limit for limit in ladder if NEAR * top <= limit <= top)
+
+
+EVERYTHING = Wish(frontier=True, smallest=True)
+"""What a frontier asks for."""

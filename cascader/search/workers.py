@@ -1,0 +1,168 @@
+"""Work spread over processes: errands are handed out as they come, answers are taken in the order that the caller chooses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
+
+from npu_model.errors import InputError
+
+T = TypeVar("T")
+
+MOST_PROCESSES = 8
+"""More than these wait for each other; ``--jobs`` may ask for more."""
+
+
+SMALL_NETWORK = 8
+"""Parts below which a search is over before other processes have started."""
+
+
+def default_processes() -> int:
+    """The processors that this process may use, at most :data:`MOST_PROCESSES`."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, MOST_PROCESSES)
+
+
+def processes_for(parts: int, processes: int | None) -> int:
+    """The number of processes that search a network of so many parts: those that were asked for, else one if it is small, or all."""
+    if processes is not None:
+        return processes
+    return 1 if parts < SMALL_NETWORK else default_processes()
+
+
+class _Later(Future[T]):
+    """An answer that is worked out in this process when it is first asked for."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        super().__init__()
+        self._work: Callable[[], T] | None = work
+
+    def result(self, timeout: float | None = None) -> T:
+        """The answer; raises what the work raises."""
+        work, self._work = self._work, None
+        if work is not None:
+            try:
+                self.set_result(work())
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is raised below, as from another process
+                self.set_exception(error)
+        return super().result(timeout)
+
+
+def as_completed(answers: Iterable[Future[T]]) -> Iterator[Future[T]]:
+    """The answers of an executor as they come: of this process in their order, of others the first that is there first."""
+    listed = list(answers)
+    for answer in listed:
+        if isinstance(answer, _Later):
+            with suppress(Exception):
+                answer.result()
+            yield answer
+    yield from futures.as_completed([answer for answer in listed if not isinstance(answer, _Later)])
+
+
+class _Here(Executor):
+    """Runs every errand in this process, in the order in which answers are asked for."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """The answer, which is not worked out yet."""
+        return _Later(partial(fn, *args, **kwargs))
+
+
+class _Processes(Executor):
+    """Processes, each with a line of errands of its own.
+
+    A first argument with ``homes`` (which of so many processes it belongs to) leads its errand there, where earlier ones have left
+    what it needs. Of several, and with any other argument, the process with the shortest line takes it.
+    """
+
+    def __init__(self, lines: Sequence[Executor]) -> None:
+        self._lines = lines
+        self._waiting = [0] * len(lines)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """The answer, from the process that the errand is led to."""
+        homes = getattr(args[0], "homes", None) if args else None
+        open_to = range(len(self._lines)) if homes is None else homes(len(self._lines))
+        line = min(open_to, key=lambda number: self._waiting[number])
+        self._waiting[line] += 1
+        answer = self._lines[line].submit(fn, *args, **kwargs)
+        answer.add_done_callback(lambda _: self._done(line))
+        return answer
+
+    def _done(self, line: int) -> None:
+        self._waiting[line] -= 1
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as every Executor
+        """End all processes."""
+        for line in self._lines:
+            line.shutdown(wait=False, cancel_futures=cancel_futures)
+        for line in self._lines:
+            line.shutdown(wait=wait)
+
+
+GRACE_SECONDS = 1.0
+"""Time that a task has to clean up before its process ends."""
+
+
+def _watch(parent: Connection) -> None:
+    """Wait until the parent closes its end of the pipe, or is gone; end the task that runs, and then the process."""
+    with suppress(EOFError, OSError):
+        parent.recv_bytes()
+    # Nobody is left to read what is said of it.
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        time.sleep(GRACE_SECONDS)
+    os._exit(1)
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _start(parent: Connection) -> None:
+    """Begin a worker: it ends with its parent, cleans up when it is ended, and leaves an interrupt of the terminal to its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+@contextmanager
+def workers(processes: int) -> Iterator[Executor]:
+    """An executor of so many processes; 1 works in this one. No answer depends on it.
+
+    Processes are spawned, not forked, so that every platform does the same. They end when this block does or this process does,
+    whatever ends it. InputError if one of them dies.
+    """
+    if processes == 1:
+        yield _Here()
+        return
+    context = get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    lines = [ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=(theirs,)) for _ in range(processes)]
+    pool = _Processes(lines)
+    finished = False
+    try:
+        yield pool
+        finished = True
+    except BrokenProcessPool:
+        raise InputError(f"One of {processes} worker processes was ended from outside, perhaps for its memory: try --jobs 1.") from None
+    finally:
+        if not finished:
+            # After an error nobody waits for what still runs.
+            ours.close()
+        pool.shutdown(cancel_futures=True)
+        ours.close()
+        theirs.close()
