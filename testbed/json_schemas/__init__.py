@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 _FIRST = 1
-_VERSIONS = {"compare": 2, "schedule": 4, "simulate schedule": 4, "simulate vela": 4, "validate fvp": 2, "calibrate fit": 2}
+_VERSIONS = {"compare": 2, "schedule": 5, "simulate schedule": 4, "simulate vela": 4, "validate fvp": 2, "calibrate fit": 2}
 """Versions of the documents that have changed since their first; raised whenever a field comes, goes or changes its meaning."""
 
 
