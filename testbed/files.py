@@ -47,6 +47,13 @@ def require_picture(path: str | Path, *sources: str | Path) -> None:
     require_writable(path, *sources)
 
 
+def require_page(path: str | Path, *sources: str | Path) -> None:
+    """As :func:`require_writable`; InputError, too, if the name is not that of an HTML file."""
+    if not str(path).lower().endswith(".html") and not _is_special(Path(path)):
+        raise InputError(f"Report {str(path)!r} does not end in .html, which is the format that is written: name it so.")
+    require_writable(path, *sources)
+
+
 def require_folder(path: str | Path) -> None:
     """Make the folder if it is not there; InputError if that, or writing into it, cannot be done."""
     folder = Path(path)
@@ -55,6 +62,29 @@ def require_folder(path: str | Path) -> None:
         if not os.access(folder, os.W_OK):
             raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
     except (OSError, ValueError) as error:
+        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
+
+
+def require_makeable(path: str | Path) -> None:
+    """InputError if :func:`make_folder` could not make the folder, or files in it; asked before long work."""
+    try:
+        there = next(folder for folder in (Path(path).absolute(), *Path(path).absolute().parents) if os.path.lexists(folder))
+        if not there.is_dir():
+            raise InputError(f"Folder {str(path)!r} cannot be made, as {str(there)!r} is no directory: choose another place.")
+        if not os.access(there, os.W_OK):
+            raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
+
+
+def make_folder(path: str | Path) -> None:
+    """Make the folder with those that it lies in, where they are not there; InputError if that cannot be done."""
+    require_makeable(path)
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
         raise InputError(f"Folder {str(path)!r} cannot be made ({reason_of(error)}): choose another place.") from None
 
 

@@ -49,9 +49,12 @@ def load_task(
     memory: MemoryOptions = NO_OPTIONS,
     *,
     rungs: int | None = None,
+    ignore_ops: tuple[str, ...] = (),
     progress: Progress = silent,
 ) -> Task:
     """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
+
+    Builtin operators named in ``ignore_ops`` stay on the CPU.
 
     InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
     """
@@ -61,10 +64,12 @@ def load_task(
     progress(f"Reading {source}")
     model = load_model(source)
     progress(f"Compiling {model.name} with Vela as legaliser")
-    found = legalised(model.data, device.name)
+    found = legalised(model.data, device.name, ignore_ops)
     if found.note:
         progress(found.note)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
     provenance = Provenance(model.name, model.sha256, tools, system)
     network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-    return Task(network, device.name, system, QuickReplay(system), provenance, options, _others(model, found, network, device, system))
+    # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
+    others = () if ignore_ops else _others(model, found, network, device, system)
+    return Task(network, device.name, system, QuickReplay(system), provenance, options, others)

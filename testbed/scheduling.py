@@ -48,6 +48,7 @@ def chosen(
     optimise: str = DEFAULT_OPTIMISE,
     effort: str = DEFAULT_EFFORT,
     memory: MemoryOptions = NO_OPTIONS,
+    ignore_ops: tuple[str, ...] = (),
     processes: int | None = None,
     progress: Progress = silent,
     seen: Seen | None = None,
@@ -66,7 +67,7 @@ def chosen(
         raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
     if effort not in EFFORTS:
         raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
-    task = _with_effort(load_task(source, accelerator_config, memory, progress=progress), effort)
+    task = _with_effort(load_task(source, accelerator_config, memory, ignore_ops=ignore_ops, progress=progress), effort)
     progress(f"Scheduling {task.provenance.model}")
     aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == EFFORTS[-1])
     with workers(processes_for(len(task.network.graph.parts), processes)) as executor:
@@ -82,6 +83,7 @@ def schedule(
     cascade: bool = True,
     effort: str = DEFAULT_EFFORT,
     memory: MemoryOptions = NO_OPTIONS,
+    ignore_ops: tuple[str, ...] = (),
     processes: int | None = None,
     progress: Progress = silent,
 ) -> Schedule:
@@ -89,8 +91,9 @@ def schedule(
 
     ``optimise`` Performance asks for the fastest that is found, Size for the one that needs least memory. ``cascade``
     False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
-    quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer.
-    ``processes`` share the work (None: as many as there are processors); the answer does not depend on them.
+    quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer. Builtin
+    operators named in ``ignore_ops`` stay on the CPU. ``processes`` share the work (None: as many as there are processors); the answer
+    does not depend on them.
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
@@ -102,6 +105,7 @@ def schedule(
             optimise=optimise,
             effort=effort,
             memory=memory,
+            ignore_ops=ignore_ops,
             processes=processes,
             progress=progress,
         )
@@ -110,7 +114,7 @@ def schedule(
     from testbed.legalise import load_task  # noqa: PLC0415  # nor the compiler
 
     _check_budget(arena_cache_size)
-    task = load_task(source, accelerator_config, memory, progress=progress)
+    task = load_task(source, accelerator_config, memory, ignore_ops=ignore_ops, progress=progress)
     return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
 
 

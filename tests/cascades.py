@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 from scheduling import DEFAULT, network, schedule
 
-from cascader.allocate.moving import Extent, allocate
+from cascader.allocate.extents import Extent
+from cascader.allocate.moving import allocate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph

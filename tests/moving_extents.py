@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from cascader.allocate.moving import Extent
+from cascader.allocate.extents import Extent
 
 
 def extent(start: int, *spans: tuple[int, int], name: str = "") -> Extent:

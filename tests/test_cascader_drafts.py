@@ -15,7 +15,7 @@ from moving_extents import is_valid
 from row_graphs import row_graphs, scaled
 from toy_costs import ToyCosts
 
-from cascader.allocate.moving import Extent
+from cascader.allocate.extents import Extent
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups, stripe_jobs

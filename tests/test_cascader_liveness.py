@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from naive_rows import KEPT, PRESENT, bytes_held, families, first_writes, lives, span
 from row_graphs import chain, divided_graphs
 
-from cascader.allocate.moving import live_bytes
+from cascader.allocate.extents import live_bytes
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph, RowPropagator, RowTensor
 from cascader.plan.buffers import storages

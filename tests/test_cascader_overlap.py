@@ -11,8 +11,9 @@ from moving_extents import extent, extents, is_valid
 from naive_rows import bytes_held
 from row_graphs import divided_graphs
 
-from cascader.allocate.extents import Extent, gap, live_bytes
-from cascader.allocate.moving import allocate, placements
+from cascader.allocate import Extent, allocate, live_bytes, placements, validate
+from cascader.allocate.exact import exact_allocation
+from cascader.allocate.extents import gap
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
@@ -49,33 +50,33 @@ def test_a_gap_is_the_least_distance_from_which_on_the_upper_buffer_is_always_cl
     assert min(distances) == max(-30, expected)
 
 
-def separate(found: Sequence[Extent], addresses: Sequence[int]) -> bool:
-    """Whether of any two buffers one is above the other at all steps."""
-    pairs = permutations(range(len(found)), 2)
-    return all(
-        addresses[b] - addresses[a] >= gap(found[a], found[b]) or addresses[a] - addresses[b] >= gap(found[b], found[a]) for a, b in pairs
-    )
+def best_of_all_placements(found: Sequence[Extent]) -> int:
+    """Least peak over all placements with byte alignment in which no two buffers pass each other."""
+    best = sum(int(e.high.max()) for e in found)
+    for addresses in product(range(best + 1), repeat=len(found)):
+        pairs = permutations(range(len(found)), 2)
+        apart = all(
+            addresses[b] - addresses[a] >= gap(found[a], found[b]) or addresses[a] - addresses[b] >= gap(found[b], found[a])
+            for a, b in pairs
+        )
+        best = min(best, top(found, addresses)) if apart else best
+    return best
 
 
-def best_of_all_placements(found: Sequence[Extent]) -> tuple[int, int]:
-    """Least peak over all placements with byte alignment, and over those in which no two buffers pass each other."""
-    limit = sum(int(e.high.max()) for e in found)
-    best = pairwise = limit
-    for addresses in product(range(limit + 1), repeat=len(found)):
-        peak = top(found, addresses)
-        if peak < pairwise and is_valid(found, addresses):
-            best = min(best, peak)
-            if separate(found, addresses):
-                pairwise = peak
-    return best, pairwise
-
-
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(extents(count=3, size=3, steps=3))
 def test_three_small_buffers_are_placed_as_well_as_can_be_without_passing_each_other(found: list[Extent]) -> None:
-    best, pairwise = best_of_all_placements(found)
-    peak, _ = allocate(found, alignment=1, moves=40)
-    assert best <= pairwise == peak
+    exact, addresses = exact_allocation(found)
+    assert validate(found, addresses, exact) is None
+    assert best_of_all_placements(found) == exact == allocate(found, alignment=1, moves=40)[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(extents(count=5, size=20, steps=5), st.sampled_from([1, 4]))
+def test_five_buffers_are_placed_as_well_as_the_exact_search_places_them(found: list[Extent], alignment: int) -> None:
+    exact, addresses = exact_allocation(found, alignment=alignment)
+    assert validate(found, addresses, exact, alignment) is None
+    assert allocate(found, alignment=alignment)[0] == -(-exact // alignment) * alignment
 
 
 def test_a_buffer_may_grow_into_the_one_that_dies_before_it() -> None:

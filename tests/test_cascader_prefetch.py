@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
 
-from cascader.allocate.moving import Extent
+from cascader.allocate.extents import Extent
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, JobTimes, Prefetcher, Timeline, choose_copies, prefetch
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
 
-from cascader.allocate.moving import Extent
+from cascader.allocate.extents import Extent
 from cascader.prefetch.free_space import UNITS, Gap, Room
 
 STEPS = 6

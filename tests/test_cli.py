@@ -29,6 +29,7 @@ from testbed.verification import VELA_STREAM, Verification, compare
 COMMANDS = (
     (),
     ("schedule",),
+    ("compile",),
     ("frontier",),
     ("compare",),
     ("simulate",),

@@ -97,6 +97,7 @@ def test_documents_of_one_schedule_are_as_published(plan: Path, tmp_path: Path) 
         assert document["cpu_operations"] == [{"operator": "DEPTH_TO_SPACE", "inputs": ["before"], "outputs": ["on_cpu"]}]
         assert "cpu_operations" not in require_valid(*words)
     require_valid("export", plan, "-o", tmp_path / "n.c", "--format", "c")
+    require_valid("compile", split, "--output-dir", tmp_path / "out", "--disable-cascading", "--show-cpu-operations")
 
 
 def test_a_verification_is_as_published(plan: Path) -> None:

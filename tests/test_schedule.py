@@ -1,4 +1,4 @@
-"""Schedules: lifetimes, storage, the file that holds them, and what its reader refuses."""
+"""Schedules: storage, the file that holds them, and what its reader refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
-from cascader.plan.jobs import Buffer, Lifetime, lifetimes, storage_groups
+from cascader.plan.jobs import Buffer
 from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind
 from testbed.configs import load_memory_system
@@ -53,26 +53,6 @@ def residual() -> CascaderGraph:
     return CascaderGraph(parts, tensors)
 
 
-def test_a_tensor_lives_from_its_producer_to_its_last_consumer() -> None:
-    lives = lifetimes(residual(), ("first", "second", "add"))
-    assert lives == {"in": Lifetime(0, 1), "a": Lifetime(0, 3), "b": Lifetime(1, 3), "out": Lifetime(2, 3), "s": Lifetime(0, 3)}
-
-
-def test_an_input_lives_from_the_start_and_an_output_to_the_end() -> None:
-    parts = (Part("x", ("u",), ("v",)), Part("y", ("w",), ("z",)))
-    graph = CascaderGraph(parts, (tensor("u", INPUT), tensor("v", OUTPUT), tensor("w", INPUT), tensor("z", OUTPUT)))
-    lives = lifetimes(graph, ("x", "y"))
-    assert lives["w"] == Lifetime(0, 2)
-    assert lives["v"] == Lifetime(0, 2)
-
-
-def test_an_order_that_breaks_a_dependency_is_refused() -> None:
-    with pytest.raises(InputError, match="Part 'second' is ordered before 'first'"):
-        lifetimes(residual(), ("second", "first", "add"))
-    with pytest.raises(InputError, match="2 parts where the graph has 3"):
-        lifetimes(residual(), ("first", "second"))
-
-
 def test_a_part_that_overwrites_runs_after_those_that_read_what_was_there() -> None:
     parts = (Part("read", ("s",), ("o",)), Part("update", ("i",), ("s",)))
     graph = CascaderGraph(parts, (tensor("i", INPUT), tensor("o", OUTPUT), tensor("s", VARIABLE)))
@@ -99,13 +79,6 @@ def test_a_tensor_of_no_bytes_is_refused() -> None:
         CascaderGraph((), (tensor("x", INPUT, 0),))
 
 
-def test_an_output_takes_over_the_storage_of_an_operand_that_dies_with_it() -> None:
-    order = ("first", "second", "add")
-    assert ("b", "out") in storage_groups(residual(), order, {"add": ("b",)})
-    assert ("b",) in storage_groups(residual(), order, {})
-    assert all("a" in group and len(group) == 1 for group in storage_groups(residual(), order, {"second": ("a",)}) if "a" in group)
-
-
 def test_only_elementwise_kernels_write_in_place() -> None:
     kinds = {part.name: overwritable_operands(part) for part in network("tiny_residual").graph.parts}
     assert kinds == {"stem": (), "depthwise": (), "conv": (), "add": ("stem", "conv"), "pool": ()}
@@ -123,12 +96,6 @@ def test_an_operand_that_is_read_in_two_ways_is_not_overwritten() -> None:
     assert overwritable_operands(replace(part, payload=crossed)) == ()
     wide = replace(payload.operation.ofm, strides=replace(payload.operation.ofm.strides, y=4096))
     assert overwritable_operands(replace(part, payload=replace(payload, operation=replace(payload.operation, ofm=wide)))) == ()
-
-
-def test_the_second_operand_is_overwritten_where_the_first_is_still_needed() -> None:
-    parts = (Part("add", ("x", "y"), ("z",)), Part("use", ("x", "z"), ("out",)))
-    graph = CascaderGraph(parts, (tensor("x", INPUT), tensor("y", INPUT), tensor("z", INTERMEDIATE), tensor("out", OUTPUT)))
-    assert ("y", "z") in storage_groups(graph, ("add", "use"), {"add": ("x", "y")})
 
 
 def test_storage_in_place_never_raises_the_peak_and_serves_a_residual_sum() -> None:

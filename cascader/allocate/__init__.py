@@ -1,7 +1,7 @@
-"""Static memory allocation: addresses for buffers whose lifetimes are known."""
+"""Addresses for buffers whose live bytes may move over time; a fixed buffer is the constant case."""
 
-from cascader.allocate.problem import Buffer, Problem, Solution, lower_bound
-from cascader.allocate.solve import SolverParams, solve
+from cascader.allocate.extents import Extent, Extents, live_bytes
+from cascader.allocate.moving import allocate, placements
 from cascader.allocate.validate import Fault, validate
 
-__all__ = ["Buffer", "Fault", "Problem", "Solution", "SolverParams", "lower_bound", "solve", "validate"]
+__all__ = ["Extent", "Extents", "Fault", "allocate", "live_bytes", "placements", "validate"]

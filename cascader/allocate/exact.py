@@ -1,74 +1,69 @@
-"""Branch and bound over the orders in which buffers can be stacked: exact for a dozen buffers.
+"""The least peak of a few buffers, by branch and bound: the oracle of the allocator.
 
-Sort the buffers of an optimal solution by address, push each down onto those before it that it is in conflict with, and repeat
-until nothing moves: no address ever grows. So it is enough to look at stacks: each buffer goes directly onto the placed
-ones, and addresses never fall along the order.
+In a placement of least addresses every buffer lies at 0 or directly on another one, at the least distance that keeps the two apart. So
+it is enough to place the buffers in every order, each at 0 or directly on one of those before it. No two buffers pass each other: of two
+that meet, one lies clear above the other at all steps.
 """
 
 from __future__ import annotations
 
-from cascader.allocate.geometry import Geometry
-from cascader.allocate.problem import sections, stack_height
+from collections.abc import Sequence
+
+from cascader.allocate.extents import NEVER, Extent, gap, live_bytes
+from npu_model.shapes import round_up
+
+_Placed = tuple[int | None, ...]
+"""The address of every buffer, None of one that has none yet."""
 
 
 class _Search:
-    """The state of the depth-first search; ``addresses[i]`` is -1 while buffer i is not placed."""
+    """The depth-first search for the least peak; ``best`` has the addresses that reach it."""
 
-    def __init__(self, geometry: Geometry, best: list[int], target: int, nodes: int, *, skip_same: bool) -> None:
-        self.geometry = geometry
-        self.best = best
-        self.peak = geometry.peak(best)
-        self.target = target
-        self.nodes = nodes
-        self.skip_same = skip_same
-        self.addresses = [-1] * len(best)
-        self.sections = sections(geometry.buffers)
+    def __init__(self, extents: Sequence[Extent], alignment: int) -> None:
+        self._extents = extents
+        self._alignment = alignment
+        self._tops = [int(extent.high.max()) for extent in extents]
+        self._gaps = [[gap(below, above) for above in extents] for below in extents]
+        self._seen: set[_Placed] = set()
+        self._bound = int(live_bytes(extents, max(extent.end for extent in extents)).max())
+        self.peak = sum(round_up(top, alignment) for top in self._tops) + 1
+        self.best: _Placed = ()
 
-    def floor(self, index: int) -> int:
-        """The lowest address on top of the placed buffers in conflict."""
-        lowest = max((self.addresses[j] + over for j, _, over in self.geometry.gaps[index] if self.addresses[j] >= 0), default=0)
-        return self.geometry.align(index, lowest)
+    def _apart(self, index: int, address: int, placed: _Placed) -> bool:
+        """Whether a buffer at an address is clear of all that are placed."""
+        for other, at in enumerate(placed):
+            if at is not None and (below := self._gaps[other][index]) != NEVER:
+                above = self._gaps[index][other]
+                if address - at < below and at - address < above:
+                    return False
+        return True
 
-    def hopeless(self, floors: dict[int, int]) -> bool:
-        """Whether no completion beats the best peak: some section's unplaced buffers cannot be stacked below it."""
-        buffers = self.geometry.buffers
-        for section in self.sections:
-            left = [index for index in section if index in floors]
-            if left and min(floors[index] for index in left) + stack_height(buffers[index] for index in left) >= self.peak:
-                return True
-        return False
-
-    def descend(self, lowest: tuple[int, int], left: int) -> None:
-        """Try every next buffer; ``lowest`` is the last one's (address, index), ``left`` counts the unplaced ones."""
-        if self.peak <= self.target or self.nodes <= 0:
+    def descend(self, placed: _Placed) -> None:
+        """Place one more buffer in every way that can still come to less than the best peak."""
+        if self.peak <= self._bound or placed in self._seen:
             return
-        self.nodes -= 1
-        if left == 0:
-            peak = self.geometry.peak(self.addresses)
-            if peak < self.peak:
-                self.best, self.peak = list(self.addresses), peak
+        self._seen.add(placed)
+        if None not in placed:
+            self.best = placed
+            self.peak = max(at + top for at, top in zip(placed, self._tops, strict=True) if at is not None)
             return
-        floors = {index: self.floor(index) for index, address in enumerate(self.addresses) if address < 0}
-        if self.hopeless(floors):
-            return
-        tried = set()
-        for index, address in sorted(floors.items(), key=lambda item: (item[1], item[0])):
-            buffer = self.geometry.buffers[index]
-            alike = (buffer.size, buffer.start, buffer.end, buffer.alignment)
-            too_high = address + buffer.size >= self.peak
-            if too_high or (address, index) < lowest or (self.skip_same and alike in tried):
-                continue
-            tried.add(alike)
-            self.addresses[index] = address
-            self.descend((address, index), left - 1)
-            self.addresses[index] = -1
+        for index, own in enumerate(placed):
+            if own is None:
+                floors = [at + self._gaps[other][index] for other, at in enumerate(placed) if at is not None]
+                for address in sorted({0, *(round_up(floor, self._alignment) for floor in floors if floor > 0)}):
+                    if address + self._tops[index] < self.peak and self._apart(index, address, placed):
+                        self.descend((*placed[:index], address, *placed[index + 1 :]))
 
 
-def branch_and_bound(geometry: Geometry, best: list[int], target: int, max_nodes: int, *, skip_same: bool) -> list[int]:
-    """Addresses of a peak below that of ``best`` if there are any, else ``best``; a peak of ``target`` ends the search.
+def exact_allocation(extents: Sequence[Extent], *, alignment: int = 1) -> tuple[int, tuple[int, ...]]:
+    """The end of the highest byte that is ever live, at its least, and addresses: for a handful of buffers.
 
-    The result is optimal unless ``max_nodes`` were not enough.
+    >>> from cascader.allocate.extents import fixed
+    >>> exact_allocation([fixed("a", 32, 0, 4), fixed("b", 16, 0, 2), fixed("c", 16, 3, 10), fixed("d", 32, 4, 10)])
+    (48, (0, 32, 32, 0))
     """
-    search = _Search(geometry, best, target, max_nodes, skip_same=skip_same)
-    search.descend((0, -1), len(best))
-    return search.best
+    if not extents:
+        return 0, ()
+    search = _Search(extents, alignment)
+    search.descend((None,) * len(extents))
+    return search.peak, tuple(address or 0 for address in search.best)

@@ -28,6 +28,16 @@ class Extent:
         return self.start + len(self.low)
 
 
+def fixed(name: str, size: int, start: int, end: int) -> Extent:
+    """A buffer whose ``size`` bytes are all live from step ``start`` until before step ``end``.
+
+    >>> fixed("a", 32, 1, 3).high.tolist()
+    [32, 32]
+    """
+    high = np.full(end - start, size, dtype=np.int64)
+    return Extent(name, start, np.zeros_like(high), high)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Extents:
     """Extents as flat arrays, as the compiled core takes them.

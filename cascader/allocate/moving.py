@@ -11,11 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cascader.allocate.extents import Extent, Extents, live_bytes
+from cascader.allocate.extents import Extent, Extents
 from cascader.allocate.first_fit import every_placement, search
 from npu_model.native import native
-
-__all__ = ["Extent", "Extents", "allocate", "live_bytes", "placements"]
 
 ALIGNMENT = 16
 """Bytes that every address is a multiple of: Vela's alignment of tensors in the arena."""

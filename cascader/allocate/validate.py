@@ -1,47 +1,51 @@
-"""An independent judge of allocations: naive on purpose, it shares no code with the solver."""
+"""An independent judge of allocations: naive on purpose, it shares no code with the allocator nor with the exact search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cascader.allocate.problem import Problem, Solution
+from cascader.allocate.extents import Extent
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a solution: a reason with the names of the buffers concerned.
+    """What is wrong with an allocation: a reason with the names of the buffers concerned.
 
-    Reasons: ``bad count``, ``bad address``, ``bad alignment``, ``bad overlap``, ``bad peak``, ``bad capacity``.
+    Reasons: ``bad count``, ``bad address``, ``bad alignment``, ``bad overlap``, ``bad peak``.
     """
 
     reason: str
     buffers: tuple[str, ...] = ()
 
 
-def _faults(problem: Problem, solution: Solution) -> Iterator[Fault]:
-    buffers, addresses = problem.buffers, solution.addresses
-    if len(buffers) != len(addresses):
+def _held(extent: Extent, address: int) -> dict[int, tuple[int, int]]:
+    """First and last (exclusive) address that a buffer holds at each step at which it holds any."""
+    spans = zip(extent.low.tolist(), extent.high.tolist(), strict=True)
+    return {extent.start + step: (address + low, address + high) for step, (low, high) in enumerate(spans) if low < high}
+
+
+def _faults(extents: Sequence[Extent], addresses: Sequence[int], peak: int, alignment: int) -> Iterator[Fault]:
+    if len(extents) != len(addresses):
         yield Fault("bad count")
         return
-    peak = 0
-    for i, a in enumerate(buffers):
+    held = [_held(extent, address) for extent, address in zip(extents, addresses, strict=True)]
+    for i, extent in enumerate(extents):
         if addresses[i] < 0:
-            yield Fault("bad address", (a.name,))
-        if addresses[i] % a.alignment != 0:
-            yield Fault("bad alignment", (a.name,))
-        peak = max(peak, addresses[i] + a.size)
-        for j, b in enumerate(buffers[:i]):
-            apart_in_time = a.end <= b.start or b.end <= a.start
-            apart_in_memory = addresses[i] + a.size <= addresses[j] or addresses[j] + b.size <= addresses[i]
-            if not (apart_in_time or apart_in_memory):
-                yield Fault("bad overlap", (b.name, a.name))
-    if solution.peak != peak:
-        yield Fault("bad peak")
-    if problem.capacity is not None and peak > problem.capacity:
-        yield Fault("bad capacity")
+            yield Fault("bad address", (extent.name,))
+        if addresses[i] % alignment != 0:
+            yield Fault("bad alignment", (extent.name,))
+        if addresses[i] + max(extent.high.tolist()) > peak:
+            yield Fault("bad peak", (extent.name,))
+        for j in range(i):
+            for step in held[i].keys() & held[j].keys():
+                if held[i][step][0] < held[j][step][1] and held[j][step][0] < held[i][step][1]:
+                    yield Fault("bad overlap", (extents[j].name, extent.name))
 
 
-def validate(problem: Problem, solution: Solution) -> Fault | None:
-    """The first fault of ``solution``, None if there is none. O(n squared): every pair of buffers is looked at."""
-    return next(_faults(problem, solution), None)
+def validate(extents: Sequence[Extent], addresses: Sequence[int], peak: int, alignment: int = 1) -> Fault | None:
+    """The first fault, None if there is none; no buffer may ever hold a byte at ``peak`` or beyond.
+
+    Every pair of buffers is looked at, step by step: O(buffers squared times steps).
+    """
+    return next(_faults(extents, addresses, peak, alignment), None)

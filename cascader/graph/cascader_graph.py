@@ -109,18 +109,6 @@ class CascaderGraph:
         }
         return tuple(self.parts[index].name for index in sorted(before) if index < own)
 
-    def check_order(self, order: tuple[str, ...]) -> None:
-        """InputError unless ``order`` names every part once and after all of its predecessors."""
-        _check_names("Part", list(order))
-        if len(order) != len(self.parts):
-            raise InputError(f"The order has {len(order)} parts where the graph has {len(self.parts)}: name each part once.")
-        done: set[str] = set()
-        for name in order:
-            missing = [before for before in self.predecessors(name) if before not in done]
-            if missing:
-                raise InputError(f"Part {name!r} is ordered before {missing[0]!r}, whose result it needs: put it after.")
-            done.add(name)
-
     def select(self, *kinds: TensorKind) -> Iterator[Tensor]:
         """The tensors of these kinds, in order."""
         return (tensor for tensor in self.tensors if tensor.kind in kinds)

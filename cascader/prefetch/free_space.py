@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cascader.allocate.moving import Extent
+from cascader.allocate.extents import Extent
 from npu_model.shapes import ceil_div, round_up
 
 Steps = npt.NDArray[np.signedinteger[Any]]

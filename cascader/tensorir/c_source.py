@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cascader.allocate import Buffer, Problem, solve
+from cascader.allocate.extents import fixed
+from cascader.allocate.moving import allocate
 from cascader.tensorir.apply import SRAM, Applied
 from cascader.tensorir.compat import compile_captured, load, rewrite, scope_of, shape_of, walk
 from cascader.tensorir.live_ranges import live_ranges, peak
@@ -115,17 +116,13 @@ def _place(body: Any) -> _Placed:
     sizes = []
     for wanted in (True, False):
         chosen = [buffer for buffer in allocated if (scope_of(buffer) == SRAM) is wanted and buffer in ranges]
-        buffers = tuple(_buffer(str(place), buffer, ranges[buffer]) for place, buffer in enumerate(chosen))
-        addresses = solve(Problem(buffers)).addresses if buffers else ()
+        extents = [fixed(str(place), _bytes(buffer), ranges[buffer].first, ranges[buffer].last + 1) for place, buffer in enumerate(chosen)]
+        _, addresses = allocate(extents, alignment=max((_item(buffer) for buffer in chosen), default=1))
         offsets |= dict(zip(chosen, addresses, strict=True))
-        sizes.append(max((address + own.size for address, own in zip(addresses, buffers, strict=True)), default=0))
+        sizes.append(max((address + _bytes(own) for address, own in zip(addresses, chosen, strict=True)), default=0))
     live = peak(ranges, lambda buffer: _bytes(buffer) if buffer in allocated and scope_of(buffer) == SRAM else 0)
     alignment = max((_item(buffer) for buffer in allocated if scope_of(buffer) == SRAM), default=1)
     return _Placed(offsets, sizes[0], live, alignment, sizes[1])
-
-
-def _buffer(name: str, buffer: Any, live: Any) -> Buffer:
-    return Buffer(name, _bytes(buffer), live.first, live.last + 1, _item(buffer))
 
 
 def _item(buffer: Any) -> int:

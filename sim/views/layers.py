@@ -127,26 +127,39 @@ def _first_run(operations: list[OperationReplay]) -> int:
     return next((one.index for one in operations if isinstance(one.op, KernelOperation)), operations[0].index)
 
 
-def _program_rows(replay: Replay, prefix: str, total: int) -> Iterator[LayerRow]:
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer of the Program ``number``: its operations, and ``cycles`` as :class:`LayerRow` has them."""
+
+    number: int
+    label: str
+    cycles: int
+    operations: tuple[OperationReplay, ...]
+
+
+def _program_layers(replay: Replay, number: int, prefix: str) -> Iterator[Layer]:
     if not replay.operations:
-        yield _row(replay, f"{prefix}command stream", [], replay.cycles, total)
+        yield Layer(number, f"{prefix}command stream", replay.cycles, ())
         return
     attributed = layer_cycles(replay)
     layers: dict[str, list[OperationReplay]] = {}
     for one in replay.operations:
         layers.setdefault(_label(one, prefix), []).append(one)
     for label, operations in sorted(layers.items(), key=lambda entry: _first_run(entry[1])):
-        yield _row(replay, label, operations, sum(attributed.get(one.index, 0) for one in operations), total)
+        yield Layer(number, label, sum(attributed.get(one.index, 0) for one in operations), tuple(operations))
+
+
+def layers(network: NetworkReplay) -> tuple[Layer, ...]:
+    """The layers of every Program, in the order in which they first run; a layer in two Programs is there for each."""
+    several = len(network.replays) > 1
+    numbered = enumerate(network.replays)
+    return tuple(layer for number, replay in numbered for layer in _program_layers(replay, number, f"{number}:" if several else ""))
 
 
 def layer_rows(network: NetworkReplay) -> tuple[LayerRow, ...]:
-    """The layers of every Program, in the order in which they first run; a layer in two Programs has a row in each."""
-    several = len(network.replays) > 1
-    return tuple(
-        row
-        for number, replay in enumerate(network.replays)
-        for row in _program_rows(replay, f"{number}:" if several else "", network.cycles)
-    )
+    """The rows of :func:`layers`."""
+    replays, total = network.replays, network.cycles
+    return tuple(_row(replays[one.number], one.label, list(one.operations), one.cycles, total) for one in layers(network))
 
 
 def total_row(rows: tuple[LayerRow, ...], network: NetworkReplay) -> LayerRow:

@@ -15,6 +15,7 @@ from testbed.commands.options import (
     add_json_option,
     add_layer_options,
     add_memory_options,
+    add_report_option,
     add_results_option,
     add_vela_timeout_option,
     example,
@@ -65,6 +66,7 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
+    add_report_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -73,8 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare, draw and print."""
     from testbed.commands.choices import memory_options
     from testbed.compare.comparison import compare
-    from testbed.files import require_picture, require_writable, write_file
+    from testbed.files import require_picture, write_file
     from testbed.findings import findings
+    from testbed.html.pages import comparison_page
+    from testbed.html.recorder import TimelineEvents
     from testbed.pipeline import simulate_schedule
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
@@ -86,11 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
         require_picture(arguments.plot, *arguments.models)
     if arguments.schedules is not None and len(arguments.models) > 1:
         raise InputError(f"--schedules was given with {len(arguments.models)} models: a folder is for one, compare them one by one.")
-    if len(arguments.models) > 1:
-        _refuse_layers(arguments)
-    min_percent(arguments)
-    if arguments.csv is not None:
-        require_writable(arguments.csv, *arguments.models)
+    _check_layers(arguments)
+    events = TimelineEvents()
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
     with progress() as show:
@@ -106,8 +107,13 @@ def run(arguments: argparse.Namespace) -> int:
             )
             for model in arguments.models
         ]
-        simulation = simulate_schedule(comparisons[0].chosen.schedule, progress=show) if len(comparisons) == 1 else None
+        simulation = None
+        if len(comparisons) == 1:
+            listeners = [events] if arguments.report is not None else []
+            simulation = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)
         found = None if simulation is None or arguments.no_advice else findings(simulation, show)
+        if simulation is not None and arguments.report is not None:
+            write_file(arguments.report, comparison_page(comparisons[0], simulation, events, found))
     if arguments.plot is not None:
         write_file(arguments.plot, comparison_svg(comparisons[0]).encode("utf-8"))
     if simulation is not None and arguments.csv is not None:
@@ -116,8 +122,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_layers(arguments: argparse.Namespace) -> None:
+def _check_layers(arguments: argparse.Namespace) -> None:
+    """InputError for options on the layers that cannot be followed."""
+    from testbed.files import require_page, require_writable
+
+    min_percent(arguments)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, *arguments.models)
+    if arguments.report is not None:
+        require_page(arguments.report, *arguments.models)
+    if len(arguments.models) == 1:
+        return
     given = {"--csv": arguments.csv, "--min-percent": arguments.min_percent, "--no-advice": arguments.no_advice or None}
+    given["--report"] = arguments.report
     for option, value in given.items():
         if value is not None:
             raise InputError(f"{option} was given with {len(arguments.models)} models: layers are shown of one, compare them one by one.")

@@ -13,6 +13,7 @@ from testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_report_option,
     add_vela_timeout_option,
     example,
     positive_count,
@@ -41,7 +42,10 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("-o", "--output", metavar="F.json", help="write the frontier as JSON")
     parser.add_argument("--plot", metavar="F.svg", help="draw the frontier")
-    parser.add_argument("--with-vela", action="store_true", help="draw Vela's points too, as `npu-testbed compare` finds them")
+    add_report_option(parser)
+    parser.add_argument(
+        "--with-vela", action="store_true", help="Vela's points, too, in the picture and the report, as `npu-testbed compare` finds them"
+    )
     parser.add_argument(
         "--schedules",
         metavar="DIR",
@@ -64,23 +68,27 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Find, write and print the frontier."""
     from testbed.commands.options import json_text
-    from testbed.files import require_folder, require_picture, require_writable, write_file
+    from testbed.files import require_folder, require_page, require_picture, require_writable, write_file
     from testbed.reports.frontier import frontier_json, frontier_text
 
-    if arguments.with_vela and arguments.plot is None:
-        raise InputError("--with-vela was given without --plot: it adds Vela's points to the picture, name its file.")
+    if arguments.with_vela and arguments.plot is None and arguments.report is None:
+        raise InputError("--with-vela was given without --plot or --report: it adds Vela's points to them, name a file.")
     if arguments.output is not None:
         require_writable(arguments.output, arguments.model)
     if arguments.plot is not None:
         require_picture(arguments.plot, arguments.model)
+    if arguments.report is not None:
+        require_page(arguments.report, arguments.model)
     if arguments.schedules is not None:
         require_folder(arguments.schedules)
-    found, picture = _find(arguments)
+    found, picture, page = _find(arguments)
     document = frontier_json(found)
     if arguments.output is not None:
         write_file(arguments.output, json_text("frontier", document).encode("ascii"))
     if arguments.plot is not None:
         write_file(arguments.plot, picture.encode("utf-8"))
+    if arguments.report is not None:
+        write_file(arguments.report, page)
     if arguments.json:
         print_json("frontier", document)
     else:
@@ -88,11 +96,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _find(arguments: argparse.Namespace) -> tuple[Frontier, str]:
-    """The frontier, and the picture of it."""
+def _find(arguments: argparse.Namespace) -> tuple[Frontier, str, bytes]:
+    """The frontier, the picture of it, and the report on it, empty if it is not asked for."""
     from testbed.commands.choices import memory_options
     from testbed.compare.comparison import compare
     from testbed.frontier import frontier
+    from testbed.html.pages import frontier_page
     from testbed.progress import progress
     from testbed.views.frontier_plot import comparison_svg, frontier_svg
 
@@ -101,6 +110,8 @@ def _find(arguments: argparse.Namespace) -> tuple[Frontier, str]:
         folder = None if arguments.schedules is None else Path(arguments.schedules)
         if arguments.with_vela:
             comparison = compare(arguments.model, arguments.accelerator_config, schedules=folder, **options)
-            return comparison.frontier, comparison_svg(comparison)
-        found = frontier(arguments.model, arguments.accelerator_config, schedules=folder, **options)
-        return found, frontier_svg(found)
+            found, picture, vela = comparison.frontier, comparison_svg(comparison), comparison.points
+        else:
+            found, vela = frontier(arguments.model, arguments.accelerator_config, schedules=folder, **options), ()
+            picture = frontier_svg(found)
+        return found, picture, b"" if arguments.report is None else frontier_page(found, vela, show)

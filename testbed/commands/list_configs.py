@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+SHIPPED = "Arm/vela.ini"
+"""The configuration file that Vela comes with, as --config takes it."""
+
 
 def _text() -> str:
     from npu_model.accelerator import accelerator_names, replay_only_names
@@ -19,7 +22,7 @@ def _text() -> str:
         "--accelerator-config": [name for name in accelerator_names() if name not in replayed],
         "replayed only": list(replayed),
         "--timing-adapter": list(profile_names()),
-        "--config": ["Arm/vela.ini"],
+        "--config": [SHIPPED],
         "--system-config": list(systems),
         "--memory-mode": list(modes),
     }
@@ -71,4 +74,33 @@ class SupportedOpsReport(argparse.Action):
         path = Path.cwd() / REPORT
         write_file(path, supported_ops_page().encode("utf-8"))
         print(f"Report file: {path}")
+        parser.exit()
+
+
+class ListConfigFiles(argparse.Action):
+    """Prints the configuration file that Vela comes with, as Vela does, and ends."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **settings)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print and end."""
+        print(SHIPPED)
+        parser.exit()
+
+
+class ListConfigsOf(argparse.Action):
+    """Prints the system configs and the memory modes of a configuration file, as Vela does, and ends."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(metavar="INI", default=argparse.SUPPRESS, **settings)
+
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, values: Any, *__: Any) -> None:
+        """Print and end."""
+        from npu_model.memory.vela_ini import config_names
+        from testbed.configs import configuration_file
+        from validation.reading import read_configuration
+
+        systems, modes = config_names(read_configuration(configuration_file(Path(values)), "Configuration file"))
+        print("\n".join(["--system-config:", *(f"  {name}" for name in systems), "--memory-mode:", *(f"  {name}" for name in modes)]))
         parser.exit()

@@ -117,6 +117,15 @@ def add_layer_options(parser: Options) -> None:
     parser.add_argument("--no-advice", action="store_true", help="do not look for what would make the schedule faster or smaller")
 
 
+def add_report_option(parser: Options) -> None:
+    """``--report``."""
+    parser.add_argument(
+        "--report",
+        metavar="R.html",
+        help="write a page that shows all of it: SRAM and units over time, layers, findings; it needs no network",
+    )
+
+
 DEFAULT_MIN_PERCENT = 1.0
 """Part of the cycles, in per cent, below which layers are folded into one row."""
 

@@ -16,6 +16,7 @@ from testbed.commands.options import (
     add_json_option,
     add_layer_options,
     add_memory_options,
+    add_report_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -76,6 +77,7 @@ def add(commands: Any) -> None:
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
     add_layer_options(parser)
+    add_report_option(parser)
     add_cpu_operations_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -85,11 +87,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Make the schedule, write it, and say what was written."""
     from testbed.anytime import in_words
     from testbed.endings import say
-    from testbed.files import require_writable, write_file
+    from testbed.files import require_page, require_writable, write_file
     from testbed.findings import findings
+    from testbed.html import html_report
+    from testbed.html.data import replay_data, report_title
+    from testbed.html.recorder import TimelineEvents
     from testbed.pipeline import simulate_schedule, write_schedule
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
+    from testbed.views.arena_map import arena_map
 
     for option in ("optimise", "effort", "time_limit"):
         if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
@@ -99,6 +105,9 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.output, arguments.model)
     if arguments.csv is not None:
         require_writable(arguments.csv, arguments.model, arguments.output)
+    if arguments.report is not None:
+        require_page(arguments.report, arguments.model, arguments.output)
+    events = TimelineEvents()
     with progress() as show:
         ending = _ending(arguments, show)
         plan = ending.choice.point.schedule
@@ -108,10 +117,13 @@ def run(arguments: argparse.Namespace) -> int:
             # Whoever wants the process to end gets the schedule, and no report that takes time.
             say("stopped", f"by {ending.stopped}: {arguments.output} has the best schedule so far, {in_words(ending.choice)}.")
             return ending.status
-        simulation = simulate_schedule(plan, progress=show)
+        simulation = simulate_schedule(plan, listeners=[events] if arguments.report is not None else [], progress=show)
         if arguments.csv is not None:
             write_file(arguments.csv, layers_csv(simulation.replay))
         found = None if arguments.no_advice else findings(simulation, show)
+        if arguments.report is not None:
+            replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
+            write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
     _report(ending, simulation, found, arguments)
     return 0
 

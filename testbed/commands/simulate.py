@@ -13,6 +13,7 @@ from testbed.commands.options import (
     add_json_option,
     add_layer_options,
     add_memory_options,
+    add_report_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -93,6 +94,7 @@ def _add_report_options(parser: Parser) -> None:
     group = parser.add_argument_group("reports")
     group.add_argument("--stalls", action="store_true", help="also say what every unit's cycles went to: busy, waiting by cause, idle")
     add_layer_options(group)
+    add_report_option(group)
     add_cpu_operations_option(group)
     group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
@@ -136,23 +138,30 @@ def run_vela(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from sim.views.trace import TraceRecorder
     from testbed.commands.choices import memory_options
-    from testbed.files import require_picture, require_writable, write_file
+    from testbed.files import require_page, require_picture, require_writable, write_file
     from testbed.findings import findings
+    from testbed.html import html_report
+    from testbed.html.data import replay_data, report_title
+    from testbed.html.recorder import TimelineEvents
     from testbed.pipeline import write_trace
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
     from testbed.views.sram_map import sram_map_svg
 
     min_percent(arguments)
-    recorder = TraceRecorder()
+    recorder, events = TraceRecorder(), TimelineEvents()
     if arguments.trace is not None:
         require_writable(arguments.trace, source)
     if arguments.sram_map is not None:
         require_picture(arguments.sram_map, source)
     if arguments.csv is not None:
         require_writable(arguments.csv, source)
+    if arguments.report is not None:
+        require_page(arguments.report, source)
     with progress() as show:
-        simulation, areas = simulate(memory_options(arguments), [recorder] if arguments.trace is not None else [], show)
+        listeners: list[Listener] = [recorder] if arguments.trace is not None else []
+        listeners += [events] if arguments.report is not None else []
+        simulation, areas = simulate(memory_options(arguments), listeners, show)
         if arguments.sram_map is not None:
             show(f"Drawing {arguments.sram_map}")
             write_file(arguments.sram_map, sram_map_svg(areas()).encode("utf-8"))
@@ -163,6 +172,9 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
             show(f"Writing {arguments.csv}")
             write_file(arguments.csv, layers_csv(simulation.replay))
         found = None if arguments.no_advice else findings(simulation, show)
+        if arguments.report is not None:
+            show(f"Writing {arguments.report}")
+            write_file(arguments.report, html_report(report_title(simulation), {"replay": replay_data(simulation, areas(), events, found)}))
     _report(simulation, found, arguments)
     return 0
 

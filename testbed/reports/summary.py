@@ -89,8 +89,8 @@ def _constants(summary: Summary, simulation: Simulation) -> str:
     return f"{text}, in the same memory on top of the peak" if system.port_of(feature_maps) == port else text
 
 
-def summary_text(simulation: Simulation) -> str:
-    """The summary as lines of a name and a value."""
+def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
+    """The figures of the summary, each as a name and a value."""
     summary = summarise(simulation)
     clock = simulation.system.clock_hz / 1e6
     lines = [
@@ -116,6 +116,12 @@ def summary_text(simulation: Simulation) -> str:
         lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))
     if simulation.network.others:
         lines.append(("Subgraphs", f"{simulation.network.others} beside the first, on the CPU alone: not simulated, outside the arena"))
+    return lines
+
+
+def summary_text(simulation: Simulation) -> str:
+    """The summary as lines of a name and a value."""
+    lines = summary_lines(simulation)
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {printable(value, _VALUE)}" for name, value in lines)
 

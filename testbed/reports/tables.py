@@ -33,7 +33,7 @@ def shortened(name: str) -> str:
     return printable(name.partition(";")[0], NAME_WIDTH)
 
 
-def _operator(mnemonics: str) -> str:
+def first_operator(mnemonics: str) -> str:
     """The first of a layer's operators, and how many others it has."""
     first, *others = mnemonics.split("+")
     return f"{first} and {len(others)} more" if len(others) > 1 else mnemonics
@@ -42,7 +42,7 @@ def _operator(mnemonics: str) -> str:
 def _cells(row: LayerRow) -> tuple[str, ...]:
     return (
         shortened(row.layer),
-        _operator(row.operator),
+        first_operator(row.operator),
         f"{row.cycles:,}",
         f"{100 * row.share:.1f}",
         row.binding,

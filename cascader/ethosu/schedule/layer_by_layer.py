@@ -1,12 +1,16 @@
-"""The layer-by-layer schedule: what cascading is measured against."""
+"""The layer-by-layer schedule, of groups of one part: what cascading is measured against."""
 
 from __future__ import annotations
 
-from cascader.ethosu.network.in_place import overwritable_operands
-from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.schedule.schedule import Provenance, Schedule, arena_extent
-from cascader.ethosu.verify.check import check_schedule
-from cascader.plan.jobs import Job, place
+import numpy as np
+
+from cascader.allocate.moving import allocate
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.plan.buffers import buffers
+from cascader.plan.depth_first import Group, PullScheduler, stripe_jobs
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError
 
@@ -27,18 +31,19 @@ def schedule_layer_by_layer(
     accelerator is unknown or the arena would exceed ``arena_cache_size`` bytes.
     """
     find_accelerator(accelerator)
-    parts = network.graph.parts
-    operands = {part.name: overwritable_operands(part) for part in parts} if in_place else {}
-    order = tuple(part.name for part in parts)
-    buffers = place(network.graph, order, operands)
-    size = arena_extent(buffers)
+    graph = row_graph(network)
+    scheduler = PullScheduler(graph)
+    groups = [Group(index, index, part.rows) for index, part in enumerate(graph.parts)]
+    # Every part makes all of its rows, those that nobody reads too, as a compiler's schedule does.
+    jobs = np.array([(group.first, 0, group.stripe_rows) for group in groups], dtype=np.int64).reshape(-1, 3)
+    stores = buffers(scheduler, jobs, groups, in_place=in_place)
+    _, addresses = allocate(stores.extents)
+    places = {tensor: address for tensors, address in zip(stores.tensors, addresses, strict=True) for tensor in tensors}
+    schedule = make_schedule(network, accelerator, graph, stripe_jobs(jobs), places, provenance=provenance)
+    size = schedule.arena_size
     if arena_cache_size is not None and size > arena_cache_size:
         raise InputError(
             f"The layer-by-layer schedule needs {size} bytes, {size - arena_cache_size} more than the arena cache size of "
             f"{arena_cache_size}: allow {size}, the smallest that it reaches, or cascade."
         )
-    payloads = [ethosu_part(part) for part in parts]
-    jobs = tuple(Job(name, payload.operation.block if payload else None) for name, payload in zip(order, payloads, strict=True))
-    schedule = Schedule(accelerator, network, jobs, buffers, size, provenance)
-    check_schedule(schedule)
     return schedule

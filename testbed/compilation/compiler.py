@@ -1,0 +1,100 @@
+"""From a network to the compiled file: scheduled, replayed, encoded, with the reports beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+
+from cascader.ethosu.schedule.file import to_json
+from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.tflite.model import read_tflite
+from testbed.compilation.layers_csv import COLUMNS, layer_table
+from testbed.compilation.summary_csv import summary_row
+from testbed.export import export
+from testbed.memory_options import NO_OPTIONS, MemoryOptions
+from testbed.models import BUILT, load_model
+from testbed.progress import Progress, silent
+from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, schedule
+from testbed.simulation import Simulation, simulate_schedule
+
+DEFAULT_ACCELERATOR = "ethos-u55-256"
+"""Vela's default: a file that replaces one of Vela's must run where that one did."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What a network is compiled for, by Vela's names; ``ignore_ops`` are builtin operators that stay on the CPU."""
+
+    accelerator: str = DEFAULT_ACCELERATOR
+    arena_cache_size: int | None = None
+    optimise: str = DEFAULT_OPTIMISE
+    cascade: bool = True
+    effort: str = DEFAULT_EFFORT
+    memory: MemoryOptions = NO_OPTIONS
+    ignore_ops: tuple[str, ...] = ()
+    processes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """A compiled network: the schedule, its replay, and files by name, the compiled ``NAME_vela.tflite`` first."""
+
+    name: str
+    schedule: Schedule = field(repr=False)
+    simulation: Simulation = field(repr=False)
+    files: dict[str, bytes] = field(repr=False)
+
+
+def network_name(model: str) -> str:
+    """The stem that the files of a model are named with.
+
+    >>> network_name("person.tflite"), network_name("zoo:ds_cnn")
+    ('person', 'ds_cnn')
+    """
+    for prefix in BUILT:
+        model = model.removeprefix(prefix)
+    return PurePath(model.replace("/", "_")).stem if model.lower().endswith(".tflite") else model.replace("/", "_")
+
+
+def _csv(rows: list[list[object]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8")
+
+
+def compile_model(source: str, options: CompileOptions = CompileOptions(), progress: Progress = silent) -> Compilation:
+    """Compile a model (a path, ``zoo:NAME`` or ``portfolio:NAME``); nothing is written.
+
+    InputError as :func:`testbed.scheduling.schedule` raises it, or if the network cannot be exported.
+    """
+    plan = schedule(
+        source,
+        options.accelerator,
+        arena_cache_size=options.arena_cache_size,
+        optimise=options.optimise,
+        cascade=options.cascade,
+        effort=options.effort,
+        memory=options.memory,
+        ignore_ops=options.ignore_ops,
+        processes=options.processes,
+        progress=progress,
+    )
+    model = load_model(source)
+    parsed, name = read_tflite(model.data), network_name(model.name)
+    simulation = simulate_schedule(plan, progress=progress)
+    progress(f"Encoding {name}")
+    files = export(plan, "tflite", name=f"{name}_vela", model=model.data)
+    configuration = options.memory.vela_names if options.memory.timing_adapter is None else (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE)
+    table = layer_table(simulation, parsed)
+    row = summary_row(simulation, parsed, name, configuration, options.arena_cache_size, len(table))
+    files[f"{name}_summary_{configuration[0]}.csv"] = _csv([list(row), list(row.values())])
+    files[f"{name}_per-layer.csv"] = _csv([list(COLUMNS), *map(list, table)])
+    return Compilation(name, plan, replace(simulation, model=model.name), files)
+
+
+def schedule_file(compilation: Compilation) -> tuple[str, bytes]:
+    """The schedule as a file, which has what Vela's debug database has and more."""
+    return f"{compilation.name}_schedule.json", to_json(compilation.schedule).encode("ascii")

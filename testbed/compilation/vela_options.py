@@ -1,0 +1,101 @@
+"""Vela's options that have no meaning here: those that are noted, and those that would change the file and are refused."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from npu_model.errors import InputError
+
+_INSPECT = "`npu-testbed inspect` prints the compiled file's operations"
+_LAYERS = "the per-layer CSV and `npu-testbed simulate vela` say what each layer takes"
+_ONE_STAGE = "it is no stage of this compilation"
+_NO_SWITCH = "the cascader has no such switch"
+
+
+@dataclass(frozen=True, slots=True)
+class VelaOption:
+    """An option of Vela: whether it takes a value, why it has no meaning here, and the value that changes nothing, if there is one.
+
+    It is refused if ``refused`` and given with another value than ``harmless``; else it is noted.
+    """
+
+    name: str
+    reason: str
+    takes_value: bool = False
+    refused: bool = False
+    harmless: str = ""
+
+    @property
+    def key(self) -> str:
+        """Where argparse keeps it."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+VELA_OPTIONS = (
+    VelaOption("--tensor-allocator", "the schedule itself gives every buffer its address", takes_value=True),
+    VelaOption("--max-block-dependency", "BLOCKDEP is the largest that is safe for each operation", takes_value=True),
+    VelaOption("--recursion-limit", "nothing here recurses without a bound", takes_value=True),
+    VelaOption("--hillclimb-max-iterations", "Vela's allocator places nothing here", takes_value=True),
+    VelaOption("--timing", "a terminal is shown the time while it passes"),
+    VelaOption("--verbose-all", f"{_INSPECT}, {_LAYERS}"),
+    VelaOption("--verbose-config", "`npu-testbed --list-configs` names the configurations"),
+    VelaOption("--verbose-graph", _ONE_STAGE),
+    VelaOption("--verbose-quantization", _ONE_STAGE),
+    VelaOption("--verbose-packing", _ONE_STAGE),
+    VelaOption("--verbose-tensor-purpose", _ONE_STAGE),
+    VelaOption("--verbose-tensor-format", _INSPECT),
+    VelaOption("--verbose-schedule", f"--enable-debug-db writes the schedule, {_INSPECT}"),
+    VelaOption("--verbose-allocation", "`npu-testbed simulate vela FILE --sram-map M.svg` draws the arena"),
+    VelaOption("--verbose-high-level-command-stream", _INSPECT),
+    VelaOption("--verbose-register-command-stream", _INSPECT),
+    VelaOption("--verbose-operators", _ONE_STAGE),
+    VelaOption("--verbose-weights", "the summary CSV has the bytes of weights before and after"),
+    VelaOption("--verbose-progress", "a terminal is shown the progress"),
+    VelaOption("--show-subgraph-io-summary", _INSPECT),
+    VelaOption("--debug-force-regor", "it is asked first to legalise the network anyway"),
+    VelaOption(
+        "--output-format",
+        "`npu-testbed export --format c` writes what runs without TFLite",
+        takes_value=True,
+        refused=True,
+        harmless="tflite",
+    ),
+    VelaOption("--cop-format", "the driver payload is written as COP1", takes_value=True, refused=True, harmless="COP1"),
+    VelaOption("--cpu-tensor-alignment", "tensors lie at multiples of 16", takes_value=True, refused=True, harmless="16"),
+    VelaOption("--separate-io-regions", "inputs and outputs lie in the one arena", refused=True),
+    VelaOption("--force-symmetric-int-weights", "the file would compute other values", refused=True),
+    VelaOption("--experimental-softmax-int16-neg-exp-range", "the file would compute other values", takes_value=True, refused=True),
+    VelaOption("--debug-force-legacy-core", "the core of Vela that legalises is the one whose stream is found right", refused=True),
+    VelaOption("--disable-chaining", _NO_SWITCH, refused=True),
+    VelaOption("--disable-fwd", _NO_SWITCH, refused=True),
+    VelaOption("--disable-buffering", _NO_SWITCH, refused=True),
+    VelaOption("--disable-ifm-reuse", _NO_SWITCH, refused=True),
+    VelaOption("--api-version", "Vela's external API takes no part; `npu-testbed --version` says ours", refused=True),
+)
+"""Vela 5.2.0's options that `npu-testbed compile` has no use for."""
+
+
+def add_vela_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command line have them; the help shows them together."""
+    names = ", ".join(option.name for option in VELA_OPTIONS)
+    group = parser.add_argument_group("Vela's options without a meaning here", f"Noted, or refused if the file would be another: {names}.")
+    for option in VELA_OPTIONS:
+        if option.takes_value:
+            group.add_argument(option.name, metavar="X", help=argparse.SUPPRESS)
+        else:
+            group.add_argument(option.name, action="store_true", default=None, help=argparse.SUPPRESS)
+
+
+def notes(arguments: argparse.Namespace) -> Iterator[str]:
+    """A sentence for each of the options that was given and changes nothing; InputError for the first that would."""
+    for option in VELA_OPTIONS:
+        value = getattr(arguments, option.key)
+        if value is None or (option.harmless and value == option.harmless):
+            continue
+        given = f"{option.name} {value}" if option.takes_value else option.name
+        if option.refused:
+            remedy = f"leave it out, or give {option.harmless}" if option.harmless else "leave it out, or compile with Vela"
+            raise InputError(f"{given} is an option of Vela's that has no meaning here ({option.reason}): {remedy}.")
+        yield f"{given} changes nothing here: {option.reason}."

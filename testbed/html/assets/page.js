@@ -1,0 +1,18 @@
+// The page: its sections in the order in which a stranger asks.
+function showSummary(replay) {
+  section("Summary", "", element("dl", {}, ...replay.facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
+  if (!replay.findings) return;
+  const list = replay.findings.map((text) => element("li", {}, text));
+  section("Findings", list.length ? "Each from a replay with that one thing changed." : "No single change that is tried saves a per cent.", element("ol", { id: "findings" }, ...list));
+}
+
+if (data.frontier) showFrontier(data.frontier);
+if (data.replay) {
+  startTime(data.replay.map.cycles);
+  showSummary(data.replay);
+  showMap(data.replay.map);
+  showTimeline(data.replay.timeline);
+  showNetwork(data.replay.graph);
+  showTable(data.replay.layers);
+}
+redraw();

@@ -1,0 +1,51 @@
+"""All that a report of one replay shows, as values that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from npu_model.printable import printable
+from sim.views.layers import layer_rows
+from testbed.findings import Finding
+from testbed.html.graph import graph_data
+from testbed.html.recorder import TimelineEvents
+from testbed.html.timeline import timeline_data
+from testbed.reports.summary import summary_lines
+from testbed.reports.tables import first_operator
+from testbed.simulation import Simulation
+from testbed.views.arena_map import ArenaMap
+
+_NAME = 120
+"""Characters of a tensor's or a layer's name in a report."""
+
+
+def report_title(simulation: Simulation) -> str:
+    """The heading of a report on one replay."""
+    return f"{simulation.model} on {simulation.device.name}: {simulation.replay.cycles:,} NPU cycles by {simulation.planner}"
+
+
+def map_data(arena: ArenaMap, budget: int | None) -> dict[str, Any]:
+    """The areas of an arena with their slabs as (start, end, low, high)."""
+    areas = [
+        {"name": printable(area.name, _NAME), "kind": area.kind.value, "slabs": [[s.start, s.end, s.low, s.high] for s in area.slabs]}
+        for area in arena.areas
+    ]
+    return {"cycles": arena.cycles, "bytes": arena.arena_size, "budget": budget, "areas": areas}
+
+
+def replay_data(
+    simulation: Simulation, arena: ArenaMap, recorder: TimelineEvents, found: Sequence[Finding] | None, budget: int | None = None
+) -> dict[str, Any]:
+    """A replay's summary, layers, findings (None if they were not looked for), map, timeline and network."""
+    rows = layer_rows(simulation.replay)
+    layers = [asdict(row) | {"layer": printable(row.layer, _NAME), "operator": first_operator(row.operator)} for row in rows]
+    return {
+        "facts": [[name, printable(value, 400)] for name, value in summary_lines(simulation)],
+        "layers": layers,
+        "findings": None if found is None else [one.text for one in found],
+        "map": map_data(arena, budget),
+        "timeline": timeline_data(simulation, recorder),
+        "graph": graph_data(simulation),
+    }

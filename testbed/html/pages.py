@@ -1,0 +1,38 @@
+"""Reports on several schedules: a frontier, alone or beside Vela's points, and all of one of its schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.compare.comparison import Comparison
+from testbed.compare.vela_points import VelaPoint
+from testbed.findings import Finding, findings
+from testbed.frontier import Frontier
+from testbed.html.data import replay_data
+from testbed.html.document import html_report
+from testbed.html.frontier import frontier_data
+from testbed.html.recorder import TimelineEvents
+from testbed.progress import Progress, silent
+from testbed.simulation import Simulation, simulate_schedule
+from testbed.views.arena_map import arena_map
+
+
+def _title(frontier: Frontier) -> str:
+    return f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}"
+
+
+def frontier_page(frontier: Frontier, vela: Sequence[VelaPoint] = (), progress: Progress = silent) -> bytes:
+    """A frontier with Vela's points, if there are any, and its fastest schedule in detail."""
+    plan, events = frontier.points[-1].schedule, TimelineEvents()
+    simulation = simulate_schedule(plan, listeners=[events], progress=progress)
+    replay = replay_data(simulation, arena_map(plan, simulation.replay), events, findings(simulation, progress))
+    return html_report(_title(frontier), {"frontier": frontier_data(frontier, vela), "replay": replay})
+
+
+def comparison_page(comparison: Comparison, simulation: Simulation, events: TimelineEvents, found: Sequence[Finding] | None) -> bytes:
+    """Our frontier and Vela's points, and in detail the replay of the schedule that the comparison looks into."""
+    areas = arena_map(comparison.chosen.schedule, simulation.replay)
+    replay = replay_data(simulation, areas, events, found, comparison.performance.memory)
+    frontier = frontier_data(comparison.frontier, comparison.points)
+    data = {"frontier": frontier, "replay": replay, "budget": comparison.performance.memory}
+    return html_report(_title(comparison.frontier), data)
