@@ -17,6 +17,7 @@ from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from testbed.progress import Progress, silent
@@ -87,6 +88,7 @@ class Frontier:
     bounds: LowerBounds
     candidates: int
     replayed: int
+    timing: TimingParameters = DEFAULT_TIMING
 
     def within(self, memory: int) -> FrontierPoint | None:
         """The fastest point that needs at most ``memory`` bytes; None if there is none."""
@@ -120,6 +122,7 @@ def replayed_frontier(
         bounds=culled.bounds,
         candidates=culled.candidates,
         replayed=culled.replayed,
+        timing=provenance.timing,
     )
 
 
@@ -129,6 +132,7 @@ def frontier(
     *,
     rungs: int | None = None,
     memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
     processes: int | None = None,
     progress: Progress = silent,
     schedules: Path | None = None,
@@ -138,7 +142,7 @@ def frontier(
     ``processes`` change how long it takes and nothing else. ``schedules`` is a folder that has the schedules when they are all known and
     the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
     """
-    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     with workers(processes_for(len(task.network.graph.parts), processes)) as pool:
         executor = resumed(pool, task, schedules)
         made = search(explore(task, executor, progress), EVERYTHING, executor, progress)

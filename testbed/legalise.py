@@ -12,6 +12,7 @@ from cascader.ethosu.search.task import Origin, Task
 from cascader.frontends.vela import Legalised, alternative, legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator, require_schedulable
 from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import quick_cycles
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import require_one_memory
@@ -26,21 +27,23 @@ QUICKER = 0.98
 _REMARK = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
 
 
-def _cycles(network: Network, accelerator_name: str, system: MemorySystem) -> int:
+def _cycles(network: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> int:
     """Cycles of the network layer by layer."""
-    return quick_cycles(lower(schedule_layer_by_layer(network, accelerator_name)), system)
+    return quick_cycles(lower(schedule_layer_by_layer(network, accelerator_name)), system, timing)
 
 
-def _others(model: Model, first: Legalised, network: Network, device: Accelerator, system: MemorySystem) -> tuple[Origin, ...]:
+def _others(
+    model: Model, first: Legalised, network: Network, device: Accelerator, system: MemorySystem, timing: TimingParameters
+) -> tuple[Origin, ...]:
     """The network of Vela's other core, if it is quicker layer by layer; of large networks, whose search takes long, it is not asked."""
     other = alternative(model.data, first, device.name) if is_small(network) or is_flat(network) else None
     if other is None:
         return ()
     second = other.network()
-    if _cycles(second, device.name, system) > QUICKER * _cycles(network, device.name, system):
+    if _cycles(second, device.name, system, timing) > QUICKER * _cycles(network, device.name, system, timing):
         return ()
     tools = tool_versions(vela_tools(other.result.version, other.core, _REMARK))
-    return (Origin(second, Provenance(model.name, model.sha256, tools, system)),)
+    return (Origin(second, Provenance(model.name, model.sha256, tools, system, timing)),)
 
 
 def load_task(
@@ -49,12 +52,13 @@ def load_task(
     memory: MemoryOptions = NO_OPTIONS,
     *,
     rungs: int | None = None,
+    timing: TimingParameters = DEFAULT_TIMING,
     ignore_ops: tuple[str, ...] = (),
     progress: Progress = silent,
 ) -> Task:
     """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
 
-    Builtin operators named in ``ignore_ops`` stay on the CPU.
+    ``timing`` are the parameters of the NPU that it is scheduled for. Builtin operators named in ``ignore_ops`` stay on the CPU.
 
     InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
     """
@@ -68,8 +72,8 @@ def load_task(
     if found.note:
         progress(found.note)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
-    provenance = Provenance(model.name, model.sha256, tools, system)
+    provenance = Provenance(model.name, model.sha256, tools, system, timing)
     network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    others = () if ignore_ops else _others(model, found, network, device, system)
-    return Task(network, device.name, system, QuickReplay(system), provenance, options, others)
+    others = () if ignore_ops else _others(model, found, network, device, system, timing)
+    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import quick_cycles
 
 
 @dataclass(frozen=True, slots=True)
 class QuickReplay:
-    """A replay on the memories of ``system``."""
+    """A replay on the memories of ``system``, with the NPU's ``timing``."""
 
     system: MemorySystem
+    timing: TimingParameters = DEFAULT_TIMING
 
     def __call__(self, network: CompiledNetwork) -> int:
         """NPU cycles."""
-        return quick_cycles(network, self.system)
+        return quick_cycles(network, self.system, self.timing)

@@ -34,7 +34,8 @@ def _decisions_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions
 def _form(form: Form) -> str:
     """The key of a form: of what its plans follow from."""
     plain = to_plain(replace(form.network, constants=b""))
-    return key_of([plain, form.accelerator, to_plain(form.system), repr(form.options)], form.network.constants)
+    machine = form.accelerator, to_plain(form.system), to_plain(form.provenance.timing)
+    return key_of([plain, *machine, repr(form.options)], form.network.constants)
 
 
 def _form_key(form: Form, *wanted: object) -> str:

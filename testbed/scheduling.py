@@ -10,6 +10,7 @@ from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.files import write_file
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.progress import Progress, silent
@@ -48,6 +49,7 @@ def chosen(
     optimise: str = DEFAULT_OPTIMISE,
     effort: str = DEFAULT_EFFORT,
     memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
     ignore_ops: tuple[str, ...] = (),
     processes: int | None = None,
     progress: Progress = silent,
@@ -67,7 +69,7 @@ def chosen(
         raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
     if effort not in EFFORTS:
         raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
-    task = _with_effort(load_task(source, accelerator_config, memory, ignore_ops=ignore_ops, progress=progress), effort)
+    task = _with_effort(load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress), effort)
     progress(f"Scheduling {task.provenance.model}")
     aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == EFFORTS[-1])
     with workers(processes_for(len(task.network.graph.parts), processes)) as executor:
@@ -83,6 +85,7 @@ def schedule(
     cascade: bool = True,
     effort: str = DEFAULT_EFFORT,
     memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
     ignore_ops: tuple[str, ...] = (),
     processes: int | None = None,
     progress: Progress = silent,
@@ -93,7 +96,8 @@ def schedule(
     False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
     quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer. Builtin
     operators named in ``ignore_ops`` stay on the CPU. ``processes`` share the work (None: as many as there are processors); the answer
-    does not depend on them.
+    does not depend on them. The search
+    optimises for an NPU of this ``timing``.
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
@@ -105,6 +109,7 @@ def schedule(
             optimise=optimise,
             effort=effort,
             memory=memory,
+            timing=timing,
             ignore_ops=ignore_ops,
             processes=processes,
             progress=progress,
@@ -114,7 +119,7 @@ def schedule(
     from testbed.legalise import load_task  # noqa: PLC0415  # nor the compiler
 
     _check_budget(arena_cache_size)
-    task = load_task(source, accelerator_config, memory, ignore_ops=ignore_ops, progress=progress)
+    task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)
     return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
 
 

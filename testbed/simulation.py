@@ -14,6 +14,7 @@ from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.tflite.model import read_tflite
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
 from sim.views.trace import TraceRecorder, compressed, trace_json
@@ -30,14 +31,22 @@ ENGINES = ("fast", "simpy")
 """What replays: the fast recurrence, which listeners hear nothing of, or the SimPy engine; both count the same cycles."""
 
 
-def replayed(network: CompiledNetwork, system: MemorySystem, listeners: Sequence[Listener] = (), engine: str = "") -> NetworkReplay:
+def replayed(
+    network: CompiledNetwork,
+    system: MemorySystem,
+    listeners: Sequence[Listener] = (),
+    engine: str = "",
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> NetworkReplay:
     """The replay of a network by the engine of a name of :data:`ENGINES`; without one the fast one, unless there are listeners.
 
     InputError for listeners and the fast one.
     """
     if listeners and engine == "fast":
         raise InputError("--engine fast tells nothing event by event, as a trace needs: leave it out, or give --engine simpy.")
-    return replay_network(network, system, listeners) if listeners or engine == "simpy" else counted_network(network, system)
+    if listeners or engine == "simpy":
+        return replay_network(network, system, listeners, timing)
+    return counted_network(network, system, timing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class Simulation:
     replay: NetworkReplay = field(repr=False)
     tools: Tools
     fast_scratch: bool = False
+    timing: TimingParameters = DEFAULT_TIMING
 
 
 def _recorded_memory_system(provenance: Provenance) -> MemorySystem:
@@ -89,14 +99,16 @@ def simulate_schedule(
     listeners: Sequence[Listener] = (),
     progress: Progress = silent,
     engine: str = "",
+    timing: TimingParameters | None = None,
 ) -> Simulation:
-    """Replay a schedule, on the memory system that it records unless ``memory`` names another.
+    """Replay a schedule, on the memory system that it records unless ``memory`` names another, with its timing unless one is given.
 
     InputError if it records none.
     """
     recorded = plan.provenance
     system = memory.memory_system() if memory.given else _recorded_memory_system(recorded)
     require_one_memory(system)
+    timing = recorded.timing if timing is None else timing
     progress(f"Replaying {recorded.model}")
     network = lower(plan)
     require_defined(network)
@@ -107,8 +119,9 @@ def simulate_schedule(
         device=accelerator(plan.accelerator),
         system=system,
         network=network,
-        replay=replayed(network, system, listeners, engine),
+        replay=replayed(network, system, listeners, engine, timing),
         tools=tool_versions(recorded.tools),
+        timing=timing,
     )
 
 
@@ -134,6 +147,7 @@ def simulate_vela(
     listeners: Sequence[Listener] = (),
     progress: Progress = silent,
     engine: str = "",
+    timing: TimingParameters = DEFAULT_TIMING,
 ) -> Simulation:
     """Replay Vela's own schedule of a model: a compiled ``*_vela.tflite`` as it is, anything else compiled first.
 
@@ -160,7 +174,7 @@ def simulate_vela(
     require_defined(plan.network)
     scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
     progress(f"Replaying {model.name}")
-    replay = replayed(plan.network, system, listeners, engine)
+    replay = replayed(plan.network, system, listeners, engine, timing)
     return Simulation(
         model=model.name,
         planner=plan.planner,
@@ -171,6 +185,7 @@ def simulate_vela(
         replay=replace(replay, footprint=scratch or replay.footprint),
         tools=tool_versions(plan.tools),
         fast_scratch=scratch is not None,
+        timing=timing,
     )
 
 

@@ -263,6 +263,7 @@ def test_the_scorecard_passes_when_no_bar_is_missed(monkeypatch: pytest.MonkeyPa
         (("validate", "fvp", "zoo:tiny_conv"), "MODEL can only be given together with --live"),
         (("validate", "fvp", "--timeout", "5", "--no-trace"), "--no-trace and --timeout can only be given together with --live"),
         (("validate", "fvp", "--live"), "--live runs 1 network on the FVP and 0 were named"),
+        (("validate", "fvp", "--live", "absent.json"), "'absent.json' cannot be read"),
         (("validate", "fvp", "--live", "zoo:tiny_conv", "--fvp", "absent"), "FVP 'absent' is no file that can be run"),
         (("validate", "fvp", "--live", "zoo:tiny_conv", "--timeout", "nan"), "is no number of seconds from 1 to 86400"),
         (("validate", "fvp", "--live", "zoo:tiny_conv", "--model-address", "-1"), "is no address from 0 to 0xffffffff"),
@@ -308,6 +309,20 @@ def test_a_compiled_network_is_run_as_it_is_so_that_options_of_velas_are_refused
     assert "is compiled already, so that --optimise and --memory-mode cannot change it" in refusal(
         *live, "--optimise", "Size", "--memory-mode", "Sram_Only"
     )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an FVP is a script with a #! line")
+def test_a_schedule_file_is_exported_for_the_fvp_and_replayed_with_the_timing_that_it_was_made_for(tmp_path: Path) -> None:
+    fvp, firmware = stand_in(tmp_path)
+    timing, plan = tmp_path / "timing.toml", tmp_path / "plan.json"
+    timing.write_text("schema = 1\n[timing]\nkernel_start_cycles = 100\n", encoding="utf-8")
+    words = ("schedule", "zoo:tiny_conv", "--no-cascade", "--accelerator-config", "ethos-u55-64", "--timing", timing, "-o", plan)
+    assert call(*words, "--timing-adapter", "off", "--no-advice").status == 0
+    live = ("validate", "fvp", "--live", plan, "--fvp", fvp, "--firmware", firmware, "--no-trace", "--json")
+    document = json.loads(call(*live).output)
+    assert document["timing"] == {"kernel_start_cycles": 100}
+    assert document["counters"][0]["ours"] == json.loads(call("simulate", "schedule", plan, "--json").output)["summary"]["cycles"]
+    assert "ethosu.num_macs=64" in (tmp_path / "argv").read_text(encoding="utf-8")
 
 
 @NEEDS_SCIPY

@@ -35,6 +35,7 @@ from npu_model.errors import InputError
 from sim import replay_network
 from testbed.configs import load_timing_adapter
 from testbed.frontier import Frontier, replayed_frontier
+from testbed.json_schemas import schema_version
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from testbed.pipeline import read_schedule
 from testbed.replaying import QuickReplay
@@ -173,7 +174,7 @@ def test_the_command_writes_the_frontier_its_picture_and_its_schedules(tmp_path:
     outcome = call("frontier", "zoo:tiny_residual", "--rungs", "3", "-o", table, "--plot", plot, "--schedules", folder)
     assert outcome.status == 0, outcome
     document = json.loads(table.read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == schema_version("frontier")
     assert document["tools"]["npu-testbed"] == document["version"]
     assert len(document["model_sha256"]) == len(document["memory_system"]["sha256"]) == 64
     assert ET.parse(plot).getroot().tag.endswith("svg")

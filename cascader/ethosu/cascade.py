@@ -53,6 +53,7 @@ class Cascader:
         options: CascadeOptions = DEFAULT_OPTIONS,
         provenance: Provenance = _UNKNOWN,
     ) -> None:
+        """The device's timing is that of the ``provenance``."""
         self.network = network
         self.accelerator = accelerator
         self.provenance = provenance
@@ -68,10 +69,11 @@ class Cascader:
         self.options = options
         self.graph: RowGraph = row_graph(network)
         self.scheduler = PullScheduler(self.graph)
-        self.cost = StripeCost(network, self.graph, find_accelerator(accelerator), system, choose_blocks=options.choose_blocks)
+        device, timing = find_accelerator(accelerator), provenance.timing
+        self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)
         self.ending: tuple[tuple[Plan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
         self._made: dict[tuple[object, ...], Candidate] = {}
-        overlap = Neighbours(network, self.graph, self.cost, find_accelerator(accelerator)) if options.overlap else None
+        overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.ending, options.plans, options.drafts, overlap)
 
     @property
@@ -132,5 +134,5 @@ def cascaders(
     network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = DEFAULT_OPTIONS, provenance: Provenance = _UNKNOWN
 ) -> Iterator[Cascader]:
     """One Cascader per variant of the network."""
-    for variant in variants(network, accelerator, system, options):
+    for variant in variants(network, accelerator, system, options, provenance.timing):
         yield Cascader(variant, accelerator, system, options, provenance)

@@ -74,5 +74,14 @@ def decoded_shares(
     shares = []
     for (before, first_turns), (after, last_turns) in pairwise(words_and_turns(step) for step in range(first, first + steps + 1)):
         longest = max(b - a for a, b in zip(before + first_turns, after + last_turns, strict=True))
-        shares.append(_share(before, after, ceil_div(longest * timing.decoder_cycles_per_channel, TURNS_PER_32_WEIGHTS)))
+        shares.append(_share(before, after, _decoding(longest, timing)))
     return tuple(shares)
+
+
+def _decoding(turns: int, timing: TimingParameters) -> int:
+    return ceil_div(turns * timing.decoder_cycles_per_channel, TURNS_PER_32_WEIGHTS)
+
+
+def decoding_cycles(work: tuple[DecoderWork, ...], timing: TimingParameters) -> int | None:
+    """Cycles in which the decoders pass all weights of a kernel once; None if they are not known by their streams."""
+    return _decoding(max((core.turns[-1] for core in work if core.turns), default=0), timing) if timing.decodes_streams else None

@@ -17,6 +17,7 @@ from testbed.commands.options import (
     add_memory_options,
     add_report_option,
     add_results_option,
+    add_timing_option,
     add_vela_timeout_option,
     example,
     min_percent,
@@ -63,6 +64,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the summary as a section of a Markdown page")
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
+    add_timing_option(parser)
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
@@ -82,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.pipeline import simulate_schedule
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
+    from testbed.timing import load_timing
     from testbed.views.frontier_plot import comparison_svg
 
     if arguments.plot is not None:
@@ -94,12 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
     events = TimelineEvents()
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
+    timing = load_timing(arguments.timing)
     with progress() as show:
         comparisons = [
             compare(
                 model,
                 arguments.accelerator_config,
                 memory=memory_options(arguments),
+                timing=timing,
                 processes=arguments.jobs,
                 progress=show,
                 results=arguments.results,

@@ -14,6 +14,7 @@ from testbed.commands.options import (
     add_json_option,
     add_memory_options,
     add_report_option,
+    add_timing_option,
     add_vela_timeout_option,
     example,
     positive_count,
@@ -59,6 +60,7 @@ def add(commands: Any) -> None:
     )
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end")
+    add_timing_option(parser)
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_json_option(parser)
@@ -103,10 +105,17 @@ def _find(arguments: argparse.Namespace) -> tuple[Frontier, str, bytes]:
     from testbed.frontier import frontier
     from testbed.html.pages import frontier_page
     from testbed.progress import progress
+    from testbed.timing import load_timing
     from testbed.views.frontier_plot import comparison_svg, frontier_svg
 
     with progress() as show:
-        options = {"rungs": arguments.rungs, "memory": memory_options(arguments), "processes": arguments.jobs, "progress": show}
+        options = {
+            "rungs": arguments.rungs,
+            "memory": memory_options(arguments),
+            "timing": load_timing(arguments.timing),
+            "processes": arguments.jobs,
+            "progress": show,
+        }
         folder = None if arguments.schedules is None else Path(arguments.schedules)
         if arguments.with_vela:
             comparison = compare(arguments.model, arguments.accelerator_config, schedules=folder, **options)

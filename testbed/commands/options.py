@@ -170,6 +170,15 @@ def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     group.add_argument("--config", metavar="INI", type=Path, help="configuration file to read these from (default: the vela.ini of Vela)")
 
 
+def add_timing_option(parser: Options, default: str = "the model's own") -> None:
+    """``--timing``; ``default`` says what holds without it."""
+    parser.add_argument(
+        "--timing",
+        metavar="PROFILE.toml",
+        help=f"timing parameters of the NPU, as `calibrate fit` writes them (default: {default})",
+    )
+
+
 def add_accelerator_option(parser: Options, default: str | None) -> None:
     """``--accelerator-config``; ``default`` None if the command must see whether it was given."""
     help_text = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128; Vela's own default is ethos-u55-256)"

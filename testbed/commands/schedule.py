@@ -17,6 +17,7 @@ from testbed.commands.options import (
     add_layer_options,
     add_memory_options,
     add_report_option,
+    add_timing_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -76,6 +77,7 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
+    add_timing_option(parser)
     add_layer_options(parser)
     add_report_option(parser)
     add_cpu_operations_option(parser)
@@ -134,10 +136,19 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
     from testbed.anytime import Ending, best_in_time
     from testbed.commands.choices import memory_options
     from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, chosen, schedule
+    from testbed.timing import load_timing
 
-    memory, size = memory_options(arguments), arguments.arena_cache_size
+    memory, timing, size = memory_options(arguments), load_timing(arguments.timing), arguments.arena_cache_size
     if arguments.no_cascade:
-        plan = schedule(arguments.model, arguments.accelerator_config, arena_cache_size=size, cascade=False, memory=memory, progress=show)
+        plan = schedule(
+            arguments.model,
+            arguments.accelerator_config,
+            arena_cache_size=size,
+            cascade=False,
+            memory=memory,
+            timing=timing,
+            progress=show,
+        )
         return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
 
     def search(show: Progress, seen: Seen) -> Choice:
@@ -148,6 +159,7 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
             optimise=arguments.optimise or DEFAULT_OPTIMISE,
             effort=arguments.effort or DEFAULT_EFFORT,
             memory=memory,
+            timing=timing,
             processes=arguments.jobs,
             progress=show,
             seen=seen,
@@ -161,6 +173,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
     from testbed.reports.findings import findings_json, findings_text
     from testbed.reports.tables import layers_text
     from testbed.terminal import show
+    from testbed.timing import timing_json
     from testbed.versions import legaliser_remark
 
     plan, cycles, least = ending.choice.point.schedule, simulation.replay.cycles, ending.choice.least_cycles
@@ -168,6 +181,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
         "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
+        "timing": timing_json(plan.provenance.timing),
         "parts": len(plan.network.graph.parts),
         "jobs": len(plan.jobs),
         "cascaded": not arguments.no_cascade,

@@ -14,6 +14,7 @@ from testbed.commands.options import (
     add_layer_options,
     add_memory_options,
     add_report_option,
+    add_timing_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -63,6 +64,7 @@ def _add_schedule(kinds: Any) -> None:
     )
     parser.add_argument("schedule", metavar="SCHEDULE.json", help="a file that `npu-testbed schedule` wrote")
     add_memory_options(parser, "the memory system that the schedule was made for")
+    add_timing_option(parser, "that which the schedule was made for")
     _add_report_options(parser)
     parser.set_defaults(run=run_schedule)
 
@@ -86,6 +88,7 @@ def _add_vela(kinds: Any) -> None:
     group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
     add_vela_timeout_option(group)
     add_memory_options(parser, "the timing adapter u55_high_end")
+    add_timing_option(parser)
     _add_report_options(parser)
     parser.set_defaults(run=run_vela)
 
@@ -110,12 +113,14 @@ def _add_report_options(parser: Parser) -> None:
 def run_schedule(arguments: argparse.Namespace) -> int:
     """Replay a schedule file and report."""
     from testbed.pipeline import read_schedule, simulate_schedule
+    from testbed.timing import load_timing
     from testbed.views.arena_map import arena_map
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
         show(f"Reading {arguments.schedule}")
         plan = read_schedule(arguments.schedule)
-        simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine)
+        timing = None if arguments.timing is None else load_timing(arguments.timing)
+        simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine, timing)
         return simulation, lambda: arena_map(plan, simulation.replay)
 
     return _run(arguments, arguments.schedule, simulate)
@@ -124,12 +129,13 @@ def run_schedule(arguments: argparse.Namespace) -> int:
 def run_vela(arguments: argparse.Namespace) -> int:
     """Replay Vela's schedule and report."""
     from testbed.pipeline import VelaOptions, simulate_vela
+    from testbed.timing import load_timing
     from testbed.views.program_map import program_map
 
     options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
-        simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine)
+        simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine, load_timing(arguments.timing))
         return simulation, lambda: program_map(simulation)
 
     return _run(arguments, arguments.model, simulate)

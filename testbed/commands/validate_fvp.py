@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
+from testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_timing_option, add_vela_timeout_option, example, print_json
 
 if TYPE_CHECKING:
     from npu_model.memory.system import MemorySystem
@@ -44,6 +44,7 @@ def add(peers: Any) -> None:
             "npu-testbed validate fvp --live network.tflite --fvp FVP_Corstone_SSE-300_Ethos-U55 --firmware runner.axf",
         ),
     )
+    add_timing_option(parser)
     add_json_option(parser)
     _add_live_options(parser)
     parser.set_defaults(run=run)
@@ -52,7 +53,9 @@ def add(peers: Any) -> None:
 def _add_live_options(parser: Parser) -> None:
     live = parser.add_argument_group("live comparison")
     live.add_argument("--live", action="store_true", help="run MODEL on an installed FVP")
-    live.add_argument("model", metavar="MODEL", nargs="?", help="a *_vela.tflite, a .tflite to compile, zoo:NAME or portfolio:NAME")
+    live.add_argument(
+        "model", metavar="MODEL", nargs="?", help="a schedule file, a *_vela.tflite, a .tflite to compile, zoo:NAME or portfolio:NAME"
+    )
     live.add_argument("--fvp", metavar="FILE", type=Path, help="the FVP's binary (default: the one in PATH)")
     live.add_argument("--firmware", metavar="FILE", type=Path, help="the .axf to run (default: the runner of the package mlia-ethos-u)")
     live.add_argument(
@@ -71,7 +74,9 @@ def _add_live_options(parser: Parser) -> None:
         "--timing-adapter", metavar="NAME|FILE", help="what the firmware programs into the timing adapters (default: off, as ready runners)"
     )
     live.add_argument(
-        "--accelerator-config", metavar="NAME", help="ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128)"
+        "--accelerator-config",
+        metavar="NAME",
+        help="ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: the schedule's, or ethos-u55-128)",
     )
     live.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
     live.add_argument("--system-config", metavar="NAME", help="Vela's system config (default: Ethos_U55_High_End_Embedded)")
@@ -107,13 +112,17 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_live(arguments)
     _require_none(arguments)
     from testbed.progress import progress
+    from testbed.timing import load_timing, timing_json, timing_text
     from validation.fvp.scorecard import render, scorecard, to_json
 
+    timing = load_timing(arguments.timing)
     with progress() as show:
-        card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"))
+        card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"), timing)
     if arguments.json:
-        print_json("validate fvp", to_json(card))
+        print_json("validate fvp", to_json(card) | {"timing": timing_json(timing)})
     else:
+        if timing.changed():
+            print(f"Timing: {timing_text(timing)}\n")
         print("\n\n".join(table.text() for table in render(card)))
     return 0 if card.passed else BAR_MISSED
 
@@ -164,32 +173,36 @@ def _system(arguments: argparse.Namespace) -> MemorySystem | None:
 
 
 def _run_live(arguments: argparse.Namespace) -> int:
-    from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
+    from npu_model.accelerator import require_schedulable
     from npu_model.errors import InputError
     from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
-    from testbed.models import load_model
+    from testbed.live_network import live_network
     from testbed.progress import progress
+    from testbed.timing import load_timing, timing_json
     from validation.fvp.live import render, to_json, validate_live
 
     if arguments.model is None:
-        raise InputError("--live runs 1 network on the FVP and 0 were named: give a .tflite or zoo:NAME.")
-    require_schedulable(arguments.accelerator_config or DEFAULT_ACCELERATOR)
+        raise InputError("--live runs 1 network on the FVP and 0 were named: give a schedule file, a .tflite or zoo:NAME.")
     with progress() as show:
         show(f"Reading {arguments.model}")
-        model = load_model(arguments.model)
+        model = live_network(arguments.model)
+        timing = model.timing if arguments.timing is None else load_timing(arguments.timing)
+        device = arguments.accelerator_config or model.accelerator
+        require_schedulable(device)
         _require_no_compilation(arguments, model.data)
         show(f"Running {model.name} on the FVP")
         result = validate_live(
             model.data,
-            arguments.accelerator_config or DEFAULT_ACCELERATOR,
+            device,
             _options(arguments),
             optimise=arguments.optimise or DEFAULT_OPTIMISE,
             system_config=arguments.system_config or DEFAULT_SYSTEM_CONFIG,
             memory_mode=arguments.memory_mode or DEFAULT_MEMORY_MODE,
             system=_system(arguments),
+            timing=timing,
         )
     if arguments.json:
-        print_json("validate fvp --live", to_json(result))
+        print_json("validate fvp --live", to_json(result) | {"timing": timing_json(timing)})
     else:
         print("\n\n".join(table.text() for table in render(result)))
     return 0

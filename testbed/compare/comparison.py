@@ -13,6 +13,7 @@ from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.shapes import round_up
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaTask, both_cores, vela_points
 from testbed.frontier import Frontier, FrontierPoint, replayed_frontier
 from testbed.legalise import load_task
@@ -142,6 +143,7 @@ def compare(
     rungs: int | None = None,
     sweep: int = SWEEP,
     memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
     processes: int | None = None,
     progress: Progress = silent,
     schedules: Path | None = None,
@@ -154,9 +156,9 @@ def compare(
     on both cores. ``schedules`` is a folder as :func:`testbed.frontier.frontier` has one.
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
     """
-    task = load_task(source, accelerator_config, memory, rungs=rungs, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
-    vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system)
+    vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)
     with workers(processes_for(len(task.network.graph.parts), processes)) as pool:
         executor = resumed(pool, task, schedules, results)
         plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress)

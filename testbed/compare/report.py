@@ -10,6 +10,7 @@ from testbed.compare.vela_points import VelaPoint
 from testbed.compare.verdicts import verdicts
 from testbed.frontier import FrontierPoint
 from testbed.reports.frontier import bounds_text, frontier_json
+from testbed.timing import timing_clause
 from validation.layout import grid
 
 CAVEAT = (
@@ -65,7 +66,7 @@ def comparison_text(comparison: Comparison) -> str:
     frontier = comparison.frontier
     plain = [point for point in comparison.points if point.run.arena_cache_size is None]
     sections = [
-        printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}", 400),
+        printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}{timing_clause(frontier.timing)}", 400),
         _table(("Vela's schedules", "bytes", "cycles"), [_vela_cells(point) for point in plain]),
         _table(
             ("ours", "bytes", "cycles", "bytes / Vela's", "cycles / Vela's", "faster"),

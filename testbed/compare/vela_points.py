@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cascader.ethosu.schedule.codec import to_plain
 from cascader.frontends.vela import CORES, checked_network, compile_network
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import replay_network
 from sim.functional import is_copy
 from testbed.answers import key_of
@@ -60,7 +62,7 @@ class VelaFailure:
 
 @dataclass(frozen=True, slots=True)
 class VelaTask:
-    """A model, what it is compiled for by the names that Vela knows, and the memory system of the replay."""
+    """A model, what it is compiled for by the names that Vela knows, and the memory system and the timing of the replay."""
 
     model: bytes = field(repr=False)
     accelerator: str
@@ -68,6 +70,7 @@ class VelaTask:
     memory_mode: str
     config: Path | None
     system: MemorySystem
+    timing: TimingParameters = DEFAULT_TIMING
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def outcome(task: VelaTask, run: VelaRun) -> Outcome | VelaFailure:
             legacy=run.core == CORES[1],
         )
         network = checked_network(result, task.model)
-        cycles = replay_network(network, task.system).cycles
+        cycles = replay_network(network, task.system, timing=task.timing).cycles
     except InputError as error:
         return VelaFailure(run, str(error))
     on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not is_copy(step))
@@ -102,7 +105,7 @@ def outcome(task: VelaTask, run: VelaRun) -> Outcome | VelaFailure:
 def outcome_key(task: VelaTask, run: VelaRun) -> str:
     """The key of what :func:`outcome` follows from."""
     ini = vela_ini_text() if task.config is None else read_configuration(task.config, "Configuration file")
-    names = [task.accelerator, task.system_config, task.memory_mode, memory_system_sha256(task.system)]
+    names = [task.accelerator, task.system_config, task.memory_mode, memory_system_sha256(task.system), to_plain(task.timing)]
     return key_of([names, ini, run.core, run.optimise, run.arena_cache_size], task.model)
 
 

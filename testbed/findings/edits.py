@@ -15,7 +15,7 @@ from testbed.simulation import Simulation
 def cycles_with(simulation: Simulation, program: Program, edited: Program) -> int:
     """NPU cycles of the network with one of its Programs replaced."""
     steps = tuple(edited if step is program else step for step in simulation.network.steps)
-    return quick_cycles(replace(simulation.network, steps=steps), simulation.system)
+    return quick_cycles(replace(simulation.network, steps=steps), simulation.system, simulation.timing)
 
 
 def without(program: Program, left_out: Collection[int]) -> Program:

@@ -50,7 +50,7 @@ def memories(simulation: Simulation) -> Iterator[Finding]:
             changed = change(system.ports[port])
             if changed == system.ports[port]:
                 continue
-            saved = cycles - quick_cycles(simulation.network, _with(system, port, changed))
+            saved = cycles - quick_cycles(simulation.network, _with(system, port, changed), simulation.timing)
             share = part(saved, cycles)
             if share >= LEAST:
                 changes = f"{words} of the memory {printable(system.ports[port].name, _NAME)} behind AXI{port}"

@@ -110,7 +110,8 @@ _REMEDY = {
 def moves(simulation: Simulation) -> Iterator[Finding]:
     """What the kernels that only move data cost: a replay without them."""
     for where, group in _groups(simulation).items():
-        saved = simulation.replay.cycles - quick_cycles(network_without(simulation.network, group.kernels), simulation.system)
+        without = quick_cycles(network_without(simulation.network, group.kernels), simulation.system, simulation.timing)
+        saved = simulation.replay.cycles - without
         share = part(saved, simulation.replay.cycles)
         text = f"{count(group.number, 'pool')} only {_REMEDY[where, group.transposed]} saves {saved:,} cycles ({percent(share)})."
         yield Finding(KIND, text, f"left out {count(group.number, 'kernel')}", saved, 0, share)

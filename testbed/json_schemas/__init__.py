@@ -11,7 +11,17 @@ from importlib import resources
 from typing import Any
 
 _FIRST = 1
-_VERSIONS = {"compare": 2, "schedule": 5, "simulate schedule": 4, "simulate vela": 4, "validate fvp": 2, "calibrate fit": 2}
+_VERSIONS = {
+    "compare": 3,
+    "schedule": 6,
+    "simulate schedule": 5,
+    "simulate vela": 5,
+    "validate fvp": 3,
+    "calibrate fit": 2,
+    "frontier": 2,
+    "validate vela": 2,
+    "validate fvp --live": 2,
+}
 """Versions of the documents that have changed since their first; raised whenever a field comes, goes or changes its meaning."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from npu_model.printable import printable
 from testbed.frontier import Frontier, FrontierPoint
+from testbed.timing import timing_clause, timing_json
 from testbed.versions import legaliser_remark
 from validation.layout import grid
 
@@ -37,7 +38,7 @@ def frontier_text(frontier: Frontier) -> str:
     """The table of points with what it was made on and the lower bounds."""
     cells = [_cells(point, frontier.clock_hz) for point in frontier.points]
     table = grid(_HEADERS, cells, (False,) * len(_HEADERS))
-    head = printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}", 400)
+    head = printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}{timing_clause(frontier.timing)}", 400)
     note = (
         f"{len(frontier.points)} Pareto points of {frontier.candidates} schedules, of which {frontier.replayed} were replayed; "
         "bytes are the arena to set aside."
@@ -70,6 +71,7 @@ def frontier_json(frontier: Frontier) -> dict[str, Any]:
             "sha256": frontier.memory_system_sha256,
             "clock_hz": frontier.clock_hz,
         },
+        "timing": timing_json(frontier.timing),
         "tools": dict(frontier.tools),
         "lower_bounds": {"any_schedule_bytes": frontier.bounds.any_schedule, "this_search_bytes": frontier.bounds.this_search},
         "candidates": frontier.candidates,

@@ -11,9 +11,11 @@ from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
 from npu_model.program import RegionRole
 from npu_model.shapes import round_up
+from npu_model.timing import DEFAULT_TIMING
 from testbed.memory_options import memory_system_sha256
 from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
+from testbed.timing import timing_json, timing_text
 
 PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
 """Ports and directions, as :class:`sim.Beats` names them."""
@@ -97,6 +99,7 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         ("Model", simulation.model),
         ("Accelerator", simulation.device.name),
         ("Memory system", simulation.system.name),
+        *([("Timing", timing_text(simulation.timing))] if simulation.timing != DEFAULT_TIMING else []),
         ("NPU cycles", f"{summary.cycles:,} ({summary.milliseconds:.3f} ms at {clock:g} MHz)"),
         ("Peak SRAM", f"{summary.peak_bytes:,} bytes in the replay, of which {summary.live_peak_bytes:,} live at once"),
         ("Planned", _planned(summary, simulation.planner)),
@@ -138,6 +141,7 @@ def summary_json(simulation: Simulation) -> dict[str, Any]:
             "sha256": memory_system_sha256(simulation.system),
             "clock_hz": simulation.system.clock_hz,
         },
+        "timing": timing_json(simulation.timing),
         "tools": dict(simulation.tools),
         "summary": asdict(summary) | {"as_planned": summary.as_planned},
     }

@@ -203,11 +203,21 @@ def timing_from_table(table: Any) -> TimingParameters:
     return TimingParameters(**values)
 
 
-def from_toml(text: str) -> CalibrationProfile:
-    """The profile that a TOML text describes; InputError names what is missing or wrong."""
+def _table(text: str) -> Mapping[str, Any]:
     table = parse_toml(text, "The calibration profile", "give a file that calibrate fit wrote")
     if table.get("schema") != SCHEMA:
         raise InputError(f"The calibration profile has schema {str(table.get('schema'))[:20]}: schema {SCHEMA} is read; fit it again.")
+    return table
+
+
+def timing_from_toml(text: str) -> TimingParameters:
+    """The timing parameters of a profile; a file of one's own needs no more than its schema and the table ``[timing]``."""
+    return timing_from_table(_table(text).get("timing"))
+
+
+def from_toml(text: str) -> CalibrationProfile:
+    """The profile that a TOML text describes; InputError names what is missing or wrong."""
+    table = _table(text)
     tools = _get(table, "", "tools", dict)
     return CalibrationProfile(
         name=_get(table, "", "name", str),

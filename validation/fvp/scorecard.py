@@ -95,9 +95,9 @@ def _beats(run: Replay | QuickReplay, point: Point | WholeRun) -> tuple[BeatScor
     )
 
 
-def _replay(measured: Point | Sweep, system: MemorySystem) -> Replay:
+def _replay(measured: Point | Sweep, system: MemorySystem, timing: TimingParameters) -> Replay:
     names = measured.network, measured.accelerator
-    return replay(measured_program(*names), system, work=measured_work(*names))
+    return replay(measured_program(*names), system, timing=timing, work=measured_work(*names))
 
 
 def _adapters(point: Point) -> MemorySystem:
@@ -112,9 +112,9 @@ def quick_score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -
     return PointScore(point, run.cycles, _beats(run, point))
 
 
-def score_point(point: Point) -> PointScore:
+def score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
     """Replay one measured inference with the adapters as they were."""
-    run = _replay(point, _adapters(point))
+    run = _replay(point, _adapters(point), timing)
     return PointScore(point, run.cycles, _beats(run, point))
 
 
@@ -133,14 +133,14 @@ def sweep_system(sweep: Sweep) -> MemorySystem:
     return replace(base, sram=sram, ext=ext).memory_system()
 
 
-def score_sweep(sweep: Sweep) -> SweepScore:
+def score_sweep(sweep: Sweep, timing: TimingParameters = DEFAULT_TIMING) -> SweepScore:
     """Replay one inference under the sweep's settings."""
-    return SweepScore(sweep, _replay(sweep, sweep_system(sweep)).cycles)
+    return SweepScore(sweep, _replay(sweep, sweep_system(sweep), timing).cycles)
 
 
-def score_operator(single: SingleOperator) -> OperatorScore:
+def score_operator(single: SingleOperator, timing: TimingParameters = DEFAULT_TIMING) -> OperatorScore:
     """Replay one operator alone, with the assumptions of :mod:`validation.fvp.single`."""
-    run = replay(single_program(single), profile(ADAPTERS_OFF).memory_system())
+    run = replay(single_program(single), profile(ADAPTERS_OFF).memory_system(), timing=timing)
     return OperatorScore(single, run.cycles, run.busy[Unit.MAC])
 
 
@@ -158,11 +158,11 @@ def _consistent(single: SingleOperator) -> SingleOperator:
     return replace(single, ifm=replace(single.ifm, depth=depth), ofm=replace(single.ofm, depth=depth))
 
 
-def score_readings(single: SingleOperator) -> tuple[ReadingScore, ...]:
+def score_readings(single: SingleOperator, timing: TimingParameters = DEFAULT_TIMING) -> tuple[ReadingScore, ...]:
     """Other readings of what is not stated: constants in SRAM, feature maps in bricks, and channels that do not contradict each other."""
     memories = (("constants outside", profile(ADAPTERS_OFF).memory_system()), ("constants in SRAM", _only_sram()))
     return tuple(
-        ReadingScore(one, f"{layout.name}, {where}", replay(single_program(one, layout), system).cycles)
+        ReadingScore(one, f"{layout.name}, {where}", replay(single_program(one, layout), system, timing=timing).cycles)
         for one in dict.fromkeys((single, _consistent(single)))
         for layout in (Layout.NHWC, Layout.NHCWB16)
         for where, system in memories
@@ -174,8 +174,8 @@ def _silent(_done: int, _total: int) -> None:
     """The progress of a caller who does not ask."""
 
 
-def scorecard(progress: Progress = _silent) -> Scorecard:
-    """Replay everything that the references hold; about ten seconds on one core."""
+def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_TIMING) -> Scorecard:
+    """Replay everything that the references hold with these timing parameters; about ten seconds on one core."""
     total = len(points()) + len(whole_runs()) + len(sweeps()) + 2 * len(single_operators())
     done = 0
 
@@ -189,11 +189,11 @@ def scorecard(progress: Progress = _silent) -> Scorecard:
         return tuple(rows)
 
     return Scorecard(
-        points=count(map(score_point, points())),
-        whole_runs=count(map(score_whole_run, whole_runs())),
-        sweeps=count(map(score_sweep, sweeps())),
-        operators=count(map(score_operator, single_operators())),
-        readings=tuple(chain.from_iterable(count(map(score_readings, single_operators())))),
+        points=count(score_point(point, timing) for point in points()),
+        whole_runs=count(score_whole_run(run, timing) for run in whole_runs()),
+        sweeps=count(score_sweep(sweep, timing) for sweep in sweeps()),
+        operators=count(score_operator(single, timing) for single in single_operators()),
+        readings=tuple(chain.from_iterable(count(score_readings(single, timing) for single in single_operators()))),
     )
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from cascader.ethosu.cost.blockdep import Dependency, shares_tables
+from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.cost.kernel_flow import KernelLoad, Pipeline
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,12 +55,12 @@ def _ended(option: BlockOption) -> tuple[Pipeline, float]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _begun(option: BlockOption) -> tuple[int, int, float]:
-    """Words of maps and constants of a kernel's first blocks, and when these are done on their own if the first weights are there."""
-    places = min(NEAR, option.load.places)
-    maps, constants = option.load.words(0, places)
-    flow = Pipeline().run(option.load, option.sources, led=True, last=places)
-    return maps, constants, max(flow.cycles, constants * option.sources.constants.rate)
+def _begun(option: BlockOption) -> tuple[float, float]:
+    """Cycles in which the words of a kernel's first blocks pass, and when these are done on their own if the first weights are there."""
+    places, sources = min(NEAR, option.load.places), option.sources
+    fetched, stored, constants = option.load.words(0, places)
+    flow = Pipeline().run(option.load, sources, led=True, last=places)
+    return sources.moving(fetched + (constants if sources.shared else 0), stored), max(flow.cycles, constants * sources.constants.rate)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -68,11 +69,16 @@ def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
 
     On its own its first weights are there. Less than nothing if they are not, and that costs more than is shared.
     """
-    (pipeline, begin), (maps, constants, alone) = _ended(one), _begun(two)
-    words = maps + (constants if two.sources.shared else 0)
-    done = pipeline.copied().run(two.load, two.sources, distance=distance, last=min(NEAR, two.load.places))
-    behind = max(done.cycles - begin, words * two.sources.pace)
+    (pipeline, begin), (moving, alone) = _ended(one), _begun(two)
+    units = pipeline.unordered() if two.sources.timing.blockdep is BlockdepRule.IGNORED else pipeline.copied()
+    done = units.run(two.load, two.sources, distance=distance, last=min(NEAR, two.load.places))
+    behind = max(done.cycles - begin, moving)
     return ceil(alone - behind) + two.latency
+
+
+def further_responses(timing: TimingParameters, latency: int) -> int:
+    """Cycles that a kernel waits for a drained one, beyond those of the default timing, whose costs of kernels are held to replays."""
+    return (timing.drain_responses - DEFAULT_TIMING.drain_responses) * latency
 
 
 class Coupling:
@@ -90,13 +96,21 @@ class Coupling:
         A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. Negative are those that the
         second one waits for its first weights, of which it reads some while the first one's decoder has nothing left to do.
         """
-        waits = max(0, two.lead - one.tail)
-        if one.shram != two.shram or self._is_apart:
-            return -waits
+        waits, timing = max(0, two.lead - one.tail), two.sources.timing
+        further = further_responses(timing, two.latency)
+        if self._is_apart or (timing.shram_drains and one.shram != two.shram):
+            return -waits - (further if further and not self._distance(one, two) else 0)
+        distance = self._distance(one, two)
+        return max(_shared(one, two, distance), -waits) if distance else -waits - further
+
+    def _distance(self, one: BlockOption, two: BlockOption) -> int:
+        """Blocks of the first kernel that may be unfinished when the second one begins."""
+        rule = two.sources.timing.blockdep
+        if rule is not BlockdepRule.HONOURED:
+            return MAX_BLOCKDEP if rule is BlockdepRule.IGNORED else 0
         if self._dependency is None:
             self._dependency = Dependency(*self._kernels)
-        distance = self._dependency.blocks(one.block, two.block)
-        return max(_shared(one, two, distance), -waits) if distance else -waits
+        return self._dependency.blocks(one.block, two.block)
 
 
 def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:

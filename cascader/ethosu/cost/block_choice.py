@@ -109,16 +109,19 @@ class _Step:
 class _Block:
     """OFM blocks of several sizes: cycles up to the last step, those of that, and those in which the first one's data are brought.
 
-    ``least`` are the cycles of the output unit and of everything that moves.
+    ``least`` are the cycles of the output unit and of everything that moves. ``single`` says that nothing overlaps.
     """
 
     inner: Cycles
     last: Cycles
     first: Cycles
     least: Cycles
+    single: bool = False
 
     def before(self, following: Cycles) -> Cycles:
         """Cycles of these blocks if those of the first step behind them take so long to be brought."""
+        if self.single:
+            return self.inner + self.last + following + self.least
         cycles: Cycles = np.maximum(self.least, self.inner + np.maximum(self.last, following))
         return cycles
 
@@ -133,8 +136,9 @@ def _transfer(source: Source, words: Numbers, transactions: Numbers) -> Cycles:
 class Estimator:
     """Cycles of one kernel for any block; what does not depend on the block is worked out once.
 
-    While the MAC array works on a step the data of the next one are brought, so that the longer of the two counts. Closed form over the
-    at most eight kinds of blocks (whole or rest in each dimension); borders are counted as if they were read.
+    While the MAC array works on a step the data of the next one are brought, so that the longer of the two counts, or with one slot
+    between the units their sum. Closed form over the at most eight kinds of blocks (whole or rest in each dimension); borders are
+    counted as if they were read.
     """
 
     def __init__(self, op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> None:
@@ -146,12 +150,13 @@ class Estimator:
         # What a depthwise step takes does not depend on its stream.
         self._decoding = None if op.kind is OperationKind.DEPTHWISE else decoding
         self._weights, self._scales = (sum(span.length for span in spans) for spans in (op.weights, op.scales))
-        self._output = output_rate(op, accelerator).as_integer_ratio()
+        self._timing = sources.timing
+        self._output = output_rate(op, accelerator, self._timing).as_integer_ratio()
         self._steps, self._order = self._all_steps(accelerator)
         self._times = Counter(self._order)
         self._pairs = Counter(pairwise(self._order))
         self._shares = sum(self._steps[number].share * times for number, times in self._times.items())
-        self._kept = keeps_ifm(op, len(self._order))
+        self._kept = keeps_ifm(op, len(self._order), self._timing)
 
     def _all_steps(self, accelerator: Accelerator) -> tuple[list[_Step], list[int]]:
         """The steps of an OFM block that are not equal, and for each step in its order which of them it is."""
@@ -167,7 +172,7 @@ class Estimator:
             if chunk not in chunks:
                 steps = [
                     _Step(
-                        mac_pace(op, accelerator, part.taps, count, is_known=known),
+                        mac_pace(op, accelerator, part.taps, count, self._timing, is_known=known),
                         count if deep else 0,
                         part.taps * (count if deep else 1),
                         number == index == 0,
@@ -188,6 +193,7 @@ class Estimator:
             *(kernel.stride_y, kernel.stride_x, kernel.dilated_height, kernel.dilated_width, op.upscale is not Upscale.NONE),
             *(ublock.height, ublock.width, self._ublock_depth, self._weights, self._scales, rate, divisor, self._decoding or 0),
             *(self._shares, self._kept, len(self._steps), len(self._pairs), self._order[0], self._order[-1]),
+            self._timing.output_start_cycles,
         )
         steps = (
             (
@@ -254,7 +260,8 @@ class Estimator:
         """OFM blocks whose operands are fetched, or were for the block before."""
         op, sources = self._op, self._sources
         numerator, denominator = self._output
-        moved = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, BEAT_BYTES)
+        stored = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, BEAT_BYTES)
+        read_words = np.zeros(stored.shape, np.int64)
         sizes = height, width, depth
         macs: list[Cycles] = []
         readies: list[Cycles] = []
@@ -262,20 +269,29 @@ class Estimator:
             times = self._times[number]
             words, transactions = self._fetch(step, *sizes)
             constants, read = self._constants(step, depth)
-            brought = _transfer(sources.maps, words, transactions) if fetches else np.zeros(moved.shape)
+            brought = _transfer(sources.maps, words, transactions) if fetches else np.zeros(stored.shape)
             ready: Cycles = np.maximum(brought + (sources.maps.latency if fetches else 0), read)
             if sources.shared:
                 # One transfer's latency passes while another one moves.
                 ready = np.maximum(ready, brought + read - sources.constants.latency)
-                moved = moved + times * constants
-            moved = moved + (times * words if fetches else 0)
+                read_words = read_words + times * constants
+            read_words = read_words + (times * words if fetches else 0)
             macs.append(self._mac(step, *sizes))
             readies.append(ready)
-        inner = np.zeros(moved.shape)
+        inner = np.zeros(stored.shape)
         for (one, two), times in self._pairs.items():
-            inner += times * np.maximum(macs[one], readies[two])
-        output = _ceil(height * width * depth * numerator, denominator)
-        return _Block(inner, macs[self._order[-1]], readies[self._order[0]], np.maximum(output, moved * sources.pace))
+            inner += times * (macs[one] + readies[two] if sources.single else np.maximum(macs[one], readies[two]))
+        output = _ceil(height * width * depth * numerator, denominator) + self._timing.output_start_cycles
+        least = np.maximum(output, self._moving(read_words, stored))
+        return _Block(inner, macs[self._order[-1]], readies[self._order[0]], least, single=sources.single)
+
+    def _moving(self, read: Numbers, stored: Numbers) -> Cycles:
+        """:meth:`Sources.moving` of several blocks."""
+        sources = self._sources
+        cycles: Cycles = np.multiply(read + stored, sources.pace)
+        if not self._timing.shared_cap:
+            cycles = np.maximum(np.multiply(read + stored, sources.maps.word), np.multiply(np.maximum(read, stored), sources.pace))
+        return cycles
 
     def cycles(self, blocks: Sequence[Shape3D]) -> Cycles:
         """For each block config the sum over its blocks of the slowest unit; the last output and the last store stand alone."""
@@ -283,11 +299,12 @@ class Estimator:
 
     def cycles_of(self, blocks: Numbers) -> Cycles:
         """As :meth:`cycles`, of rows of height, width and depth."""
+        start = float(self._timing.kernel_start_cycles)
         if _NATIVE is None:
-            return self._cycles(blocks)
+            return self._cycles(blocks) + start
         found = np.empty(len(blocks))
         _NATIVE.estimates(self._flat(), flat_sources(self._sources), blocks, found)
-        return found
+        return found + start if start else found
 
     def _cycles(self, blocks: Numbers) -> Cycles:
         ofm, size, sides = self._op.ofm.shape, self._op.ofm.dtype.bytes, blocks.T

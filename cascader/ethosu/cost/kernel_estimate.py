@@ -23,8 +23,9 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
-from npu_model.timing import DEFAULT_TIMING
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.shares import decoding_cycles
 
 BLOCKS = 2
 """Blocks that are looked at beside a layer's own."""
@@ -37,6 +38,9 @@ BURDEN = 0.05
 
 CROWDED_SHARE = 0.62
 """The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
+
+KERNEL_WORDS = 29
+"""Words of the command stream for a kernel: the mean of the measured streams (25 to 37), as registers keep what does not change."""
 
 _MOST_BYTES = 64 << 20
 """Bytes of loads and decoders' work that are kept before all estimates are forgotten."""
@@ -71,10 +75,22 @@ class Terms:
     choose_blocks: bool = True
 
     @classmethod
-    def of(cls, accelerator: Accelerator, system: MemorySystem, *, choose_blocks: bool) -> Terms:
-        """The terms of a device with its memories."""
+    def of(
+        cls, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, *, choose_blocks: bool = True
+    ) -> Terms:
+        """The terms of a device with its memories and its timing."""
         overhead = system.ports[system.port_of(ARENA)].write_latency
-        return cls(accelerator, Sources.staged(system), Sources.direct(system), overhead, choose_blocks)
+        return cls(accelerator, Sources.staged(system, timing), Sources.direct(system, timing), overhead, choose_blocks)
+
+    @property
+    def timing(self) -> TimingParameters:
+        """The timing parameters."""
+        return self.direct.timing
+
+    @property
+    def command_cycles(self) -> int:
+        """Cycles in which the command processor takes the words of a kernel: 0 unless it has a pace of its own."""
+        return self.timing.command_cycles_per_word * KERNEL_WORDS
 
     def operand_latency(self, operation: KernelOperation) -> int:
         """Cycles that every block of the operation waits for an operand that is a constant; 0 if none is."""
@@ -85,7 +101,7 @@ class Terms:
     def crowded(self) -> Sources:
         """Constants read at home beside a copy, whose transactions have every other turn at the port."""
         home: Source = self.direct.constants
-        turn = ceil(home.rate * DEFAULT_TIMING.grant * home.burst)
+        turn = ceil(home.rate * self.timing.grant * home.burst)
         slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
         return replace(self.direct, constants=slow)
 
@@ -93,13 +109,14 @@ class Terms:
 class _Kernel:
     """An operation in one of its blocks: what it asks of the units, and how it flows through them."""
 
-    def __init__(self, block: Shape3D, shram: Shram, load: KernelLoad, terms: Terms, sources: Sources, operand_latency: int) -> None:
+    def __init__(self, block: Shape3D, shram: Shram, load: KernelLoad, terms: Terms, sources: Sources, least: int) -> None:
+        """``least`` are the cycles that it takes at least."""
         self.block = block
         self.shram = shram
         self.load = load
         self._terms = terms
         self._sources = sources
-        self._operand_wait = operand_latency * load.places
+        self._least = least
         self._flows: dict[bool, Flow] = {}
 
     def flow(self, *, led: bool) -> Flow:
@@ -118,13 +135,13 @@ class _Kernel:
 
     def _paced(self, flow: Flow, sources: Sources) -> int:
         # What passes a port moves no faster than its memory keeps up.
-        words = self.load.maps + (self.load.constants if sources.shared else 0)
-        return ceil(max(flow.cycles, words * sources.pace, self._operand_wait)) + self._terms.overhead
+        written = 0 if sources.timing.shared_cap else self.load.stored
+        read = self.load.maps - written + (self.load.constants if sources.shared else 0)
+        return ceil(max(flow.cycles, sources.moving(read, written), self._least)) + self._terms.overhead
 
-    @property
-    def tail(self) -> int:
+    def tail(self, *, led: bool = False) -> int:
         """Cycles at its end in which the decoder reads for the next kernel."""
-        return ceil(self.flow(led=False).tail) + self._terms.overhead
+        return ceil(self.flow(led=led).tail) + self._terms.overhead
 
 
 class KernelEstimate:
@@ -142,7 +159,7 @@ class KernelEstimate:
 
     @cached_property
     def _ranking(self) -> Ranking:
-        decoding = max((core.turns[-1] for core in self._work if core.turns), default=0) if self._operation.weights else None
+        decoding = decoding_cycles(self._work, self._terms.timing) if self._operation.weights else None
         return Ranking(self._operation, self._terms.accelerator, self._sources, decoding, self._operand_latency)
 
     def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
@@ -153,7 +170,8 @@ class KernelEstimate:
         for block, shram in ((operation.block, operation.shram), *found):
             if (block, shram) not in self._kernels:
                 load = block_load(operation, block, self._terms.accelerator, self._work, self._row, self._sources)
-                self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources, self._operand_latency)
+                least = max(self._operand_latency * load.places, self._terms.command_cycles)
+                self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources, least)
             kernels.append(self._kernels[block, shram])
         return kernels
 
@@ -174,12 +192,12 @@ class KernelEstimate:
         constants = kernel.load.constants
         if not constants:
             cycles = kernel.cycles(led=self._staged)
-            return Facts(cycles, 0, ceil(kernel.flow(led=self._staged).tail) + self._terms.overhead, cycles, 0)
+            return Facts(cycles, 0, kernel.tail(led=self._staged), cycles, 0)
         led, cold = kernel.cycles(led=True), kernel.cycles(led=False)
         if self._staged:
-            return Facts(cold, cold - led, kernel.tail, cold, 0)
+            return Facts(cold, cold - led, kernel.tail(), cold, 0)
         home = ceil(constants * self._sources.constants.rate)
-        return Facts(cold, cold - led, kernel.tail, max(kernel.crowded_cycles(), cold), home)
+        return Facts(cold, cold - led, kernel.tail(), max(kernel.crowded_cycles(), cold), home)
 
     @cached_property
     def options(self) -> tuple[BlockOption, ...]:
@@ -191,7 +209,7 @@ class KernelEstimate:
         sources, overhead, load = self._sources, self._terms.overhead, kernel.load
         cycles = max(kernel.cycles(led=True), ceil(load.constants * sources.constants.rate) + overhead)
         lead = max(0, kernel.cycles(led=False) - cycles)
-        return BlockOption(kernel.block, kernel.shram, cycles, load, sources, overhead, self._burden(load), lead, kernel.tail)
+        return BlockOption(kernel.block, kernel.shram, cycles, load, sources, overhead, self._burden(load), lead, kernel.tail())
 
     @property
     def size(self) -> int:
@@ -213,7 +231,7 @@ class Estimates:
 
     def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes, *, staged: bool) -> KernelEstimate:
         """The estimate of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
-        row: array[int] = flat_operation(operation, self._terms.accelerator, DEFAULT_TIMING, is_known=bool(work))
+        row: array[int] = flat_operation(operation, self._terms.accelerator, self._terms.timing, is_known=bool(work))
         key = row.tobytes(), BlockQuery.of(operation), operation.shram, decoding, staged, self._terms.operand_latency(operation)
         found = self._known.get(key)
         if found is None:

@@ -18,7 +18,7 @@ from npu_model.cost.flat_operation import flat_decoding, flat_operation, in_bloc
 from npu_model.native import native
 from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D
-from npu_model.timing import DEFAULT_TIMING
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 _WORK, _FLOW = native("npu_model"), native("cascader.ethosu")
@@ -121,17 +121,24 @@ class KernelLoad:
         kinds = self.kinds
         return tuple(kinds[number] for number in self.order)
 
-    def words(self, first: int, last: int) -> tuple[int, int]:
-        """As ``maps`` and ``constants``, of some blocks alone."""
+    @property
+    def stored(self) -> int:
+        """Words of its feature maps that it writes."""
         flat, table = self.flat, _HEAD + self.places
-        maps = constants = 0
+        return sum([flat[flat[table + number] + 1] for number in self.order])
+
+    def words(self, first: int, last: int) -> tuple[int, int, int]:
+        """Words of feature maps read and written, and of constants, of some blocks alone."""
+        flat, table = self.flat, _HEAD + self.places
+        fetched = stored = constants = 0
         for number in self.order[first:last]:
             begin = flat[table + number]
             steps = begin + _BLOCK
             end = steps + _STEP * flat[begin + 2]
-            maps += flat[begin + 1] + sum(flat[steps:end:_STEP])
+            fetched += sum(flat[steps:end:_STEP])
+            stored += flat[begin + 1]
             constants += sum(flat[steps + 2 : end : _STEP])
-        return maps, constants
+        return fetched, stored, constants
 
 
 def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
@@ -160,12 +167,17 @@ def kernel_load(jobs: Sequence[BlockJob], map_burst: int = 4, burst: int = 8) ->
 
 
 def operation_load(
-    op: KernelOperation, accelerator: Accelerator, work: tuple[DecoderWork, ...] = (), map_burst: int = 4, burst: int = 8
+    op: KernelOperation,
+    accelerator: Accelerator,
+    work: tuple[DecoderWork, ...] = (),
+    map_burst: int = 4,
+    burst: int = 8,
+    timing: TimingParameters = DEFAULT_TIMING,
 ) -> KernelLoad:
     """The load of an operation; ``work`` is the decoder's work for the weight stream of each core, none if unknown."""
     if _WORK is None or _FLOW is None:
-        return kernel_load(like_jobs(op, accelerator, work=work), map_burst, burst)
-    return _row_load(flat_operation(op, accelerator, DEFAULT_TIMING, is_known=bool(work)), work, map_burst, burst)
+        return kernel_load(like_jobs(op, accelerator, timing, work), map_burst, burst)
+    return _row_load(flat_operation(op, accelerator, timing, is_known=bool(work)), work, map_burst, burst)
 
 
 def block_load(
@@ -174,7 +186,7 @@ def block_load(
     """As :func:`operation_load`, of an operation in another ``block``; ``row`` is that of :func:`flat_operation`, with any block."""
     map_burst, burst = sources.maps.burst, sources.constants.burst
     if _WORK is None or _FLOW is None:
-        return operation_load(replace(op, block=block), accelerator, work, map_burst, burst)
+        return operation_load(replace(op, block=block), accelerator, work, map_burst, burst, sources.timing)
     return _row_load(in_block(row, block), work, map_burst, burst)
 
 
@@ -206,10 +218,14 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
     return steps, block.output_cycles, block.stored * maps.word
 
 
+_STORES = 11
+"""Place of the number of stores in the state of a pipeline."""
+
+
 class Pipeline:
     """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
 
-    Each unit takes its work in order and needs a free one of two slots behind it: IFM load and weight decoder run at most
+    Each unit takes its work in order and needs a free one of two slots (or of one) behind it: IFM load and weight decoder run at most
     two steps ahead of the MAC array, that two blocks ahead of the output unit, that two ahead of the write-back. Where fetches and
     constants share a port they pass it in the order of the steps. ``latency`` are the cycles until a stored block may be read.
     """
@@ -225,27 +241,36 @@ class Pipeline:
         other._units = self._units[:]
         return other
 
+    def unordered(self) -> Pipeline:
+        """As :meth:`copied`, with nothing stored that a further kernel would wait for."""
+        other = Pipeline()
+        other._units = self._units[:]
+        other._units[_STORES] = 0.0
+        return other
+
     def run(
         self, kernel: KernelLoad, sources: Sources, *, led: bool = False, distance: int = 0, first: int = 0, last: int | None = None
     ) -> Flow:
         """One more kernel, from its first fetch to its last store; ``distance`` blocks of the one before may be unfinished then.
 
-        With ``led`` the weights of the first two steps are there already: the decoder does not wait for the kernel before.
+        With ``led`` the weights of the first two steps are there already, if they may be fetched ahead: the decoder does not wait for the
+        kernel before.
         Blocks before the ``first`` and from the ``last`` on are left out.
         """
         last = kernel.places if last is None else last
-        steps_led = 2 if led else 0
+        steps_led = 2 if led and sources.timing.weights_ahead else 0
         if _FLOW is not None:
             return Flow(*_FLOW.kernel_flow(kernel.flat, flat_sources(sources), self._units, first, last, steps_led, distance))
         return self._run(kernel, sources, steps_led, distance, range(first, last))
 
     def _run(self, kernel: KernelLoad, sources: Sources, steps_led: int, distance: int, places: range) -> Flow:
         home_latency, shared, map_latency = sources.constants.latency, sources.shared, sources.maps.latency
+        timing, single = sources.timing, sources.single
         latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, count, *last = self._units
         stores = deque(last[: int(count)], maxlen=MAX_BLOCKDEP + 1)
         # When the first blocks may be fetched, one after the other, and then all: as BLOCKDEP says.
         # Behind a kernel that must be stored entirely comes a further response.
-        visible = latency if distance else latency * (1 + DEFAULT_TIMING.drain_responses)
+        visible = latency if distance else latency * (1 + timing.drain_responses)
         released = [stores[-1 - ahead] + visible if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
         costs, order = [_block_costs(kind, sources) for kind in kernel.kinds], kernel.order
         # The decoder is handed a kernel when the IFM load has done with the one before.
@@ -253,9 +278,14 @@ class Pipeline:
         for number, place in enumerate(places):
             steps, output_cycles, stored = costs[order[place]]
             load = max(load, released[min(number, distance)])
+            if not timing.weights_ahead:
+                decoder = max(decoder, load)
+            load += 0 if place else timing.kernel_start_cycles
             # The output unit's slot is for the block, so that only its first step waits for it.
+            output_before, store_before = (output, store) if single else (output_before, store_before)
             begin = mac if mac > output_before else output_before
             for fetch, read, sustained, mac_cycles in steps:
+                mac_before = mac if single else mac_before
                 if fetch is not None:
                     start = (load if load > mac_before else mac_before) + map_latency
                     load = port = (port if port > start else start) + fetch
@@ -273,8 +303,8 @@ class Pipeline:
                 mac_before = mac
                 begin = begin if begin > load else load
                 begin = mac = (begin if begin > decoder else decoder) + mac_cycles
-            output_before, output = output, max(output, mac, store_before) + output_cycles
-            store_before, store = store, max(store, output) + stored
+            output_before, output = output, max(output, mac, store_before + sources.slot_response) + output_cycles
+            store_before, store = store, max(store + sources.slot_response, output) + stored
             stores.append(store)
         units = (latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, len(stores), *stores)
         self._units = array("d", (*units, *[0.0] * (12 + MAX_BLOCKDEP + 1 - len(units))))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.shapes import ceil_div
-from npu_model.timing import DEFAULT_TIMING
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +61,48 @@ def sustained(memory: Memory) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a kernel reads its feature maps and its constants; ``shared`` if they pass the same port."""
+    """Where a kernel reads its feature maps and its constants; ``shared`` if they pass the same port.
+
+    ``timing`` are the parameters of the NPU that reads. A block that is stored keeps its slot of the output buffer, and the write-back, for
+    ``slot_response`` cycles beyond its last word.
+    """
 
     maps: Source
     constants: Source
     shared: bool
+    timing: TimingParameters = field(default=DEFAULT_TIMING, hash=False)  # a hash of its two dozen values takes longer than a flow
+    slot_response: int = 0
 
     @property
     def pace(self) -> float:
         """Cycles per word at which the feature maps' memory keeps up."""
         return max(self.maps.word, self.maps.sustained)
 
-    @classmethod
-    def staged(cls, system: MemorySystem) -> Sources:
-        """With the constants copied into the arena."""
-        arena = system.ports[system.port_of(ARENA)]
-        return cls(Source.of(arena, DEFAULT_TIMING.ifm_burst_divisor), Source.of(arena), shared=True)
+    @property
+    def single(self) -> bool:
+        """Whether a unit waits for the one behind it, as there is one slot between them; more than two count as two."""
+        return self.timing.buffer_slots == 1
+
+    def moving(self, read: float, written: float) -> float:
+        """Cycles in which so many words of the feature maps pass their port, no faster than its memory keeps up."""
+        if self.timing.shared_cap:
+            return (read + written) * self.pace
+        # Each direction has its own cap: the path alone is common to both.
+        return max((read + written) * self.maps.word, max(read, written) * self.pace)
 
     @classmethod
-    def direct(cls, system: MemorySystem) -> Sources:
+    def staged(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Sources:
+        """With the constants copied into the arena."""
+        arena = system.ports[system.port_of(ARENA)]
+        maps = Source.of(arena, timing.ifm_burst_divisor)
+        slot_response = 0 if timing.posted_writes else arena.write_latency
+        return cls(maps, Source.of(arena), shared=True, timing=timing, slot_response=slot_response)
+
+    @classmethod
+    def direct(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Sources:
         """With the constants read from their home."""
         home = Source.of(system.ports[system.port_of(CONSTANTS)])
-        return cls(cls.staged(system).maps, home, shared=system.port_of(CONSTANTS) == system.port_of(ARENA))
+        return replace(cls.staged(system, timing), constants=home, shared=system.port_of(CONSTANTS) == system.port_of(ARENA))
 
 
 def _flat(source: Source) -> tuple[float, ...]:
@@ -91,5 +111,7 @@ def _flat(source: Source) -> tuple[float, ...]:
 
 @lru_cache(maxsize=256)
 def flat_sources(sources: Sources) -> array[float]:
-    """Sources as the compiled core takes them: numbers of the feature maps', numbers of the constants', shared or not."""
-    return array("d", (*_flat(sources.maps), *_flat(sources.constants), sources.shared))
+    """Sources as the compiled cores take them: numbers of the feature maps', numbers of the constants', shared or not, and the timing."""
+    timing = sources.timing
+    units = timing.drain_responses, sources.slot_response, sources.single, timing.kernel_start_cycles, timing.weights_ahead
+    return array("d", (*_flat(sources.maps), *_flat(sources.constants), sources.shared, timing.shared_cap, *units))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cascader.ethosu.codegen.stripes import Place, stripe
-from cascader.ethosu.cost.block_chain import BlockOption, Coupling
+from cascader.ethosu.cost.block_chain import BlockOption, Coupling, further_responses
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
@@ -100,7 +100,9 @@ class Neighbours:
             for shared in [coupling.shared(one, two)]
         )
         times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))
-        return max(0, self._one_by_one(*times, before_staged=before_staged, staged=staged) - min(pairs)[1])
+        # One behind the other is the worst, but for a drained kernel's further responses.
+        least = min(0, -further_responses(self._cost.timing, self._cost.latency))
+        return max(least, self._one_by_one(*times, before_staged=before_staged, staged=staged) - min(pairs)[1])
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         """Cycles that two jobs in a row save over their times one by one, with the blocks that are best for both."""

@@ -21,6 +21,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import operation_work
 
@@ -46,7 +47,14 @@ class StripeCost:
     """
 
     def __init__(
-        self, network: Network, graph: RowGraph, accelerator: Accelerator, system: MemorySystem, *, choose_blocks: bool = True
+        self,
+        network: Network,
+        graph: RowGraph,
+        accelerator: Accelerator,
+        system: MemorySystem,
+        timing: TimingParameters = DEFAULT_TIMING,
+        *,
+        choose_blocks: bool = True,
     ) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
         self._constants = [staged_bytes(payload.operation) if payload else 0 for payload in self._payloads]
@@ -55,7 +63,7 @@ class StripeCost:
         self._decoder_work: dict[int, tuple[DecoderWork, ...]] = {}
         self._graph = graph
         self._accelerator = accelerator
-        self._terms = Terms.of(accelerator, system, choose_blocks=choose_blocks)
+        self._terms = Terms.of(accelerator, system, timing, choose_blocks=choose_blocks)
         self._estimates = shared_estimates(self._terms)
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
         self._known: dict[tuple[int, int, bool], KernelEstimate | None] = {}
@@ -85,7 +93,7 @@ class StripeCost:
         if part not in self._decoder_work:
             payload = self._payloads[part]
             assert payload is not None  # noqa: S101  # only kernels have weights
-            streams = tuple(self._stored.read(where) for where in payload.operation.weights)
+            streams = tuple(self._stored.read(where) for where in payload.operation.weights) if self._terms.timing.decodes_streams else ()
             self._decoder_work[part] = operation_work(payload.operation, streams, self._accelerator) if streams else ()
         return self._decoder_work[part]
 
@@ -125,6 +133,16 @@ class StripeCost:
             staged_lead=staged.lead,
             staged_tail=staged.tail,
         )
+
+    @property
+    def timing(self) -> TimingParameters:
+        """The timing parameters that it is for."""
+        return self._terms.timing
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a job's last word to the response to it."""
+        return self._terms.overhead
 
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales."""

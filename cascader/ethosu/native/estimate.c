@@ -3,12 +3,12 @@
 
 #include "estimate.h"
 
-enum { BRICK_CHANNELS = 16, BEAT = 8, SOURCES_SIZE = 11 };
+enum { BRICK_CHANNELS = 16, BEAT = 8, SOURCES_SIZE = 17 };
 
 typedef struct {
     i64 ofm_height, ofm_width, ofm_depth, ofm_size, ifm_height, ifm_width, ifm_depth, ifm_size, ifm_bricks, ifm_stride_x, operands;
     i64 stride_y, stride_x, dilated_height, dilated_width, upscaled, ublock_height, ublock_width, ublock_depth;
-    i64 weights, scales, rate, rate_divisor, decoding, shares, kept, kinds, pairs, first_step, last_step;
+    i64 weights, scales, rate, rate_divisor, decoding, shares, kept, kinds, pairs, first_step, last_step, output_start;
 } Kernel;
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
     const Step *steps;
     const Pair *pairs;
     Source maps, home;
-    int shared;
+    int shared, shared_cap, single;
     double pace, *macs, *readies;
 } Estimator;
 
@@ -100,10 +100,17 @@ static double constants(const Estimator *e, const Step *step, i64 depth, i64 *wo
     return *words > 0 ? cycles : 0.0;
 }
 
+/* Cycles in which words that are read and stored pass the feature maps' port. */
+static double moving(const Estimator *e, i64 read, i64 stored)
+{
+    double both = (double)(read + stored);
+    return e->shared_cap ? both * e->pace : larger(both * e->maps.word, (double)most(read, stored) * e->pace);
+}
+
 static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int fetches)
 {
     const Kernel *k = e->kernel;
-    i64 moved = div_up(height * width * (div_up(depth, BRICK_CHANNELS) * BRICK_CHANNELS) * k->ofm_size, BEAT);
+    i64 stored = div_up(height * width * (div_up(depth, BRICK_CHANNELS) * BRICK_CHANNELS) * k->ofm_size, BEAT), moved = 0;
     for (i64 s = 0; s < k->kinds; s++) {
         const Step *step = &e->steps[s];
         i64 transactions, read_words, words = fetch(e, step, height, width, depth, &transactions);
@@ -118,12 +125,19 @@ static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int 
         if (fetches) moved += step->times * words;
     }
     double inner = 0.0;
-    for (i64 p = 0; p < k->pairs; p++) inner += (double)e->pairs[p].times * larger(e->macs[e->pairs[p].one], e->readies[e->pairs[p].two]);
-    i64 output = div_up(height * width * depth * k->rate, k->rate_divisor);
-    return (Block){inner, e->macs[k->last_step], e->readies[k->first_step], larger((double)output, (double)moved * e->pace)};
+    for (i64 p = 0; p < k->pairs; p++) {
+        double one = e->macs[e->pairs[p].one], two = e->readies[e->pairs[p].two];
+        inner += (double)e->pairs[p].times * (e->single ? one + two : larger(one, two));
+    }
+    i64 output = div_up(height * width * depth * k->rate, k->rate_divisor) + k->output_start;
+    return (Block){inner, e->macs[k->last_step], e->readies[k->first_step], larger((double)output, moving(e, moved, stored))};
 }
 
-static double before(const Block *block, double following) { return larger(block->least, block->inner + larger(block->last, following)); }
+static double before(const Estimator *e, const Block *block, double following)
+{
+    if (e->single) return block->inner + block->last + following + block->least;
+    return larger(block->least, block->inner + larger(block->last, following));
+}
 
 /* The blocks in one place, one behind the other in depth. */
 static double column_of(const Estimator *e, i64 height, i64 width, i64 side)
@@ -136,9 +150,9 @@ static double column_of(const Estimator *e, i64 height, i64 width, i64 side)
         if (rest) r1 = block_of(e, height, width, rest, 0);
     }
     double after = rest ? r1.first : w0.first, column = 0.0;
-    if (wholes > 1) column = before(&w0, w1.first) + (double)(wholes - 2) * before(&w1, w1.first) + before(&w1, after);
-    else if (wholes) column = before(&w0, after);
-    if (rest) column += wholes ? before(&r1, w0.first) : before(&r0, r0.first);
+    if (wholes > 1) column = before(e, &w0, w1.first) + (double)(wholes - 2) * before(e, &w1, w1.first) + before(e, &w1, after);
+    else if (wholes) column = before(e, &w0, after);
+    if (rest) column += wholes ? before(e, &r1, w0.first) : before(e, &r0, r0.first);
     return column;
 }
 
@@ -180,6 +194,8 @@ PyObject *estimates(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     memcpy(&e.maps, sources, sizeof(Source));
     memcpy(&e.home, sources + 5, sizeof(Source));
     e.shared = sources[10] != 0;
+    e.shared_cap = sources[11] != 0;
+    e.single = sources[14] != 0;
     e.pace = larger(e.maps.word, e.maps.sustained);
     e.macs = malloc(2 * sizeof(double) * (size_t)k->kinds);
     if (!e.macs) {

@@ -6,10 +6,7 @@
 
 #include "flow.h"
 
-enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, SOURCES_SIZE = 11 };
-
-/* DEFAULT_TIMING.drain_responses of npu_model/timing.py. */
-enum { DRAIN_RESPONSES = 1 };
+enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, SOURCES_SIZE = 17 };
 
 static void add_reads(const Flat *work, i64 at, i64 burst, i64 *words, i64 *transactions)
 {
@@ -137,11 +134,24 @@ typedef struct {
     double latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, stores, last[MOST_STORES];
 } Units;
 
-static void run_block(Units *u, const BlockCosts *block, const Source *maps, const Source *home, int shared, int *led)
+/* Where a kernel reads, and the NPU's timing, as flat_sources of memory_path.py has them. */
+typedef struct {
+    Source maps, home;
+    double shared, shared_cap, drain_responses, slot_response, single, kernel_start, weights_ahead;
+} Sources;
+
+static void run_block(Units *u, const BlockCosts *block, const Sources *sources, int *led)
 {
+    const Source *maps = &sources->maps, *home = &sources->home;
+    int shared = sources->shared != 0, single = sources->single != 0;
+    if (single) {
+        u->output_before = u->output;
+        u->store_before = u->store;
+    }
     double begin = u->mac > u->output_before ? u->mac : u->output_before;
     for (i64 s = 0; s < block->count; s++) {
         const StepCosts *step = &block->steps[s];
+        if (single) u->mac_before = u->mac;
         if (step->fetch >= 0) {
             double start = (u->load > u->mac_before ? u->load : u->mac_before) + maps->latency;
             u->load = u->port = (u->port > start ? u->port : start) + step->fetch;
@@ -163,10 +173,10 @@ static void run_block(Units *u, const BlockCosts *block, const Source *maps, con
         begin = begin > u->load ? begin : u->load;
         begin = u->mac = (begin > u->decoder ? begin : u->decoder) + step->mac;
     }
-    double output = larger(larger(u->output, u->mac), u->store_before) + block->output;
+    double output = larger(larger(u->output, u->mac), u->store_before + sources->slot_response) + block->output;
     u->output_before = u->output;
     u->output = output;
-    double store = larger(u->store, output) + block->stored;
+    double store = larger(u->store + sources->slot_response, output) + block->stored;
     u->store_before = u->store;
     u->store = store;
     int stores = (int)u->stores;
@@ -190,10 +200,9 @@ PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     for (int i = 0; i < 4; i++) numbers[i] = PyLong_AsLongLong(arguments[3 + i]);
     if (PyErr_Occurred() || flat_all(arguments, flats, 3, 2) < 0) return NULL;
     const i64 *load = flats[0].at;
-    const double *sources = (const double *)flats[1].view.buf;
     Units u;
     i64 first = numbers[0], last = numbers[1], distance = numbers[3], kinds = flats[0].length < LOAD_HEAD ? 0 : load[1], steps = 0;
-    int led = (int)numbers[2], shared, stores;
+    int led = (int)numbers[2], stores;
     double released[MOST_STORES];
     if (flats[0].length < LOAD_HEAD || flats[1].length != SOURCES_SIZE || flats[2].length != STATE_SIZE || first < 0 || last > load[0] ||
         distance < 0 || distance >= MOST_STORES) {
@@ -201,10 +210,8 @@ PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t c
         PyErr_SetString(PyExc_ValueError, "this is no flow");
         return NULL;
     }
-    Source maps, home;
-    memcpy(&maps, sources, sizeof maps);
-    memcpy(&home, sources + 5, sizeof home);
-    shared = sources[10] != 0;
+    Sources sources;
+    memcpy(&sources, flats[1].view.buf, sizeof sources);
     memcpy(&u, flats[2].view.buf, sizeof u);
     const i64 *sequence = load + LOAD_HEAD, *places = sequence + load[0];
     for (i64 k = 0; k < kinds; k++) steps += load[places[k] + 2];
@@ -219,17 +226,19 @@ PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     stores = (int)u.stores;
     for (i64 i = 0; i <= distance; i++) {
         i64 ahead = distance - i;
-        released[i] = ahead < stores ? u.last[stores - 1 - ahead] + u.latency * (distance ? 1 : 1 + DRAIN_RESPONSES) : 0.0;
+        released[i] = ahead < stores ? u.last[stores - 1 - ahead] + u.latency * (distance ? 1 : 1 + sources.drain_responses) : 0.0;
     }
     u.decoder = larger(u.decoder, u.load);
     for (i64 p = first; p < last; p++) {
         i64 kind = sequence[p];
         if (!costs[kind].steps) {
-            costs[kind] = block_costs(load + places[kind], &maps, &home, next);
+            costs[kind] = block_costs(load + places[kind], &sources.maps, &sources.home, next);
             next += costs[kind].count;
         }
         u.load = larger(u.load, released[least(p - first, distance)]);
-        run_block(&u, &costs[kind], &maps, &home, shared, &led);
+        if (sources.weights_ahead == 0) u.decoder = larger(u.decoder, u.load);
+        if (!p) u.load += sources.kernel_start;
+        run_block(&u, &costs[kind], &sources, &led);
     }
     memcpy(flats[2].view.buf, &u, sizeof u);
     free(costs);

@@ -23,6 +23,7 @@ from cascader.ethosu.rewrites.turned import turned, turned_in_place
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 _PIECES = (12, 24, 40, 100)
 """Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
@@ -89,10 +90,11 @@ def _flat_forms(base: Network, accelerator: Accelerator, options: CascadeOptions
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Makes forms for one device and its memories."""
+    """Makes forms for one device, its constants read in the arena or at home."""
 
     device: Accelerator
-    system: MemorySystem
+    staged: Sources
+    direct: Sources
     options: CascadeOptions
 
     def plain(self, network: Network) -> Network:
@@ -101,8 +103,8 @@ class _Maker:
         network = trimmed(network) if options.trim else network
         network = with_table_slots(network, self.device) if options.table_slots else network
         network = in_row_shapes(network, self.device) if options.row_shapes else network
-        network = in_phases(network, self.device, Sources.staged(self.system)) if options.phases else network
-        return folded(network, self.device, Sources.staged(self.system)) if options.fold else network
+        network = in_phases(network, self.device, self.staged) if options.phases else network
+        return folded(network, self.device, self.staged) if options.fold else network
 
     def encoded(self, form: Network, *sources: Sources) -> Network:
         """The form in the block depths that are best whichever of some sources its constants are read from."""
@@ -110,7 +112,7 @@ class _Maker:
 
     def base(self, form: Network) -> Network:
         """The form encoded for weights from anywhere."""
-        return self.encoded(form, Sources.direct(self.system), Sources.staged(self.system))
+        return self.encoded(form, self.direct, self.staged)
 
     def coarse(self, base: Network, size: int, depth: int) -> Network:
         """A form with its largest layers cut, above ``size`` bytes of weights (0: none), and tensors of up to ``depth`` channels dense."""
@@ -118,25 +120,30 @@ class _Maker:
 
     def pieces(self, form: Network, size: int) -> Network:
         """A form in pieces of ``size`` bytes of weights, encoded for staged ones, in the densest layout that takes no more cycles."""
-        staged, depth = Sources.staged(self.system), self.options.layouts[-1]
-        cut = self.encoded(sliced(form, self.device, size, early=True), staged)
-        return quick_layouts(cut, depth, self.device, staged) if self.options.quick_layouts else dense_layouts(cut, depth)
+        depth = self.options.layouts[-1]
+        cut = self.encoded(sliced(form, self.device, size, early=True), self.staged)
+        return quick_layouts(cut, depth, self.device, self.staged) if self.options.quick_layouts else dense_layouts(cut, depth)
 
     def across(self, plain: Network, coarse: int, fine: Sequence[int]) -> list[Network]:
         """The forms with kernels turned, none if that gains nothing: stored turned, in place, and in the largest of the finer pieces."""
-        staged = Sources.staged(self.system)
-        stored = turned(plain, self.device, staged) if self.options.turn else plain
+        stored = turned(plain, self.device, self.staged) if self.options.turn else plain
         if stored is plain:
             return []
-        found = [stored, turned_in_place(plain, self.device, staged)]
+        found = [stored, turned_in_place(plain, self.device, self.staged)]
         return [self.coarse(self.base(form), coarse, self.options.layouts[-1]) for form in found] + [
             self.pieces(stored, size) for size in fine[:1]
         ]
 
 
-def variants(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = DEFAULT_OPTIONS) -> tuple[Network, ...]:
+def variants(
+    network: Network,
+    accelerator: str,
+    system: MemorySystem,
+    options: CascadeOptions = DEFAULT_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> tuple[Network, ...]:
     """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others."""
-    make = _Maker(find_accelerator(accelerator), system, options)
+    make = _Maker(find_accelerator(accelerator), Sources.staged(system, timing), Sources.direct(system, timing), options)
     plain = make.plain(network)
     base = make.base(plain)
     coarse, *fine = _piece_sizes(network, options)

@@ -20,6 +20,7 @@ from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import Shape3D, round_up
 from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.shares import decoding_cycles
 from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 from npu_model.weight_stream.work import operation_work
 
@@ -39,7 +40,7 @@ class _Choice:
 
 
 def _with_depth(
-    operation: KernelOperation, depth: int, accelerator: Accelerator, sources: Sequence[Sources], decoding: int
+    operation: KernelOperation, depth: int, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None
 ) -> _Choice | None:
     """The best block of this depth for the first of the sources; None if none fits."""
     smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
@@ -63,7 +64,7 @@ def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
 def _choose(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], stream: bytes) -> KernelOperation | None:
     """The operation at the depth that is best for all of the sources together; None if the one it has is good enough."""
     work = operation_work(operation, (stream,), accelerator)
-    decoding = max((core.turns[-1] for core in work if core.turns), default=0)
+    decoding = decoding_cycles(work, sources[0].timing)
     depths = sorted({*_depths(operation, accelerator), operation.block.depth})
     choices = [_with_depth(operation, depth, accelerator, sources, decoding) for depth in depths]
     found = [choice for choice in choices if choice is not None]

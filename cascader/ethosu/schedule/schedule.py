@@ -8,6 +8,7 @@ from cascader.ethosu.network.network import Network
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import round_up
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 ARENA_ALIGNMENT = 16
 """The arena's size is a multiple of this, as the regions of a driver job are (core driver)."""
@@ -15,12 +16,13 @@ ARENA_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a schedule was made from and by: file name without folder, its SHA-256, versions of the tools, memory system by value."""
+    """What a schedule was made from and by: file name without folder, its SHA-256, versions of the tools, memory system and timing."""
 
     model: str = ""
     model_sha256: str = ""
     tools: tuple[tuple[str, str], ...] = ()
     memory_system: MemorySystem | None = None
+    timing: TimingParameters = DEFAULT_TIMING
 
 
 @dataclass(frozen=True, slots=True)

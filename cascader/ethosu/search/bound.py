@@ -23,6 +23,7 @@ from npu_model.cost.traversal import reduces_depth
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation, OperationKind, Upscale
 from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,12 @@ class Demand:
     written: int = 0
 
 
-def _mac_cycles(op: KernelOperation, elements: Fraction, accelerator: Accelerator) -> Fraction:
+def _mac_cycles(op: KernelOperation, elements: Fraction, accelerator: Accelerator, timing: TimingParameters) -> Fraction:
     """Least MAC cycles for so many OFM elements: the formula of ``mac_cycles`` with no ublock left half empty in height and width."""
     ublock, ofm = accelerator.ofm_ublock, op.ofm.shape
     plane = elements / (ofm.depth * ublock.height * ublock.width)
     deep = ublock.depth * accelerator.cores
-    pace = mac_pace(op, accelerator, op.kernel.elements, op.ifm.shape.depth, is_known=True)
+    pace = mac_pace(op, accelerator, op.kernel.elements, op.ifm.shape.depth, timing, is_known=True)
     if op.kind is OperationKind.POOL and not reduces_depth(op):
         # A last ublock of which half is used spares a part.
         return plane * (pace.plane * ceil_div(ofm.depth, deep) - pace.spared)
@@ -63,12 +64,13 @@ def _read_bytes(op: KernelOperation) -> int:
     return max(rows, 0) * max(columns, 0) * ifm.depth * op.ifm.dtype.bytes
 
 
-def demand(part: EthosuPart, needed: Fraction, accelerator: Accelerator) -> Demand:
+def demand(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> Demand:
     """What a part asks of the units at least if that share of its rows is needed."""
     op, ofm = part.operation, part.operation.ofm.shape
     elements = needed * ofm.height * ofm.width * ofm.depth
     read = _read_bytes(op) if needed == 1 else 0
-    return Demand(_mac_cycles(op, elements, accelerator), output_rate(op, accelerator) * elements, read, int(elements) * op.ofm.dtype.bytes)
+    macs, output = _mac_cycles(op, elements, accelerator, timing), output_rate(op, accelerator, timing) * elements
+    return Demand(macs, output, read, int(elements) * op.ofm.dtype.bytes)
 
 
 def _constant_bytes(network: Network, parts: Iterable[EthosuPart]) -> int:
@@ -77,7 +79,7 @@ def _constant_bytes(network: Network, parts: Iterable[EthosuPart]) -> int:
     return sum(len(content) for content in {network.constants[span.start : span.end] for span in spans})
 
 
-def least_cycles(network: Network, accelerator: str, system: MemorySystem) -> int:
+def least_cycles(network: Network, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> int:
     """Cycles that every schedule of a network in this form takes, in any arena.
 
     The largest of five sums: MACs, output unit, words that are read and written through the arena's port, and words of weights through
@@ -87,7 +89,7 @@ def least_cycles(network: Network, accelerator: str, system: MemorySystem) -> in
     payloads = [ethosu_part(part) for part in network.graph.parts]
     shares = [Fraction(needed, part.rows) for needed, part in zip(scheduler.needed, scheduler.graph.parts, strict=True)]
     kernels = [(part, share) for part, share in zip(payloads, shares, strict=True) if part is not None]
-    asked = [demand(part, share, device) for part, share in kernels]
+    asked = [demand(part, share, device, timing) for part, share in kernels]
     weights = _constant_bytes(network, (part for part, _ in kernels))
     loads = [[0, 0], [0, 0]]
     arena, home = system.port_of(ARENA), system.port_of(CONSTANTS)

@@ -63,7 +63,7 @@ def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
         for number, origin in enumerate(origins)
     )
     ladders = answers([executor.submit(ladder, form) for form in forms], "Planning stripes: {} of {} layouts", show)
-    least = min(least_cycles(form.network, form.accelerator, form.system) for form in forms)
+    least = min(least_cycles(form.network, form.accelerator, form.system, form.provenance.timing) for form in forms)
     return Explored(forms, tuple(ladders), least)
 
 

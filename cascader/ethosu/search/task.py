@@ -67,7 +67,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is searched, and how; ``replay`` gives the cycles that count, on the memories of ``system``.
+    """What is searched, and how; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
     ``others`` are other networks of the same mathematics, from another legaliser, that are searched too.
     """
@@ -86,5 +86,5 @@ class Task:
         return tuple(
             Origin(network, origin.provenance)
             for origin in origins
-            for network in variants(origin.network, self.accelerator, self.system, self.options)
+            for network in variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing)
         )

@@ -66,7 +66,11 @@ def find_binary(path: Path | None) -> Path:
         found = shutil.which(name)
         if found is not None:
             return Path(found).resolve()
-    raise InputError(f"No FVP is in PATH (looked for {' and '.join(BINARIES)}): install Arm's Corstone-300 FVP, or give its path.")
+    raise InputError(
+        f"No FVP is in PATH (looked for {' and '.join(BINARIES)}): install Arm's Corstone-300 FVP, which Arm gives away, or give its path "
+        "with --fvp; besides it a run needs firmware that runs a network and prints the PMU's counters, by --firmware or from the package "
+        f"{RUNNERS}."
+    )
 
 
 def find_firmware(path: Path | None) -> Path:

@@ -1,0 +1,34 @@
+"""The timing that the user asked for: a calibration profile's, and how reports say it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from validation.calibrate.profile import timing_from_toml
+from validation.reading import read_configuration
+
+
+def load_timing(path: str | Path | None) -> TimingParameters:
+    """The timing parameters of a profile that calibrate fit wrote, or of any TOML file with its table [timing]; None: the model's."""
+    return DEFAULT_TIMING if path is None else timing_from_toml(read_configuration(path, "Calibration profile"))
+
+
+def timing_json(timing: TimingParameters) -> dict[str, Any]:
+    """The parameters that differ from the model's, as a profile has them: none for the model itself."""
+    values = {field.name: getattr(timing, field.name) for field in fields(timing) if field.name in timing.changed()}
+    plain = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+    return {name: value if isinstance(value, (int, str)) else str(value) for name, value in plain.items()}
+
+
+def timing_text(timing: TimingParameters) -> str:
+    """The same in one line."""
+    return ", ".join(f"{name} = {str(value).lower() if isinstance(value, bool) else value}" for name, value in timing_json(timing).items())
+
+
+def timing_clause(timing: TimingParameters) -> str:
+    """A clause for the head of a report; nothing for the model itself."""
+    return "" if timing == DEFAULT_TIMING else f", timing {timing_text(timing)}"
