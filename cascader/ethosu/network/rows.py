@@ -10,26 +10,12 @@ from dataclasses import dataclass, replace
 from cascader.ethosu.network.geometry import Geometry, arena_maps
 from cascader.ethosu.network.in_place import overwritable_operands
 from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.operators import operand_propagator
 from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.graph.cascader_graph import Part, TensorKind
 from cascader.graph.in_place import is_last_reader
-from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
-from npu_model.program import FeatureMap, OperationKind, Upscale
-
-
-def _propagator(part: EthosuPart, operand: FeatureMap, at: RowMap | None) -> RowPropagator:
-    operation, rows = part.operation, part.axis.extent(operand.shape)
-    if operation.kind is OperationKind.ELEMENTWISE:
-        return RowPropagator(rows=rows, whole=rows < part.axis.extent(operation.ofm.shape), at=at)
-    window = part.axis.window(operation)
-    return RowPropagator(
-        rows=rows,
-        stride=window.stride,
-        taps=window.taps,
-        pad=window.pad,
-        upscale=1 if operation.upscale is Upscale.NONE else 2,
-        at=at,
-    )
+from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from npu_model.program import Upscale
 
 
 def _borders(part: EthosuPart) -> tuple[int, int] | None:
@@ -76,7 +62,9 @@ def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometr
     inputs = []
     for name, feature_map in arena_maps(payload):
         if feature_map is not operation.ofm:
-            propagator = _propagator(payload, feature_map, geometry.row_map(name, feature_map, payload.axis))
+            needs, axis = operand_propagator(operation, feature_map, fetched=True), payload.axis.number
+            at, extent = geometry.row_map(name, feature_map, payload.axis), payload.axis.extent(feature_map.shape)
+            propagator = RowPropagator.projected(needs, axis, axis, extent, at)
             inputs.append((index[name], propagator if borders else replace(propagator, whole=True)))
     written = geometry.row_map(payload.ofm, operation.ofm, payload.axis)
     rows = payload.axis.extent(operation.ofm.shape)
