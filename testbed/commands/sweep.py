@@ -79,7 +79,9 @@ def add(commands: Any) -> None:
         help="budgets of the arena, none for no bound (default: none)",
     )
     parser.add_argument("--optimise", choices=("Performance", "Size"), default="Performance", help="as for schedule (default: Performance)")
-    parser.add_argument("--effort", choices=("standard", "thorough"), default="standard", help="as for schedule (default: standard)")
+    parser.add_argument(
+        "--effort", choices=("quick", "standard", "thorough"), default="standard", help="as for schedule (default: standard)"
+    )
     _add_memories(parser)
     add_timing_option(parser)
     group = parser.add_argument_group("work")

@@ -12,7 +12,6 @@ from typing import Any
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.file import digest
-from cascader.ethosu.search.choice import choose
 from cascader.frontends.vela import Legalised, legalised
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import accelerator
@@ -21,7 +20,7 @@ from sim import counted_network
 from testbed.answers import Answers
 from testbed.legalise import task_of
 from testbed.progress import Progress, silent
-from testbed.scheduling import DEFAULT_EFFORT
+from testbed.scheduling import choice_of
 from testbed.sweep.points import Answer, Point
 
 AHEAD = 2
@@ -52,8 +51,7 @@ def answer_of(point: Point) -> Answer:
     try:
         compiled = _compiled(point.model.data, point.accelerator)
         task = task_of(point.model, compiled, point.accelerator, point.system, timing=point.timing)
-        with workers(1) as executor:
-            plan = choose(task, executor, arena_cache_size=point.budget, optimise=point.optimise, thorough=point.effort != DEFAULT_EFFORT)
+        plan = choice_of(task, arena_cache_size=point.budget, optimise=point.optimise, effort=point.effort, processes=1).point.schedule
     except InputError as error:
         return Answer(refused=str(error))
     replay = counted_network(lower(plan), point.system, point.timing)
