@@ -13,8 +13,7 @@ from tabulate import tabulate
 
 from cascader.ethosu.network.propagators import affine_graph
 from cascader.frontends.vela import import_network
-from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Axis, Propagator, window
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.stripe_plans import StripeOptions, all_plans, plan
@@ -31,16 +30,16 @@ def convolution(channels: int, taps: int, pad: int) -> Propagator:
     return Propagator.of_axes((Axis(0), window(1, taps=taps, pad=pad), window(2, taps=taps, pad=pad), Axis(None, 0, channels)), 4)
 
 
-def chain(shapes: Sequence[Shape], taps: Sequence[int], *, pad: bool) -> AffineGraph:
+def chain(shapes: Sequence[Shape], taps: Sequence[int], *, pad: bool) -> CascaderGraph:
     """Convolutions one after the other, of int8 arrays of these shapes; work is counted in multiply-accumulates."""
     kinds = [TensorKind.INPUT, *[TensorKind.INTERMEDIATE] * (len(taps) - 1), TensorKind.OUTPUT]
-    tensors = tuple(AffineTensor(f"t{i}", kind, shape) for i, (kind, shape) in enumerate(zip(kinds, shapes, strict=True)))
+    tensors = tuple(Tensor.dense(f"t{i}", kind, shape) for i, (kind, shape) in enumerate(zip(kinds, shapes, strict=True)))
     parts = []
     for index, size in enumerate(taps):
         channels = shapes[index][3]
-        operand = AffineInput(f"t{index}", convolution(channels, size, size // 2 if pad else 0))
-        parts.append(AffinePart(f"conv{index + 1}", (operand,), f"t{index + 1}", shapes[index + 1], work=size * size * channels))
-    return AffineGraph(tuple(parts), tensors)
+        operand = Operand(f"t{index}", convolution(channels, size, size // 2 if pad else 0))
+        parts.append(Part.striped(f"conv{index + 1}", (operand,), f"t{index + 1}", shapes[index + 1], work=size * size * channels))
+    return CascaderGraph(tuple(parts), tensors)
 
 
 def rfc_table() -> str:
@@ -80,15 +79,15 @@ def _modes(point: StripeProposal) -> str:
     return "; ".join(groups)
 
 
-def beginning(graph: AffineGraph, parts: int) -> AffineGraph:
+def beginning(graph: CascaderGraph, parts: int) -> CascaderGraph:
     """The first parts of a graph; what they make for later ones is their output."""
     first, rest = graph.parts[:parts], graph.parts[parts:]
-    later = {operand.tensor for part in rest for operand in part.inputs}
+    later = {operand.tensor for part in rest for operand in part.operands}
     made = {part.output for part in first}
-    used = made | {operand.tensor for part in first for operand in part.inputs}
+    used = made | {operand.tensor for part in first for operand in part.operands}
     outputs = {name for name in made & later if graph.tensor(name).kind is TensorKind.INTERMEDIATE}
     tensors = (tensor for tensor in graph.tensors if tensor.name in used)
-    return AffineGraph(first, tuple(replace(t, kind=TensorKind.OUTPUT) if t.name in outputs else t for t in tensors))
+    return CascaderGraph(first, tuple(replace(t, kind=TensorKind.OUTPUT) if t.name in outputs else t for t in tensors))
 
 
 def model_table(source: str, parts: int, options: StripeOptions) -> str:

@@ -1,4 +1,4 @@
-"""Small AffineGraphs of every kind of part over (height, width, channels), made by hand and at random."""
+"""Small graphs of every kind of part over (height, width, channels), made by hand and at random."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Axis, Propagator, upscaled, window
 
 Shape = tuple[int, int, int]
@@ -25,22 +24,22 @@ def pooling(*, taps: int = 2, stride: int = 1, pad: int = 0) -> Propagator:
     return Propagator.of_axes((window(0, taps=taps, stride=stride, pad=pad), window(1, taps=taps, stride=stride, pad=pad), Axis(2)), 3)
 
 
-def two_convolutions() -> AffineGraph:
+def two_convolutions() -> CascaderGraph:
     """The RFC's example: (1, 26, 26, 3), a 3 x 3 convolution to (1, 24, 24, 32), a 1 x 1 one to (1, 24, 24, 8)."""
     tensors = (
-        AffineTensor("in", TensorKind.INPUT, (1, 26, 26, 3)),
-        AffineTensor("middle", TensorKind.INTERMEDIATE, (1, 24, 24, 32)),
-        AffineTensor("out", TensorKind.OUTPUT, (1, 24, 24, 8)),
+        Tensor.dense("in", TensorKind.INPUT, (1, 26, 26, 3)),
+        Tensor.dense("middle", TensorKind.INTERMEDIATE, (1, 24, 24, 32)),
+        Tensor.dense("out", TensorKind.OUTPUT, (1, 24, 24, 8)),
     )
 
     def of(channels: int, taps: int) -> Propagator:
         return Propagator.of_axes((Axis(0), window(1, taps=taps), window(2, taps=taps), Axis(None, 0, channels)), 4)
 
     parts = (
-        AffinePart("conv1", (AffineInput("in", of(3, 3)),), "middle", (1, 24, 24, 32), work=27),
-        AffinePart("conv2", (AffineInput("middle", of(32, 1)),), "out", (1, 24, 24, 8), work=32),
+        Part.striped("conv1", (Operand("in", of(3, 3)),), "middle", (1, 24, 24, 32), work=27),
+        Part.striped("conv2", (Operand("middle", of(32, 1)),), "out", (1, 24, 24, 8), work=32),
     )
-    return AffineGraph(parts, tensors)
+    return CascaderGraph(parts, tensors)
 
 
 @dataclass
@@ -48,18 +47,18 @@ class _Draft:
     """A graph in the making; tensors are INTERMEDIATE until it is known who reads them."""
 
     draw: st.DrawFn
-    tensors: list[AffineTensor] = field(default_factory=list)
-    parts: list[AffinePart] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
 
     def tensor(self, kind: TensorKind, shape: Shape) -> str:
-        self.tensors.append(AffineTensor(f"t{len(self.tensors)}", kind, shape, self.draw(st.integers(1, 2))))
+        self.tensors.append(Tensor.dense(f"t{len(self.tensors)}", kind, shape, self.draw(st.integers(1, 2))))
         return self.tensors[-1].name
 
     def part(self, inputs: list[tuple[str, Propagator]], output: str, shape: Shape, **fields: tuple[int, ...]) -> None:
-        operands = tuple(AffineInput(name, propagator) for name, propagator in inputs)
-        self.parts.append(AffinePart(f"p{len(self.parts)}", operands, output, shape, work=self.draw(st.integers(1, 4)), **fields))
+        operands = tuple(Operand(name, propagator) for name, propagator in inputs)
+        self.parts.append(Part.striped(f"p{len(self.parts)}", operands, output, shape, work=self.draw(st.integers(1, 4)), **fields))
 
-    def source(self) -> AffineTensor:
+    def source(self) -> Tensor:
         """A tensor to read, mostly the newest one."""
         return self.tensors[-1] if self.draw(st.integers(0, 3)) else self.draw(st.sampled_from(self.tensors))
 
@@ -127,17 +126,17 @@ class _Draft:
         made = (self.draw(st.integers(1, 3)), self.draw(st.integers(1, 3)), 1)
         self.part([(source.name, Propagator.opaque(source.shape, 3))], self.tensor(TensorKind.INTERMEDIATE, made), made, align=made)
 
-    def finish(self) -> AffineGraph:
-        read = {operand.tensor for part in self.parts for operand in part.inputs}
+    def finish(self) -> CascaderGraph:
+        read = {operand.tensor for part in self.parts for operand in part.operands}
         for index, tensor in enumerate(self.tensors):
             kept = tensor.name not in read or self.draw(st.integers(0, 9)) == 0
             if tensor.kind is TensorKind.INTERMEDIATE and kept:
                 self.tensors[index] = replace(tensor, kind=TensorKind.OUTPUT)
-        return AffineGraph(tuple(self.parts), tuple(self.tensors))
+        return CascaderGraph(tuple(self.parts), tuple(self.tensors))
 
 
 @st.composite
-def affine_graphs(draw: st.DrawFn, max_parts: int = 5, max_size: int = 6) -> AffineGraph:
+def affine_graphs(draw: st.DrawFn, max_parts: int = 5, max_size: int = 6) -> CascaderGraph:
     """Graphs of one to ``max_parts`` parts: convolutions with strides, dilations and pads, poolings, joins of forks,
     concatenations, upscalings, slices, parts that cannot be cut."""
     draft = _Draft(draw)

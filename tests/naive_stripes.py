@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from cascader.graph.affine_graph import AffineGraph
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.graph.intervals import Box, elements
 from cascader.plan.stripe_plans import StripePlan
 from cascader.plan.stripe_trace import BufferMode, StripeBuffer, StripeTrace
@@ -58,7 +57,7 @@ class Storage:
 class Run:
     """A group that is carried out; ``home`` are the elements of whole tensors that exist, and gets the group's output."""
 
-    def __init__(self, graph: AffineGraph, plan: StripePlan, traced: StripeTrace, home: dict[str, set[Element]]) -> None:
+    def __init__(self, graph: CascaderGraph, plan: StripePlan, traced: StripeTrace, home: dict[str, set[Element]]) -> None:
         self.graph, self.group, self.traced, self.home = graph, plan.group, traced, home
         self.output = graph.parts[plan.group.last].output
         buffers = {buffer.tensor: buffer for buffer in plan.buffers}
@@ -108,7 +107,7 @@ class Run:
     def part(self, index: int, step: int, begun: set[str]) -> int:
         """What one part does at a stripe: every element that it reads must be where it is looked for."""
         part, made = self.graph.parts[index], elements_of(self.traced.made[index][step])
-        for operand in part.inputs:
+        for operand in part.operands:
             if self.graph.tensor(operand.tensor).kind is not TensorKind.CONSTANT or operand.tensor in self.storages:
                 for element in elements_of(self.graph.demand(operand, self.traced.made[index][step])):
                     assert self.exists(operand.tensor, element), (part.name, operand.tensor, element, step)
@@ -128,19 +127,19 @@ class Run:
         return self.storages[tensor].holds(element) if tensor in self.storages else element in self.home[tensor]
 
 
-def run_group(graph: AffineGraph, plan: StripePlan, traced: StripeTrace, home: dict[str, set[Element]]) -> int:
+def run_group(graph: CascaderGraph, plan: StripePlan, traced: StripeTrace, home: dict[str, set[Element]]) -> int:
     """Carry out a group; the work done. AssertionError if something is read that is not there."""
     return Run(graph, plan, traced, home).work()
 
 
-def _written(graph: AffineGraph, traced: StripeTrace, name: str, step: int) -> Box:
+def _written(graph: CascaderGraph, traced: StripeTrace, name: str, step: int) -> Box:
     """Hull of what the group writes of a tensor at a stripe and what is wanted of it."""
     boxes = [graph.parts[i].written(traced.made[i][step]) for i in traced.made if graph.parts[i].output == name]
     full = [box for box in (*boxes, traced.filled[name][step]) if elements(box)]
     return tuple((min(a for a, _ in axis), max(b for _, b in axis)) for axis in zip(*full, strict=True))
 
 
-def _is_made(graph: AffineGraph, first: int, last: int, element: Element) -> bool:
+def _is_made(graph: CascaderGraph, first: int, last: int, element: Element) -> bool:
     """Whether a part of the group makes this element of its output."""
     for part in graph.parts[first : last + 1]:
         if part.output == graph.parts[last].output:

@@ -19,11 +19,11 @@ from scheduling import network
 from small_programs import feature_map, max_pool
 
 from cascader.ethosu.network.network import EthosuPart, ethosu_part
-from cascader.ethosu.network.propagators import affine_graph, kernel_propagator
+from cascader.ethosu.network.operators import kernel_propagator
+from cascader.ethosu.network.propagators import affine_graph
 from cascader.ethosu.network.rows import row_graph
 from cascader.frontends.zoo import zoo_names
-from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, TensorKind
 from cascader.graph.intervals import Box, elements, whole
 from cascader.plan.stripe_plans import StripeOptions, group_plans
 from cascader.plan.stripe_trace import BufferMode, trace
@@ -37,7 +37,7 @@ EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 
 
 @cache
-def graph_of(name: str) -> AffineGraph:
+def graph_of(name: str) -> CascaderGraph:
     return affine_graph(network(name))
 
 
@@ -48,18 +48,18 @@ def names() -> tuple[str, ...]:
     return (*zoo_names(), "cpu", *sorted(path.stem for path in (shared_data() / "models").glob("*.tflite")))
 
 
-def operation_of(part: AffinePart) -> KernelOperation:
+def operation_of(part: Part) -> KernelOperation:
     assert isinstance(part.payload, EthosuPart)
     return part.payload.operation
 
 
-def rows_of(part: AffinePart, first: int, last: int) -> Box:
+def rows_of(part: Part, first: int, last: int) -> Box:
     """All of the part's rows ``first`` to ``last``."""
     return tuple((first, last) if axis == 1 else interval for axis, interval in enumerate(part.whole))
 
 
-def operand(part: AffinePart, tensor: str) -> AffineInput:
-    return next(given for given in part.inputs if given.tensor == tensor)
+def operand(part: Part, tensor: str) -> Operand:
+    return next(given for given in part.operands if given.tensor == tensor)
 
 
 @pytest.mark.parametrize("name", [*SMALL, *REAL, "others"])
@@ -107,8 +107,8 @@ def test_a_tensor_has_its_bytes_and_its_producers_cover_what_is_read(name: str) 
         if tensor.kind is not TensorKind.CONSTANT:
             assert tensor.size == source.tensor(tensor.name).size
     for part in graph.parts:
-        for given_input in part.inputs:
-            producers = graph.producers(given_input.tensor)
+        for given_input in part.operands:
+            producers = graph.writers(given_input.tensor)
             needed = graph.demand(given_input, part.whole)
             assert elements(needed)
             made = sum(elements(graph.parts[index].making(needed)) for index in producers)
@@ -186,7 +186,7 @@ def cuttable() -> tuple[tuple[str, int], ...]:
 
 
 @st.composite
-def boxes_of_parts(draw: st.DrawFn) -> tuple[str, AffinePart, Box]:
+def boxes_of_parts(draw: st.DrawFn) -> tuple[str, Part, Box]:
     """A part and a small stripe of it."""
     name, index = draw(st.sampled_from(cuttable()))
     part = graph_of(name).parts[index]
@@ -199,7 +199,7 @@ def boxes_of_parts(draw: st.DrawFn) -> tuple[str, AffinePart, Box]:
 
 @settings(max_examples=150, deadline=None)
 @given(boxes_of_parts())
-def test_a_stripe_needs_the_elements_at_the_addresses_that_its_kernel_reads(drawn: tuple[str, AffinePart, Box]) -> None:
+def test_a_stripe_needs_the_elements_at_the_addresses_that_its_kernel_reads(drawn: tuple[str, Part, Box]) -> None:
     name, part, box = drawn
     graph = graph_of(name)
     payload = ethosu_part(network(name).graph.parts[network(name).graph.index(part.name)])
@@ -216,7 +216,7 @@ def test_a_stripe_needs_the_elements_at_the_addresses_that_its_kernel_reads(draw
         return
     assert all(part.making(part.written(box))[axis] == interval for axis, interval in enumerate(box))
     for label, read_map in ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2)):
-        reading = [given_input for given_input in part.inputs if given_input.tensor == label]
+        reading = [given_input for given_input in part.operands if given_input.tensor == label]
         if read_map is None or not reading or label == payload.ifm == payload.ifm2:
             continue
         tensor = graph.tensor(reading[0].tensor)
@@ -270,7 +270,7 @@ def test_a_window_of_any_kernel_needs_its_taps(kernel: Kernel, padding: Padding,
 def test_weights_follow_the_output_channels() -> None:
     graph = graph_of("tiny_residual")
     part = next(part for part in graph.parts if operation_of(part).kind is OperationKind.CONV_2D and len(part.shape) == 5)
-    weights = next(given_input for given_input in part.inputs if given_input.tensor.endswith("/weights"))
+    weights = next(given_input for given_input in part.operands if given_input.tensor.endswith("/weights"))
     operation = operation_of(part)
     box = tuple((0, 1) if axis == 2 else interval for axis, interval in enumerate(part.whole))
     needed = graph.demand(weights, box)
@@ -300,7 +300,7 @@ def test_plans_of_a_lifted_network_run_in_buffers_of_their_bytes(first: int, las
 def test_the_beginning_of_a_network_ends_with_what_the_rest_reads() -> None:
     graph = graph_of("tiny_residual")
     cut = beginning(graph, 3)
-    read = {operand.tensor for part in graph.parts[3:] for operand in part.inputs}
+    read = {operand.tensor for part in graph.parts[3:] for operand in part.operands}
     outputs = {tensor.name for tensor in cut.tensors if tensor.kind is TensorKind.OUTPUT}
     assert outputs == {part.output for part in cut.parts} & read
     assert len(outputs) == 2, "the branch, and the skip tensor of the residual sum"

@@ -16,8 +16,7 @@ from naive_stripes import run_group
 
 import cascader.plan.stripe_plans
 import cascader.plan.stripe_trace
-from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.intervals import elements, whole
 from cascader.graph.propagator import Axis, Propagator
 from cascader.graph.stripe_config import StripeConfig
@@ -86,12 +85,12 @@ def test_sixteen_stripes_of_1_6_6_32_are_asked_of_the_first_convolution() -> Non
     assert plan(graph, group).work == 24 * 24 * 32 * 27 + 24 * 24 * 8 * 32
 
 
-def chain(*propagators: Propagator, shapes: tuple[tuple[int, int, int], ...]) -> AffineGraph:
+def chain(*propagators: Propagator, shapes: tuple[tuple[int, int, int], ...]) -> CascaderGraph:
     """Parts one after the other, of work 1."""
     kinds = [TensorKind.INPUT, *[TensorKind.INTERMEDIATE] * (len(propagators) - 1), TensorKind.OUTPUT]
-    tensors = tuple(AffineTensor(f"t{i}", kind, shape) for i, (kind, shape) in enumerate(zip(kinds, shapes, strict=True)))
-    parts = tuple(AffinePart(f"p{i}", (AffineInput(f"t{i}", p),), f"t{i + 1}", shapes[i + 1]) for i, p in enumerate(propagators))
-    return AffineGraph(parts, tensors)
+    tensors = tuple(Tensor.dense(f"t{i}", kind, shape) for i, (kind, shape) in enumerate(zip(kinds, shapes, strict=True)))
+    parts = tuple(Part.striped(f"p{i}", (Operand(f"t{i}", p),), f"t{i + 1}", shapes[i + 1]) for i, p in enumerate(propagators))
+    return CascaderGraph(parts, tensors)
 
 
 SAME = convolution(4, pad=1)
@@ -176,11 +175,11 @@ def test_double_buffers_are_twice_a_stripe_and_copy_beside_the_work() -> None:
 
 def test_weights_are_copied_slice_by_slice_and_once_where_channels_are_the_outermost_loop() -> None:
     """A constant is copied as an input is: slices of output channels, once each, or again for every row stripe."""
-    weights = AffineTensor("weights", TensorKind.CONSTANT, (4, 9))
+    weights = Tensor.dense("weights", TensorKind.CONSTANT, (4, 9))
     filters = Propagator.of_axes((Axis(2), Axis(None, 0, 9)), 3)
-    tensors = (AffineTensor("in", TensorKind.INPUT, (16, 16, 4)), AffineTensor("out", TensorKind.OUTPUT, (16, 16, 4)), weights)
-    part = AffinePart("p", (AffineInput("in", SAME), AffineInput("weights", filters)), "out", (16, 16, 4), work=9)
-    graph = AffineGraph((part,), tensors)
+    tensors = (Tensor.dense("in", TensorKind.INPUT, (16, 16, 4)), Tensor.dense("out", TensorKind.OUTPUT, (16, 16, 4)), weights)
+    part = Part.striped("p", (Operand("in", SAME), Operand("weights", filters)), "out", (16, 16, 4), work=9)
+    graph = CascaderGraph((part,), tensors)
     in_place = 2 * 16 * 16 * 4
     for order, copied in (((2, 0, 1), 4 * 9), ((1, 0, 2), 4 * 4 * 9)):
         for mode, room in ((RECOMPUTE, 9), (DOUBLE, 2 * 9)):
@@ -199,14 +198,14 @@ def test_weights_are_copied_slice_by_slice_and_once_where_channels_are_the_outer
 OPTIONS = StripeOptions(group_length=5, factors=4, cull=False)
 
 
-def first_and_last(graph: AffineGraph, draw: st.DataObject) -> tuple[int, int]:
+def first_and_last(graph: CascaderGraph, draw: st.DataObject) -> tuple[int, int]:
     first = draw.draw(st.integers(0, len(graph.parts) - 1))
     return first, draw.draw(st.integers(first, len(graph.parts) - 1))
 
 
 @settings(max_examples=300 if "NPU_TESTBED_ALL" in os.environ else 60, deadline=None)
 @given(affine_graphs(), st.data())
-def test_a_plan_runs_in_buffers_of_its_bytes_and_does_its_work(graph: AffineGraph, data: st.DataObject) -> None:
+def test_a_plan_runs_in_buffers_of_its_bytes_and_does_its_work(graph: CascaderGraph, data: st.DataObject) -> None:
     names = [tensor.name for tensor in graph.tensors]
     external = frozenset(data.draw(st.lists(st.sampled_from(names), max_size=3)))
     first, last = first_and_last(graph, data)
@@ -224,19 +223,19 @@ def test_a_plan_runs_in_buffers_of_its_bytes_and_does_its_work(graph: AffineGrap
             assert made.cycles >= made.work
 
 
-def _exists(graph: AffineGraph, tensor: AffineTensor, first: int) -> set[tuple[int, ...]]:
+def _exists(graph: CascaderGraph, tensor: Tensor, first: int) -> set[tuple[int, ...]]:
     """Elements that exist before part ``first``."""
     if tensor.kind is TensorKind.INPUT:
         return set(product(*(range(low, high) for low, high in whole(tensor.shape))))
     made: set[tuple[int, ...]] = set()
-    for index in graph.producers(tensor.name):
+    for index in graph.writers(tensor.name):
         if index < first:
             part = graph.parts[index]
             made.update(product(*(range(low, high) for low, high in part.written(part.whole))))
     return made
 
 
-def _once(graph: AffineGraph, made: StripePlan) -> Fraction:
+def _once(graph: CascaderGraph, made: StripePlan) -> Fraction:
     """Work if every element that is ever made were made once."""
     total = Fraction(0)
     for index, boxes in trace(graph, made.group).made.items():
@@ -247,7 +246,7 @@ def _once(graph: AffineGraph, made: StripePlan) -> Fraction:
 
 @settings(max_examples=100, deadline=None)
 @given(affine_graphs(), st.data())
-def test_rolling_makes_each_element_once_where_stripes_are_rows(graph: AffineGraph, data: st.DataObject) -> None:
+def test_rolling_makes_each_element_once_where_stripes_are_rows(graph: CascaderGraph, data: st.DataObject) -> None:
     first, last = first_and_last(graph, data)
     plans = group_plans(graph, first, last, replace(OPTIONS, several_axes=False, recompute=False))
     assume(plans)
@@ -258,7 +257,7 @@ def test_rolling_makes_each_element_once_where_stripes_are_rows(graph: AffineGra
 
 @settings(max_examples=100, deadline=None)
 @given(affine_graphs(), st.data())
-def test_a_rolling_buffer_has_no_row_to_spare(graph: AffineGraph, data: st.DataObject) -> None:
+def test_a_rolling_buffer_has_no_row_to_spare(graph: CascaderGraph, data: st.DataObject) -> None:
     first, last = first_and_last(graph, data)
     plans = group_plans(graph, first, last, replace(OPTIONS, several_axes=False, recompute=False, factors=3))
     assume(plans)
@@ -270,12 +269,12 @@ def test_a_rolling_buffer_has_no_row_to_spare(graph: AffineGraph, data: st.DataO
         shape = tuple(length - 1 if axis == buffer.axis else length for axis, length in enumerate(buffer.shape))
         tight = replace(made, buffers=(*made.buffers[:number], replace(buffer, shape=shape), *made.buffers[number + 1 :]))
         home = {tensor.name: _exists(graph, tensor, first) for tensor in graph.tensors}
-        if _aligned(graph) and len(graph.consumers(buffer.tensor)) == 1:
+        if _aligned(graph) and len(graph.readers(buffer.tensor)) == 1:
             with pytest.raises(AssertionError):
                 run_group(graph, tight, trace(graph, tight.group), home)
 
 
-def _aligned(graph: AffineGraph) -> bool:
+def _aligned(graph: CascaderGraph) -> bool:
     return all(set(part.align) == {1} for part in graph.parts)
 
 
@@ -295,7 +294,7 @@ def covers(count: int) -> list[list[tuple[int, int]]]:
     st.sampled_from([(True, True), (True, False), (False, True)]),
     st.tuples(st.booleans(), st.booleans(), st.booleans()),
 )
-def test_brute_force_finds_nothing_better(graph: AffineGraph, modes: tuple[bool, bool], switches: tuple[bool, bool, bool]) -> None:
+def test_brute_force_finds_nothing_better(graph: CascaderGraph, modes: tuple[bool, bool], switches: tuple[bool, bool, bool]) -> None:
     several, orders, keep = switches
     options = StripeOptions(5, 3, 64, several_axes=several, orders=orders, recompute=modes[0], rolling=modes[1], keep=keep, cull=False)
     found = frontier(all_plans(graph, replace(options, cull=True)))
@@ -315,7 +314,7 @@ def test_brute_force_finds_nothing_better(graph: AffineGraph, modes: tuple[bool,
 
 @settings(max_examples=8, deadline=None)
 @given(affine_graphs(max_parts=3, max_size=4))
-def test_every_switch_that_is_turned_on_helps_or_changes_nothing(graph: AffineGraph) -> None:
+def test_every_switch_that_is_turned_on_helps_or_changes_nothing(graph: CascaderGraph) -> None:
     most = StripeOptions(factors=3, keep=True)
     everything = frontier(all_plans(graph, most))
     for less in (
@@ -357,13 +356,13 @@ def test_the_fastest_proposal_within_a_limit_or_the_smallest_that_there_is() -> 
 
 def test_what_is_needed_outside_ends_its_group() -> None:
     tensors = (
-        AffineTensor("a", TensorKind.INPUT, (4,)),
-        AffineTensor("b", TensorKind.OUTPUT, (4,)),
-        AffineTensor("c", TensorKind.OUTPUT, (4,)),
+        Tensor.dense("a", TensorKind.INPUT, (4,)),
+        Tensor.dense("b", TensorKind.OUTPUT, (4,)),
+        Tensor.dense("c", TensorKind.OUTPUT, (4,)),
     )
     same = Propagator.identity(1)
-    graph = AffineGraph(
-        (AffinePart("p", (AffineInput("a", same),), "b", (4,)), AffinePart("q", (AffineInput("b", same),), "c", (4,))), tensors
+    graph = CascaderGraph(
+        (Part.striped("p", (Operand("a", same),), "b", (4,)), Part.striped("q", (Operand("b", same),), "c", (4,))), tensors
     )
     with pytest.raises(InputError, match="'b' is made by parts 0 to 1 and needed elsewhere: let the group end with it"):
         plan(graph, StripedGroup(0, 1, StripeConfig.even((4,), (2,)), {}))
@@ -380,11 +379,11 @@ def test_a_skip_tensor_that_is_kept_whole_leaves_its_group_together() -> None:
     names = ("in", "wide", "skip", "back", "out")
     kinds = [TensorKind.INPUT, *[TensorKind.INTERMEDIATE] * 3, TensorKind.OUTPUT]
     shapes = [shape, (8, 8, 16), shape, shape, shape]
-    tensors = tuple(AffineTensor(*facts) for facts in zip(names, kinds, shapes, strict=True))
+    tensors = tuple(Tensor.dense(*facts) for facts in zip(names, kinds, shapes, strict=True))
     same = Propagator.identity(3)
 
-    def part(name: str, output: str, *inputs: tuple[str, Propagator]) -> AffinePart:
-        return AffinePart(name, tuple(AffineInput(*given) for given in inputs), output, shapes[names.index(output)])
+    def part(name: str, output: str, *inputs: tuple[str, Propagator]) -> Part:
+        return Part.striped(name, tuple(Operand(*given) for given in inputs), output, shapes[names.index(output)])
 
     parts = (
         part("a", "wide", ("in", convolution(4, pad=1))),
@@ -392,7 +391,7 @@ def test_a_skip_tensor_that_is_kept_whole_leaves_its_group_together() -> None:
         part("c", "back", ("wide", convolution(16, pad=1)), ("skip", same)),
         part("d", "out", ("skip", same), ("back", same)),
     )
-    graph = AffineGraph(parts, tensors)
+    graph = CascaderGraph(parts, tensors)
     group = StripedGroup(0, 2, StripeConfig.even(shape, (2, 8, 4)), {"wide": ROLLING}, kept=frozenset({"skip"}))
     made = plan(graph, group)
     assert made.work == (16 + 4 + 4) * 64
@@ -405,17 +404,17 @@ def test_a_skip_tensor_that_is_kept_whole_leaves_its_group_together() -> None:
 
 def test_a_kept_tensor_must_be_made_whole() -> None:
     tensors = tuple(
-        AffineTensor(name, kind, shape)
+        Tensor.dense(name, kind, shape)
         for name, kind, shape in (
             ("in", TensorKind.INPUT, (4,)),
             ("kept", TensorKind.OUTPUT, (4,)),
             ("part", TensorKind.OUTPUT, (2,)),
         )
     )
-    graph = AffineGraph(
+    graph = CascaderGraph(
         (
-            AffinePart("p", (AffineInput("in", Propagator.identity(1)),), "kept", (4,)),
-            AffinePart("q", (AffineInput("kept", Propagator.identity(1)),), "part", (2,)),
+            Part.striped("p", (Operand("in", Propagator.identity(1)),), "kept", (4,)),
+            Part.striped("q", (Operand("kept", Propagator.identity(1)),), "part", (2,)),
         ),
         tensors,
     )

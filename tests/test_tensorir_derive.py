@@ -14,7 +14,7 @@ import tensorir_only  # noqa: F401  # skips where TVM is missing
 from small_programs import conv as conv_operation
 from small_programs import feature_map
 
-from cascader.ethosu.network.propagators import elementwise_propagator, kernel_propagator, weight_propagator
+from cascader.ethosu.network.operators import elementwise_propagator, kernel_propagator, weight_propagator
 from cascader.ethosu.network.tensor_forms import TO_BRICKS
 from cascader.graph.intervals import Box, whole
 from cascader.graph.propagator import Propagator

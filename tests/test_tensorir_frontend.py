@@ -1,4 +1,4 @@
-"""Tensor Expression graphs as AffineGraphs: which stages are one Part, what matchers of one's own do, and what is refused."""
+"""Tensor Expression graphs as CascaderGraphs: which stages are one Part, what matchers of one's own do, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 import tensorir_only  # noqa: F401  # skips where TVM is missing
 from te_graphs import Quantised
 
-from cascader.graph.affine_graph import AffineInput
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import Operand, TensorKind
 from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import load
 from cascader.tensorir.matchers import Match, Sequence, Wanted, accumulation, default_registry
@@ -37,7 +36,7 @@ def test_read_pad_accumulate_requantise_and_clamp_are_one_part() -> None:
     assert stages_of(found) == {"c": ("up", "c_pad", "c_acc", "c_scaled", "c")}
     (part,) = found.affine.parts
     assert part.work == 3 * 3 * 4
-    assert [operand.tensor for operand in part.inputs] == ["input0", "c_w", "c_b"]
+    assert [operand.tensor for operand in part.operands] == ["input0", "c_w", "c_b"]
     assert {tensor.name: tensor.kind for tensor in found.affine.tensors} == {
         "input0": TensorKind.INPUT,
         "c_w": TensorKind.CONSTANT,
@@ -70,7 +69,7 @@ def test_data_movement_is_a_part_of_no_work() -> None:
     }
     assert [part.work for part in found.affine.parts] == [36, 9, 0, 0]
     # The reshape folds into the slice behind it: row 2 * i of the flat tensor is row i // 4 of the joined one, at even columns.
-    assert found.affine.parts[3].inputs[0].propagator.demand(((4, 9), (0, 2)), (8, 8, 7)) == ((1, 3), (0, 7), (3, 5))
+    assert found.affine.parts[3].operands[0].propagator.demand(((4, 9), (0, 2)), (8, 8, 7)) == ((1, 3), (0, 7), (3, 5))
 
 
 def test_names_that_are_used_twice_are_told_apart() -> None:
@@ -111,7 +110,7 @@ def test_a_propagator_that_a_matcher_gives_takes_the_place_of_the_derived_one() 
     graph = quantised()
     output = graph.conv(graph.input(8, 8, 4), "c", 6)
     found = read_graph(list(graph.inputs), [output], graph.constants, default_registry().with_first(careful))
-    assert found.affine.parts[0].inputs[0] == AffineInput("input0", Propagator.opaque((8, 8, 4), 3))
+    assert found.affine.parts[0].operands[0] == Operand("input0", Propagator.opaque((8, 8, 4), 3))
 
 
 def leaving_out_the_end(wanted: Wanted) -> Match | None:

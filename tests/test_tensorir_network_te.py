@@ -12,7 +12,7 @@ from reference_data import shared_data
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from cascader.ethosu.network.propagators import elementwise_propagator, ifm_propagator
+from cascader.ethosu.network.operators import elementwise_propagator, operand_propagator
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import build, cpu_split_network, zoo_names
@@ -54,7 +54,7 @@ def hand_written(part: EthosuPart) -> list[Propagator]:
     """Of the operands in the arena, in order; one for a tensor that is both."""
     operation, found = part.operation, []
     if operation.ifm.region == ARENA:
-        found.append(ifm_propagator(operation))
+        found.append(operand_propagator(operation, operation.ifm))
     if operation.ifm2 is not None and operation.ifm2.region == ARENA and part.ifm2 != part.ifm:
         found.append(elementwise_propagator(operation.ifm2, operation.ofm))
     return found

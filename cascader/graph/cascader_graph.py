@@ -7,48 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import chain
 
+from cascader.graph.intervals import Box, clip, is_empty, whole
+from cascader.graph.part import Operand, Part, Tensor, TensorKind
 from npu_model.errors import InputError
 
-
-class TensorKind(Enum):
-    """Where a tensor's bytes come from and how long they are needed.
-
-    INPUT tensors are filled before the first Part runs, OUTPUT tensors are read after the last one, VARIABLE tensors
-    keep their bytes from one inference to the next, CONSTANT tensors are read-only and take no room in the arena.
-    """
-
-    INPUT = "input"
-    OUTPUT = "output"
-    INTERMEDIATE = "intermediate"
-    VARIABLE = "variable"
-    CONSTANT = "constant"
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """A range of memory with a meaning: ``size`` bytes; ``shape`` in elements of ``element_size`` bytes.
-
-    The size is at least what the shape needs, more where the layout pads (NHCWB16 rounds channels up to 16).
-    """
-
-    name: str
-    kind: TensorKind
-    size: int
-    shape: tuple[int, ...]
-    element_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One operator: the tensors it reads, in operand order, the tensors it writes, and what the device knows of it."""
-
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    payload: object = None
+__all__ = ["CascaderGraph", "Operand", "Part", "Tensor", "TensorKind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +24,8 @@ class CascaderGraph:
     Part. A Part depends on every earlier Part that wrote what it reads, read what it overwrites, or wrote what it
     writes: the order given is the meaning, and any order that keeps these dependencies means the same.
 
-    Raises InputError if a name is used twice or missing, or a tensor is read that nothing has written.
+    Raises InputError if a name is used twice or missing, a tensor is read that nothing has written, or a part's propagators do not fit
+    its tensors.
     """
 
     parts: tuple[Part, ...]
@@ -78,6 +44,9 @@ class CascaderGraph:
         object.__setattr__(self, "_tensors", {tensor.name: tensor for tensor in self.tensors})
         object.__setattr__(self, "_indices", {part.name: index for index, part in enumerate(self.parts)})
         object.__setattr__(self, "_users", _users(self))
+        for part in self.parts:
+            if part.shape:
+                _check_axes(self, part)
 
     def tensor(self, name: str) -> Tensor:
         """The tensor of this name; InputError if there is none."""
@@ -93,11 +62,24 @@ class CascaderGraph:
 
     def producers(self, tensor: str) -> tuple[Part, ...]:
         """The parts that write a byte of the tensor, in order."""
-        return tuple(self.parts[index] for index in self._users[self.tensor(tensor).name][0])
+        return tuple(self.parts[index] for index in self.writers(self.tensor(tensor).name))
 
     def consumers(self, tensor: str) -> tuple[Part, ...]:
         """The parts that read the tensor, in order."""
-        return tuple(self.parts[index] for index in self._users[self.tensor(tensor).name][1])
+        return tuple(self.parts[index] for index in self.readers(self.tensor(tensor).name))
+
+    def writers(self, tensor: str) -> tuple[int, ...]:
+        """Positions of the parts that write a byte of the tensor."""
+        return tuple(self._users[tensor][0])
+
+    def readers(self, tensor: str) -> tuple[int, ...]:
+        """Positions of the parts that read the tensor."""
+        return tuple(self._users[tensor][1])
+
+    def demand(self, operand: Operand, box: Box) -> Box:
+        """What a part needs of an operand for a box of its own; empty for an empty box."""
+        bounds = operand.bounds or whole(self.tensor(operand.tensor).shape)
+        return clip(operand.propagator.reach(box), bounds) if not is_empty(box) else tuple((low, low) for low, _ in bounds)
 
     def predecessors(self, part: str) -> tuple[str, ...]:
         """Names of the parts that must have run before this one, in order."""
@@ -155,3 +137,16 @@ def _check_dataflow(graph: CascaderGraph) -> None:
     for tensor in graph.select(TensorKind.OUTPUT):
         if tensor.name not in written:
             raise InputError(f"No part writes the output tensor {tensor.name!r}: remove the output or add its part.")
+
+
+def _check_axes(graph: CascaderGraph, part: Part) -> None:
+    """The part lies inside its output tensor, and each propagator has the axes of the tensors that it is between."""
+    output = graph.tensor(part.output)
+    ranks = {len(axes) for axes in (part.shape, part.offset, part.step, part.align, output.shape)}
+    if len(ranks) != 1 or clip(part.written(part.whole), whole(output.shape)) != part.written(part.whole):
+        raise InputError(f"Part {part.name!r} makes {part.shape} at {part.offset} of a tensor of {output.shape}: put it inside.")
+    for operand in part.operands:
+        wanted = (len(graph.tensor(operand.tensor).shape), len(part.shape))
+        have = (operand.propagator.inputs, operand.propagator.outputs)
+        if have != wanted or len(operand.bounds) not in {0, wanted[0]}:
+            raise InputError(f"Part {part.name!r} has a Propagator of {have} input and output axes for {wanted}: make them equal.")

@@ -7,15 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph, RowMap, RowPropagator
 
 Numbers = npt.NDArray[np.int64]
-
-PRESENT = TensorKind.INPUT, TensorKind.VARIABLE
-"""Tensors that are whole before the first job."""
-KEPT = TensorKind.OUTPUT, TensorKind.VARIABLE
-"""Tensors that are whole behind the last job."""
 
 
 def _view(at: RowMap | None) -> tuple[int, ...]:
@@ -55,7 +49,7 @@ def flat_graph(graph: RowGraph, needed: Sequence[int]) -> Numbers:
         for tensor in part.outputs:
             writers[tensor] += [index, writes]
             writes += 1
-    tensors = [[int(t.kind in PRESENT), int(t.kind in KEPT), t.rows, t.row_bytes, t.roll] for t in graph.tensors]
+    tensors = [[int(t.kind.is_there_at_first), int(t.kind.stays_to_the_end), t.rows, t.row_bytes, t.roll] for t in graph.tensors]
     sections = [
         [len(graph.parts), len(graph.tensors)],
         parts,

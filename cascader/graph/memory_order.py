@@ -7,9 +7,6 @@ from collections.abc import Set as AbstractSet
 
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 
-_THERE = TensorKind.INPUT, TensorKind.VARIABLE
-_KEPT = TensorKind.OUTPUT, TensorKind.VARIABLE
-
 
 def live_peak(graph: CascaderGraph, order: Sequence[str]) -> int:
     """Most bytes that are live while one of the parts runs, in an order.
@@ -23,8 +20,8 @@ def live_peak(graph: CascaderGraph, order: Sequence[str]) -> int:
             continue
         writers = [steps[part.name] for part in graph.producers(tensor.name)]
         users = writers + [steps[part.name] for part in graph.consumers(tensor.name)]
-        first = 0 if tensor.kind in _THERE else min(writers, default=0)
-        last = len(order) - 1 if tensor.kind in _KEPT else max(users, default=first)
+        first = 0 if tensor.kind.is_there_at_first else min(writers, default=0)
+        last = len(order) - 1 if tensor.kind.stays_to_the_end else max(users, default=first)
         for step in range(first, last + 1):
             live[step] += tensor.size
     return max(live, default=0)

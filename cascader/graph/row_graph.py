@@ -7,11 +7,15 @@ with rows of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
 
 import numpy as np
 import numpy.typing as npt
 
 from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.propagator import Propagator
+from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
 
 Rows = npt.NDArray[np.int64]
@@ -66,7 +70,7 @@ class RowMap:
 
 @dataclass(frozen=True, slots=True)
 class RowPropagator:
-    """The row axis of an affine propagator: which input rows some output rows need.
+    """The row axis of an affine propagator (:meth:`projected`): which input rows some output rows need.
 
     Output rows [a, b) need rows [a * stride - pad, (b - 1) * stride - pad + taps) of the view that the part reads, divided by ``upscale``
     (rounded outwards) and clipped to [0, rows). With ``whole`` any output row needs all of them. ``at`` says where the view's rows lie in
@@ -80,6 +84,27 @@ class RowPropagator:
     upscale: int = 1
     whole: bool = False
     at: RowMap | None = None
+
+    @staticmethod
+    def projected(propagator: Propagator, output: int, axis: int, rows: int, at: RowMap | None = None) -> RowPropagator:
+        """The part of an affine map that says which of ``rows`` elements of its input ``axis`` some rows of an ``output`` axis need.
+
+        InputError if another output axis has a say, too.
+
+        >>> from cascader.graph.propagator import upscaled, window
+        >>> conv = Propagator.of_axes((upscaled(window(0, taps=3, pad=1), 2),), 1)
+        >>> RowPropagator.projected(conv, 0, 0, rows=8)
+        RowPropagator(rows=8, stride=1, taps=3, pad=1, upscale=2, whole=False, at=None)
+        """
+        *coefficients, constant = propagator.matrix[axis]
+        if any(coefficient for own, coefficient in enumerate(coefficients) if own != output):
+            raise InputError(f"Input axis {axis} follows the output axes {propagator.follows(axis)}: rows follow axis {output} alone.")
+        if not coefficients[output]:
+            return RowPropagator(rows, whole=True, at=at)
+        exact = Fraction(coefficients[output]), Fraction(constant), Fraction(propagator.offset[axis])
+        upscale = lcm(*(value.denominator for value in exact))
+        stride, more, offset = (int(value * upscale) for value in exact)
+        return RowPropagator(rows, stride, stride + more, -offset, upscale, at=at)
 
     def demand(self, first: int, last: int) -> tuple[int, int]:
         """Rows of the tensor behind output rows ``first`` to ``last`` (exclusive).

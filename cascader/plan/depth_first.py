@@ -79,7 +79,7 @@ class PullScheduler:
         needed = [part.rows for part in self.graph.parts]
         for index in range(len(needed) - 1, -1, -1):
             part = self.graph.parts[index]
-            kept = any(self.graph.tensors[tensor].kind in (TensorKind.OUTPUT, TensorKind.VARIABLE) for tensor in part.outputs)
+            kept = any(self.graph.tensors[tensor].kind.stays_to_the_end for tensor in part.outputs)
             readers = [(o, c, p) for o, tensor in enumerate(part.outputs) for c, p in self.consumers[tensor] if c > index]
             if readers and not kept and not part.atomic:
                 rows = max(part.rows_until(output, propagator.demand(0, needed[consumer])[1]) for output, consumer, propagator in readers)

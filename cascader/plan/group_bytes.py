@@ -13,7 +13,6 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.buffers import rolled, rolling_rows
 from cascader.plan.depth_first import Group, JobTable, PullScheduler
 from npu_model.native import native
@@ -56,8 +55,8 @@ def tensor_facts(scheduler: PullScheduler) -> tuple[TensorFacts, ...]:
         TensorFacts(
             first_writer=min(scheduler.producers[index], default=len(scheduler.graph.parts)),
             last_reader=max((part for part, _ in scheduler.consumers[index]), default=-1),
-            present=tensor.kind in (TensorKind.INPUT, TensorKind.VARIABLE),
-            kept=tensor.kind in (TensorKind.OUTPUT, TensorKind.VARIABLE),
+            present=tensor.kind.is_there_at_first,
+            kept=tensor.kind.stays_to_the_end,
             rows=tensor.rows,
             ends=tuple(_ends(scheduler, index)),
             firsts=tuple(_firsts(scheduler, index)),

@@ -14,8 +14,6 @@ from cascader.plan.depth_first import StripeJob
 
 Steps = npt.NDArray[np.int64]
 _FAR = 1 << 40
-_PRESENT = TensorKind.INPUT, TensorKind.VARIABLE
-_KEPT = TensorKind.OUTPUT, TensorKind.VARIABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +46,21 @@ def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]
     low = np.minimum.accumulate(used.need[:, ::-1], axis=1)[:, ::-1]
     high = np.maximum.accumulate(used.written, axis=1)
     for index, facts in enumerate(graph.tensors):
-        if facts.kind in _PRESENT or index not in used.made:
+        if facts.kind.is_there_at_first or index not in used.made:
             high[index] = facts.rows
-        if facts.kind in _KEPT:
+        if facts.kind.stays_to_the_end:
             low[index] = 0
-        elif facts.kind in _PRESENT and steps:
+        elif facts.kind.is_there_at_first and steps:
             low[index, 0] = 0
     low = np.minimum(low, high)
     lives: dict[int, LiveRows] = {}
     for index, facts in enumerate(graph.tensors):
         if index in used.first:
-            span = slice(0 if facts.kind in _PRESENT else used.first[index], steps if facts.kind in _KEPT else used.last[index] + 1)
+            span = slice(
+                0 if facts.kind.is_there_at_first else used.first[index], steps if facts.kind.stays_to_the_end else used.last[index] + 1
+            )
             lives[index] = LiveRows(span.start, low[index, span], high[index, span])
-        elif facts.kind in _PRESENT:
+        elif facts.kind.is_there_at_first:
             # Nobody reads it, but it is filled, and a variable is kept.
             end = max(steps, 1) if facts.kind is TensorKind.VARIABLE else 1
             lives[index] = LiveRows(0, np.zeros(end, np.int64), np.full(end, facts.rows, np.int64))

@@ -1,4 +1,4 @@
-"""StripePlans: part groups of an AffineGraph with their stripes and buffer modes, and what each costs (TVM RFC 0037).
+"""StripePlans: part groups of a CascaderGraph with their stripes and buffer modes, and what each costs (TVM RFC 0037).
 
 Stripes along any axes, in any order, and a buffer mode for every tensor inside a group. The cascader proper works on rows
 alone (``cascader.plan.plans``), at a finer grain and with a device's costs; this is the RFC's own class of plans, complete.
@@ -13,8 +13,7 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, lcm, prod
 
-from cascader.graph.affine_graph import AffineGraph, AffineTensor
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, Tensor, TensorKind
 from cascader.graph.intervals import elements
 from cascader.graph.stripe_config import Rational, StripeConfig
 from cascader.plan.pareto import pareto
@@ -82,7 +81,7 @@ class StripePlan:
     cycles: int
 
 
-def tensor_stripes(graph: AffineGraph, group: StripedGroup) -> dict[str, tuple[StripeConfig, ...]]:
+def tensor_stripes(graph: CascaderGraph, group: StripedGroup) -> dict[str, tuple[StripeConfig, ...]]:
     """The RFC's stripes of every tensor that the group reads: one StripeConfig for each way from its output.
 
     As propagated, that is not clipped; parts that begin or step elsewhere in their tensor (concatenations) end the way.
@@ -92,12 +91,12 @@ def tensor_stripes(graph: AffineGraph, group: StripedGroup) -> dict[str, tuple[S
         if part.shape != graph.tensor(part.output).shape:
             continue
         for config in found.get(part.output, {}):
-            for operand in part.inputs:
+            for operand in part.operands:
                 found.setdefault(operand.tensor, {})[operand.propagator.propagate(config)] = None
     return {name: tuple(configs) for name, configs in found.items()}
 
 
-def rfc_buffer_size(config: StripeConfig, tensor: AffineTensor, mode: BufferMode) -> int:
+def rfc_buffer_size(config: StripeConfig, tensor: Tensor, mode: BufferMode) -> int:
     """Bytes of a tensor's buffer by the RFC's formulas, with padding: a stripe, or a stripe on the outermost cut axis alone."""
     shape = list(config.shape)
     if mode is BufferMode.ROLLING:
@@ -110,7 +109,7 @@ def rfc_buffer_size(config: StripeConfig, tensor: AffineTensor, mode: BufferMode
     return size
 
 
-def plan(graph: AffineGraph, group: StripedGroup, rates: StripeRates = StripeRates()) -> StripePlan:
+def plan(graph: CascaderGraph, group: StripedGroup, rates: StripeRates = StripeRates()) -> StripePlan:
     """The group with its costs; InputError if its parts cannot be a group."""
     traced = trace(graph, group)
     memory = sum(buffer.size for buffer in traced.buffers) + _whole_bytes(graph, group)
@@ -118,23 +117,23 @@ def plan(graph: AffineGraph, group: StripedGroup, rates: StripeRates = StripeRat
     return StripePlan(group, traced.buffers, memory, work, _cycles(graph, group, traced, rates))
 
 
-def _whole_bytes(graph: AffineGraph, group: StripedGroup) -> int:
+def _whole_bytes(graph: CascaderGraph, group: StripedGroup) -> int:
     """Bytes of the whole tensors that are live while the group runs."""
     inside = set(interior(graph, group.first, group.last, group.kept))
     total = 0
     for tensor in graph.tensors:
         if tensor.kind is TensorKind.CONSTANT or tensor.name in group.external or tensor.name in inside:
             continue
-        users = (*graph.producers(tensor.name), *graph.consumers(tensor.name))
-        present = tensor.kind in (TensorKind.INPUT, TensorKind.VARIABLE)
-        kept = tensor.kind in (TensorKind.OUTPUT, TensorKind.VARIABLE)
+        users = (*graph.writers(tensor.name), *graph.readers(tensor.name))
+        present = tensor.kind.is_there_at_first
+        kept = tensor.kind.stays_to_the_end
         begins, ends = min(users, default=0), max(users, default=0)
         if (present or begins <= group.last) and (kept or ends >= group.first):
             total += tensor.size
     return total
 
 
-def _cycles(graph: AffineGraph, group: StripedGroup, traced: StripeTrace, rates: StripeRates) -> int:
+def _cycles(graph: CascaderGraph, group: StripedGroup, traced: StripeTrace, rates: StripeRates) -> int:
     """One stripe after the other with its copies; those of double buffers run beside the stripe before (in) or after (out)."""
     steps = len(traced.work)
     beside, serial = [Fraction(0)] * (steps + 2), [Fraction(0)] * steps
@@ -175,7 +174,7 @@ def _orders(counts: tuple[int, ...], *, every: bool) -> Iterator[tuple[int, ...]
         yield tuple(places.get(axis, 0) for axis in range(len(counts)))
 
 
-def stripe_configs(graph: AffineGraph, first: int, last: int, options: StripeOptions) -> tuple[StripeConfig, ...]:
+def stripe_configs(graph: CascaderGraph, first: int, last: int, options: StripeOptions) -> tuple[StripeConfig, ...]:
     """The stripes that are tried for the output of parts ``first`` to ``last``, the uncut one first."""
     output = graph.tensor(graph.parts[last].output)
     makers = [part for part in graph.parts[first : last + 1] if part.output == output.name]
@@ -191,12 +190,12 @@ def stripe_configs(graph: AffineGraph, first: int, last: int, options: StripeOpt
 
 
 def _modes(
-    graph: AffineGraph, first: int, last: int, inside: tuple[str, ...], config: StripeConfig, options: StripeOptions
+    graph: CascaderGraph, first: int, last: int, inside: tuple[str, ...], config: StripeConfig, options: StripeOptions
 ) -> Iterator[Mapping[str, BufferMode]]:
     """The buffer modes that are tried: of the tensors inside, and of the external ones that the group reads or writes."""
     parts = graph.parts[first : last + 1]
     output = parts[-1].output
-    read = dict.fromkeys(operand.tensor for part in parts for operand in part.inputs)
+    read = dict.fromkeys(operand.tensor for part in parts for operand in part.operands)
     double = (BufferMode.DOUBLE,) if options.double and config.count > 1 else ()
     choices = {name: (BufferMode.RECOMPUTE, BufferMode.ROLLING, *double) for name in read if name in options.external.difference(inside)}
     if output in options.external:
@@ -212,7 +211,7 @@ def _modes(
 
 
 def group_plans(
-    graph: AffineGraph,
+    graph: CascaderGraph,
     first: int,
     last: int,
     options: StripeOptions,
@@ -236,7 +235,7 @@ def group_plans(
 
 
 def all_plans(
-    graph: AffineGraph,
+    graph: CascaderGraph,
     options: StripeOptions,
     rates: StripeRates = StripeRates(),
 ) -> tuple[tuple[StripePlan, ...], ...]:

@@ -1,11 +1,11 @@
-"""StripeProposals: plans that cover an AffineGraph, every one that no other beats in memory and cycles, by dynamic programming."""
+"""StripeProposals: plans that cover a CascaderGraph, every one that no other beats in memory and cycles, by dynamic programming."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cascader.graph.affine_graph import AffineGraph
+from cascader.graph.cascader_graph import CascaderGraph
 from cascader.plan.pareto import pareto
 from cascader.plan.stripe_plans import StripeOptions, StripePlan, StripeRates, all_plans
 from npu_model.errors import InputError
@@ -37,7 +37,7 @@ def frontier(ending: Sequence[Sequence[StripePlan]]) -> tuple[StripeProposal, ..
 
 
 def propose(
-    graph: AffineGraph,
+    graph: CascaderGraph,
     limit: int,
     options: StripeOptions = StripeOptions(),  # noqa: B008
     rates: StripeRates = StripeRates(),  # noqa: B008

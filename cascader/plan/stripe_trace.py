@@ -14,8 +14,7 @@ from math import prod
 
 import numpy as np
 
-from cascader.graph.affine_graph import AffineGraph
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.graph.intervals import Box, clip, elements, hull, is_empty, lengths
 from cascader.graph.stripe_config import StripeConfig
 from npu_model.errors import InputError
@@ -91,7 +90,7 @@ class StripeTrace:
     work: tuple[Fraction, ...]
 
 
-def interior(graph: AffineGraph, first: int, last: int, kept: frozenset[str] = frozenset()) -> tuple[str, ...]:
+def interior(graph: CascaderGraph, first: int, last: int, kept: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The tensors that parts ``first`` to ``last`` make and nobody else needs.
 
     Raises InputError if the parts make another tensor, beside the last one's and those that are ``kept``, that is needed
@@ -102,30 +101,30 @@ def interior(graph: AffineGraph, first: int, last: int, kept: frozenset[str] = f
     for name in dict.fromkeys(part.output for part in graph.parts[first : last + 1]):
         if name == output or name in kept:
             continue
-        producers, consumers = graph.producers(name), graph.consumers(name)
+        producers, consumers = graph.writers(name), graph.readers(name)
         inside = first <= min(producers) and bool(consumers) and max(consumers) <= last and max(producers) < min(consumers)
         if not inside or graph.tensor(name).kind is not TensorKind.INTERMEDIATE:
             raise InputError(
                 f"Tensor {name!r} is made by parts {first} to {last} and needed elsewhere: let the group end with it, or keep it whole."
             )
         found.append(name)
-    if any(first <= index <= last for index in graph.consumers(output)):
+    if any(first <= index <= last for index in graph.readers(output)):
         raise InputError(f"Tensor {output!r} is the output of parts {first} to {last}, which read it: part them.")
     return tuple(found)
 
 
-def keepable(graph: AffineGraph, first: int, last: int) -> tuple[str, ...]:
+def keepable(graph: CascaderGraph, first: int, last: int) -> tuple[str, ...]:
     """The tensors that parts ``first`` to ``last`` make for themselves and for others, so that they may be kept whole."""
     found = []
     for name in dict.fromkeys(part.output for part in graph.parts[first:last]):
-        own = [index for index in graph.consumers(name) if first <= index <= last]
-        others = graph.tensor(name).kind is not TensorKind.INTERMEDIATE or len(own) < len(graph.consumers(name))
-        if own and others and first <= min(graph.producers(name)) and max(graph.producers(name)) < min(own):
+        own = [index for index in graph.readers(name) if first <= index <= last]
+        others = graph.tensor(name).kind is not TensorKind.INTERMEDIATE or len(own) < len(graph.readers(name))
+        if own and others and first <= min(graph.writers(name)) and max(graph.writers(name)) < min(own):
             found.append(name)
     return tuple(found)
 
 
-def trace(graph: AffineGraph, group: StripedGroup) -> StripeTrace:
+def trace(graph: CascaderGraph, group: StripedGroup) -> StripeTrace:
     """Execute a group stripe by stripe, from its output backwards.
 
     InputError as :func:`interior` says, and if the stripes do not make all of a tensor that is kept.
@@ -146,7 +145,7 @@ def trace(graph: AffineGraph, group: StripedGroup) -> StripeTrace:
 class _Tracer:
     """A trace in the making: parts are visited from the last to the first, so that a tensor's needs are known before its makers."""
 
-    graph: AffineGraph
+    graph: CascaderGraph
     group: StripedGroup
     inside: frozenset[str]
     stripes: tuple[Box, ...] = ()
@@ -171,7 +170,7 @@ class _Tracer:
             raise InputError(
                 f"Part {part.name!r} is not asked for all of tensor {part.output!r}, which is kept: let the group end with it."
             )
-        for operand in part.inputs:
+        for operand in part.operands:
             constant = self.graph.tensor(operand.tensor).kind is TensorKind.CONSTANT
             if constant and operand.tensor not in self.group.external:
                 continue
@@ -206,7 +205,7 @@ class _Tracer:
     def _written(self, name: str) -> list[Box]:
         """What the parts really write of a tensor at each stripe: they may begin before what is wanted, for alignment."""
         written = [_nothing(name, self.graph)] * len(self.stripes)
-        for index in self.graph.producers(name):
+        for index in self.graph.writers(name):
             if index in self.made:
                 part = self.graph.parts[index]
                 written = [hull(box, part.written(own)) for box, own in zip(written, self.made[index], strict=True)]
@@ -225,7 +224,7 @@ class _Tracer:
         return StripeBuffer(name, mode, rolling[axis][0], tensor.element_size, axis, rolling[axis][1])
 
 
-def _nothing(name: str, graph: AffineGraph) -> Box:
+def _nothing(name: str, graph: CascaderGraph) -> Box:
     return tuple((0, 0) for _ in graph.tensor(name).shape)
 
 

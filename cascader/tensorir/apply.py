@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cascader.graph.affine_graph import AffineGraph, AffinePart
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
 from cascader.graph.intervals import Box, clip, elements, whole
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, trace
@@ -55,13 +54,13 @@ class _Group:
     """A group on the way to its loops."""
 
     group: StripedGroup
-    parts: tuple[AffinePart, ...]
+    parts: tuple[Part, ...]
     trace: StripeTrace
     stripes: dict[str, TensorStripes]
     buffers: dict[str, StripeBuffer]
 
     @property
-    def last(self) -> AffinePart:
+    def last(self) -> Part:
         """The part whose output is cut."""
         return self.parts[-1]
 
@@ -129,7 +128,7 @@ def _check_cover(graph: TeGraph, groups: Sequence[StripedGroup]) -> None:
         raise InputError(f"The groups cover the parts {covered} of a graph of {len(graph.affine.parts)}: cover each once, in order.")
 
 
-def _laid_out(affine: AffineGraph, group: StripedGroup) -> _Group:
+def _laid_out(affine: CascaderGraph, group: StripedGroup) -> _Group:
     if group.kept:
         raise InputError(
             f"Tensor {min(group.kept)!r} is to be kept whole in a group, which is not expressed in TensorIR: plan without keep."
@@ -162,10 +161,10 @@ def _function(draft: _Draft) -> Any:
     return function.with_attr({"global_symbol": "main", "s_tir": True, "tirx.noalias": True})
 
 
-def _block(draft: _Draft, group: _Group, part: AffinePart) -> Any:
+def _block(draft: _Draft, group: _Group, part: Part) -> Any:
     match = draft.graph.match(part)
     known = draft.copied.read_as
-    places = {known.get(operand.tensor, operand.tensor): draft.places[operand.tensor] for operand in part.inputs}
+    places = {known.get(operand.tensor, operand.tensor): draft.places[operand.tensor] for operand in part.operands}
     places[match.output.name] = draft.places[part.output]
     last = group.stripes[part.output].axes[-1]
     channels = last.loop is None and last.domain == (0, part.shape[-1])
@@ -207,13 +206,16 @@ def _pipeline(schedule: Any, group: _Group, loop: Any) -> None:
     ahead = int(any(part.output in doubled for part in group.parts[:-1] if _is_copy(part)))
     stages = []
     for part in group.parts:
-        early, late = _is_copy(part) and part.output in doubled, any(operand.tensor in doubled for operand in part.inputs if _is_copy(part))
+        early, late = (
+            _is_copy(part) and part.output in doubled,
+            any(operand.tensor in doubled for operand in part.operands if _is_copy(part)),
+        )
         stages.append(0 if early else ahead + 1 if late else ahead)
     schedule.annotate(loop, "software_pipeline_stage", stages)
     schedule.annotate(loop, "software_pipeline_order", list(range(len(stages))))
 
 
-def _is_copy(part: AffinePart) -> bool:
+def _is_copy(part: Part) -> bool:
     return isinstance(part.payload, Match) and part.payload.kind == COPY
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cascader.graph.affine_graph import AffineGraph, AffinePart
+from cascader.graph.cascader_graph import CascaderGraph, Part
 from cascader.graph.intervals import Box, Interval
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import StripeConfig
@@ -55,7 +55,7 @@ class TensorStripes:
         return tuple(axis.length for axis in self.axes)
 
 
-def stripes_of(graph: AffineGraph, parts: Sequence[AffinePart], config: StripeConfig) -> dict[str, TensorStripes]:
+def stripes_of(graph: CascaderGraph, parts: Sequence[Part], config: StripeConfig) -> dict[str, TensorStripes]:
     """The stripes of every tensor that ``parts``, in order, make for stripes of the last one's output.
 
     What several parts read is the smallest interval that covers them all. InputError if a tensor's axis follows two axes
@@ -64,7 +64,7 @@ def stripes_of(graph: AffineGraph, parts: Sequence[AffinePart], config: StripeCo
     output = parts[-1]
     found = {output.output: TensorStripes(tuple(_cut(config, axis) for axis in range(len(output.shape))))}
     for part in reversed(parts[:-1]):
-        readers = [(reader, operand.propagator) for reader in parts for operand in reader.inputs if operand.tensor == part.output]
+        readers = [(reader, operand.propagator) for reader in parts for operand in reader.operands if operand.tensor == part.output]
         needed = [_needed(propagator, found[reader.output]) for reader, propagator in readers if reader.output in found]
         if not needed:
             raise InputError(f"Part {part.name!r} is in a cascade that does not read {part.output!r}: leave it out.")
@@ -95,7 +95,7 @@ def _needed(propagator: Propagator, output: TensorStripes) -> list[AxisStripes]:
     return needed
 
 
-def _hull(part: AffinePart, needed: Sequence[Sequence[AxisStripes]], shape: Sequence[int]) -> TensorStripes:
+def _hull(part: Part, needed: Sequence[Sequence[AxisStripes]], shape: Sequence[int]) -> TensorStripes:
     axes = []
     for axis, extent in enumerate(shape):
         readers = [stripes[axis] for stripes in needed]
@@ -117,7 +117,7 @@ def _hull(part: AffinePart, needed: Sequence[Sequence[AxisStripes]], shape: Sequ
     return TensorStripes(tuple(axes))
 
 
-def _check_reached(part: AffinePart, axes: Sequence[AxisStripes], shape: Sequence[int]) -> None:
+def _check_reached(part: Part, axes: Sequence[AxisStripes], shape: Sequence[int]) -> None:
     for axis, stripes in enumerate(axes):
         if stripes.loop is None and stripes.intervals[0][0] >= stripes.intervals[0][1]:
             raise InputError(

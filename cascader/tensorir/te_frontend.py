@@ -1,4 +1,4 @@
-"""The front end of RFC 0037 for today's TVM: a Tensor Expression graph becomes an AffineGraph, Part by Part."""
+"""The front end of RFC 0037 for today's TVM: a Tensor Expression graph becomes a CascaderGraph, Part by Part."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.tensorir.compat import shape_of
 from cascader.tensorir.derive import derive
 from cascader.tensorir.matchers import Match, Registry, Wanted, default_registry
@@ -22,18 +21,18 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TeGraph:
-    """A Tensor Expression graph with its AffineGraph, whose parts carry their :class:`Match` as payload.
+    """A Tensor Expression graph with its CascaderGraph, whose parts carry their :class:`Match` as payload.
 
     ``constants`` are the values of the constant placeholders by name, in the order of the function's parameters, which are
     the inputs, then the constants, then the outputs.
     """
 
     stages: StageGraph
-    affine: AffineGraph
+    affine: CascaderGraph
     inputs: tuple[str, ...]
     constants: Mapping[str, Array]
 
-    def match(self, part: AffinePart) -> Match:
+    def match(self, part: Part) -> Match:
         """The stages of a part."""
         if not isinstance(part.payload, Match):
             raise InputError(f"Part {part.name!r} carries no stages: use the parts of the graph that the front end made.")
@@ -57,7 +56,7 @@ def read_graph(
     known = {name: _checked(name, tensor, array) for name, (tensor, array) in zip(names[len(inputs) :], values.items(), strict=True)}
     matches = _matches(stages, frozenset(known), registry or default_registry())
     parts = tuple(_part(stages, match) for match in matches)
-    affine = AffineGraph(parts, _tensors(stages, tuple(names[: len(inputs)]), tuple(known), matches))
+    affine = CascaderGraph(parts, _tensors(stages, tuple(names[: len(inputs)]), tuple(known), matches))
     return TeGraph(stages, affine, tuple(names[: len(inputs)]), known)
 
 
@@ -98,12 +97,12 @@ def _check_match(name: str, match: Match, stages: StageGraph) -> None:
             raise InputError(f"Stage {stage.name!r} is inside Part {match.kind!r} and needed outside: leave it out of the match.")
 
 
-def _part(stages: StageGraph, match: Match) -> AffinePart:
+def _part(stages: StageGraph, match: Match) -> Part:
     derived = derive(stages, match.stages)
-    operands = tuple(AffineInput(name, match.propagators.get(name, propagator)) for name, propagator in derived.items())
-    return AffinePart(
+    operands = tuple(Operand(name, match.propagators.get(name, propagator)) for name, propagator in derived.items())
+    return Part.striped(
         name=match.output.name,
-        inputs=operands,
+        operands=operands,
         output=match.output.name,
         shape=match.output.shape,
         work=match.work,
@@ -111,12 +110,12 @@ def _part(stages: StageGraph, match: Match) -> AffinePart:
     )
 
 
-def _tensors(stages: StageGraph, inputs: tuple[str, ...], constants: tuple[str, ...], matches: Sequence[Match]) -> tuple[AffineTensor, ...]:
+def _tensors(stages: StageGraph, inputs: tuple[str, ...], constants: tuple[str, ...], matches: Sequence[Match]) -> tuple[Tensor, ...]:
     kinds = dict.fromkeys(inputs, TensorKind.INPUT) | dict.fromkeys(constants, TensorKind.CONSTANT)
     for match in matches:
         is_output = match.output.name in stages.outputs
         kinds[match.output.name] = TensorKind.OUTPUT if is_output else TensorKind.INTERMEDIATE
     buffers = {name: buffer for buffer, name in stages.names.items()}
     return tuple(
-        AffineTensor(name, kind, shape_of(buffers[name]), np.dtype(str(buffers[name].dtype)).itemsize) for name, kind in kinds.items()
+        Tensor.dense(name, kind, shape_of(buffers[name]), np.dtype(str(buffers[name].dtype)).itemsize) for name, kind in kinds.items()
     )

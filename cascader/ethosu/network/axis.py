@@ -28,6 +28,11 @@ class Axis(Enum):
     ROWS = "rows"
     COLUMNS = "columns"
 
+    @property
+    def number(self) -> int:
+        """Which of the axes batch, height, width and channels it is."""
+        return 1 if self is Axis.ROWS else 2
+
     def extent(self, shape: Shape3D) -> int:
         """Elements along the axis."""
         return shape.height if self is Axis.ROWS else shape.width

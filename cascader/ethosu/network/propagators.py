@@ -1,7 +1,6 @@
-"""Propagators of the Ethos-U's operators, and the AffineGraph of a network.
+"""A network's graph with a Propagator for each input: from a stripe of a tensor as it is stored to those of what it is made from.
 
-The matrices are those of TVM RFC 0037's Parts, with what they left out: the upscaler, sums over channels, slices,
-concatenations and strided writes, and the channels behind a brick.
+To the operators it adds slices, concatenations and strided writes, and the channels behind a brick.
 """
 
 from __future__ import annotations
@@ -11,66 +10,13 @@ from fractions import Fraction
 from math import prod
 
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
-from cascader.ethosu.network.tensor_forms import NHWC_AXES, TensorForm, tensor_form
-from cascader.graph.affine_graph import AffineGraph, AffineInput, AffinePart, AffineTensor
-from cascader.graph.cascader_graph import Part, Tensor, TensorKind
-from cascader.graph.propagator import Axis, Propagator, upscaled, window
+from cascader.ethosu.network.operators import UPSCALE, operand_propagator, scale_propagator, weight_propagator, weight_shape
+from cascader.ethosu.network.tensor_forms import TensorForm, tensor_form
+from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
+from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import Rational
-from npu_model.program import FeatureMap, Kernel, KernelOperation, OperationKind, Padding, PoolKind, Upscale
+from npu_model.program import FeatureMap, Kernel, KernelOperation, Padding, Upscale
 from npu_model.weight_stream.weights import RECORD_BYTES
-
-UPSCALE = 2
-"""Factor of the NPU's upscaler (IFM_UPSCALE)."""
-
-
-def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
-    """Of an operand of an elementwise operator: element by element, but all of an axis along which it is repeated."""
-    pairs = zip(
-        (operand.shape.height, operand.shape.width, operand.shape.depth), (ofm.shape.height, ofm.shape.width, ofm.shape.depth), strict=True
-    )
-    axes = (Axis(1 + axis) if own == out else Axis(None, 0, own) for axis, (own, out) in enumerate(pairs))
-    return Propagator.of_axes((Axis(0), *axes), NHWC_AXES)
-
-
-def kernel_propagator(operation: KernelOperation) -> Propagator:
-    """Of the IFM of a convolution, depthwise convolution or pooling, NHWC to NHWC.
-
-    Rows and columns are windows, behind the upscaler if it is used. Convolutions and sums over channels need every
-    channel, others the same one.
-    """
-    kernel, padding = operation.kernel, operation.padding
-    rows = window(1, taps=kernel.height, stride=kernel.stride_y, dilation=kernel.dilation_y, pad=padding.top)
-    columns = window(2, taps=kernel.width, stride=kernel.stride_x, dilation=kernel.dilation_x, pad=padding.left)
-    if operation.upscale is not Upscale.NONE:
-        zeros = operation.upscale is Upscale.ZEROS
-        rows, columns = upscaled(rows, UPSCALE, zeros=zeros), upscaled(columns, UPSCALE, zeros=zeros)
-    depth = operation.ifm.shape.depth
-    mixes = operation.kind is OperationKind.CONV_2D or operation.pool is PoolKind.REDUCE_SUM or depth != operation.ofm.shape.depth
-    return Propagator.of_axes((Axis(0), rows, columns, Axis(None, 0, depth) if mixes else Axis(3)), NHWC_AXES)
-
-
-def ifm_propagator(operation: KernelOperation) -> Propagator:
-    """Of the IFM of any operator, NHWC to NHWC."""
-    if operation.kind is OperationKind.ELEMENTWISE:
-        return elementwise_propagator(operation.ifm, operation.ofm)
-    return kernel_propagator(operation)
-
-
-def weight_shape(operation: KernelOperation) -> tuple[int, int, int, int]:
-    """Weights as (output channels, height, width, input channels); depthwise ones have one input channel."""
-    inputs = operation.ifm.shape.depth if operation.kind is OperationKind.CONV_2D else 1
-    return (operation.ofm.shape.depth, operation.kernel.height, operation.kernel.width, inputs)
-
-
-def weight_propagator(operation: KernelOperation) -> Propagator:
-    """All weights of the output channels."""
-    _, height, width, inputs = weight_shape(operation)
-    return Propagator.of_axes((Axis(3), Axis(None, 0, height), Axis(None, 0, width), Axis(None, 0, inputs)), NHWC_AXES)
-
-
-def scale_propagator() -> Propagator:
-    """The scale records of the output channels, as (channels, bytes of a record)."""
-    return Propagator.of_axes((Axis(3), Axis(None, 0, RECORD_BYTES)), NHWC_AXES)
 
 
 def work_of(operation: KernelOperation, elements: int) -> Rational:
@@ -95,11 +41,11 @@ def _align(operation: KernelOperation, form: TensorForm) -> tuple[int, ...]:
 
 
 class _Builder:
-    """Makes the parts and tensors of a network's AffineGraph."""
+    """Makes the striped parts of a network, and their tensors."""
 
     def __init__(self, network: Network) -> None:
         self.graph = network.graph
-        self.constants: list[AffineTensor] = []
+        self.constants: list[Tensor] = []
         maps: dict[str, list[FeatureMap]] = {tensor.name: [] for tensor in self.graph.tensors}
         # Writers come first: of several forms with equally many views theirs is taken.
         for writes in (True, False):
@@ -108,31 +54,31 @@ class _Builder:
                     maps[name].append(feature_map)
         self.forms = {tensor.name: tensor_form(tensor.size, maps[tensor.name]) for tensor in self.graph.tensors}
 
-    def tensor(self, tensor: Tensor) -> AffineTensor:
+    def tensor(self, tensor: Tensor) -> Tensor:
         """The tensor in its form, as bytes if it has none."""
         form = self.forms[tensor.name]
         if form is None:
-            return AffineTensor(tensor.name, tensor.kind, (tensor.size,))
-        return AffineTensor(tensor.name, tensor.kind, form.shape, form.element_size)
+            return Tensor.dense(tensor.name, tensor.kind, (tensor.size,))
+        return Tensor.dense(tensor.name, tensor.kind, form.shape, form.element_size)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Axes of an arena tensor."""
         return self.tensor(self.graph.tensor(name)).shape
 
-    def constant(self, name: str, shape: tuple[int, ...], propagator: Propagator, element_size: int = 1) -> AffineInput:
+    def constant(self, name: str, shape: tuple[int, ...], propagator: Propagator, element_size: int = 1) -> Operand:
         """A constant operand of one part."""
-        self.constants.append(AffineTensor(name, TensorKind.CONSTANT, shape, element_size))
-        return AffineInput(name, propagator)
+        self.constants.append(Tensor.dense(name, TensorKind.CONSTANT, shape, element_size))
+        return Operand(name, propagator)
 
-    def whole_part(self, part: Part, output: str, inputs: tuple[str, ...], work: Rational, name: str) -> AffinePart:
+    def whole_part(self, part: Part, output: str, inputs: tuple[str, ...], work: Rational, name: str) -> Part:
         """A part that cannot be cut: any of its output needs all of its inputs."""
         shape = self.shape(output)
         kinds = {tensor.name: tensor.kind for tensor in self.graph.tensors}
         read = dict.fromkeys(operand for operand in inputs if kinds[operand] is not TensorKind.CONSTANT)
-        operands = tuple(AffineInput(operand, Propagator.opaque(self.shape(operand), len(shape))) for operand in read)
-        return AffinePart(name, operands, output, shape, work=work, align=shape, payload=part.payload)
+        operands = tuple(Operand(operand, Propagator.opaque(self.shape(operand), len(shape))) for operand in read)
+        return Part.striped(name, operands, output, shape, work=work, align=shape, payload=part.payload)
 
-    def kernel_part(self, part: Part, payload: EthosuPart) -> AffinePart:
+    def kernel_part(self, part: Part, payload: EthosuPart) -> Part:
         """One kernel; cut along the axes of its OFM if that is a view of the tensor."""
         operation, form = payload.operation, self.forms[payload.ofm]
         view = form.view(operation.ofm) if form is not None else None
@@ -143,9 +89,9 @@ class _Builder:
         own, shape = form.to_nhwc, form.piece(operation.ofm)
         inputs = [self._operand(operation, name, feature_map, own) for name, feature_map in operands]
         inputs += self._constants(part.name, payload, own)
-        return AffinePart(
+        return Part.striped(
             name=part.name,
-            inputs=tuple(inputs),
+            operands=tuple(inputs),
             output=payload.ofm,
             shape=shape,
             offset=form.offset(view),
@@ -155,17 +101,16 @@ class _Builder:
             payload=part.payload,
         )
 
-    def _operand(self, operation: KernelOperation, name: str, feature_map: FeatureMap, own: Propagator) -> AffineInput:
+    def _operand(self, operation: KernelOperation, name: str, feature_map: FeatureMap, own: Propagator) -> Operand:
         """An operand in the arena; all of it if the kernel sees the tensor in another shape than others do."""
         form = self.forms[name]
         view = form.view(feature_map) if form is not None else None
         if form is None or view is None:
-            return AffineInput(name, Propagator.opaque(self.shape(name), own.outputs))
-        second = feature_map is operation.ifm2
-        needs = elementwise_propagator(feature_map, operation.ofm) if second else ifm_propagator(operation)
-        return AffineInput(name, form.reading(view) @ needs @ own, form.bounds(view, feature_map))
+            return Operand(name, Propagator.opaque(self.shape(name), own.outputs))
+        needs = operand_propagator(operation, feature_map)
+        return Operand(name, form.reading(view) @ needs @ own, form.bounds(view, feature_map))
 
-    def _constants(self, name: str, payload: EthosuPart, own: Propagator) -> Iterator[AffineInput]:
+    def _constants(self, name: str, payload: EthosuPart, own: Propagator) -> Iterator[Operand]:
         """Weights, scales, table and constant feature maps of a kernel."""
         operation = payload.operation
         if operation.weights:
@@ -177,7 +122,7 @@ class _Builder:
             yield self.constant(f"{name}/table", size, Propagator.opaque(size, own.outputs))
         for label, feature_map in (("ifm", operation.ifm), ("ifm2", operation.ifm2)):
             if feature_map is not None and feature_map.region != ARENA:
-                needs = ifm_propagator(operation) if label == "ifm" else elementwise_propagator(feature_map, operation.ofm)
+                needs = operand_propagator(operation, feature_map)
                 shape = feature_map.shape
                 axes = (1, shape.height, shape.width, shape.depth)
                 yield self.constant(f"{name}/{label}", axes, needs @ own, feature_map.dtype.bytes)
@@ -194,14 +139,14 @@ def _accesses(payload: EthosuPart | None, *, writes: bool) -> Iterator[tuple[str
             yield name, feature_map
 
 
-def affine_graph(network: Network) -> AffineGraph:
+def affine_graph(network: Network) -> CascaderGraph:
     """The network's parts with a Propagator per operand, tensors NHWC or NHCWB16 as they are stored.
 
     A part's axes are those of its output tensor. A feature map that sees its tensor in another shape (behind a reshape)
     is needed whole. Weights, scales and tables are constants of their part. A CPU operator is a part per output.
     """
     builder = _Builder(network)
-    parts: list[AffinePart] = []
+    parts: list[Part] = []
     for part in network.graph.parts:
         if isinstance(part.payload, EthosuPart):
             parts.append(builder.kernel_part(part, part.payload))
@@ -210,4 +155,4 @@ def affine_graph(network: Network) -> AffineGraph:
                 name = part.name if index == 0 else f"{part.name}/{index}"
                 parts.append(builder.whole_part(part, output, part.inputs, 0, name))
     arena = [builder.tensor(tensor) for tensor in network.graph.tensors if tensor.kind is not TensorKind.CONSTANT]
-    return AffineGraph(tuple(parts), (*arena, *builder.constants))
+    return CascaderGraph(tuple(parts), (*arena, *builder.constants))

@@ -10,26 +10,12 @@ from dataclasses import dataclass, replace
 from cascader.ethosu.network.geometry import Geometry, arena_maps
 from cascader.ethosu.network.in_place import overwritable_operands
 from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.operators import operand_propagator
 from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.graph.cascader_graph import Part, TensorKind
 from cascader.graph.in_place import is_last_reader
-from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
-from npu_model.program import FeatureMap, OperationKind, Upscale
-
-
-def _propagator(part: EthosuPart, operand: FeatureMap, at: RowMap | None) -> RowPropagator:
-    operation, rows = part.operation, part.axis.extent(operand.shape)
-    if operation.kind is OperationKind.ELEMENTWISE:
-        return RowPropagator(rows=rows, whole=rows < part.axis.extent(operation.ofm.shape), at=at)
-    window = part.axis.window(operation)
-    return RowPropagator(
-        rows=rows,
-        stride=window.stride,
-        taps=window.taps,
-        pad=window.pad,
-        upscale=1 if operation.upscale is Upscale.NONE else 2,
-        at=at,
-    )
+from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from npu_model.program import Upscale
 
 
 def _borders(part: EthosuPart) -> tuple[int, int] | None:
@@ -76,7 +62,9 @@ def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometr
     inputs = []
     for name, feature_map in arena_maps(payload):
         if feature_map is not operation.ofm:
-            propagator = _propagator(payload, feature_map, geometry.row_map(name, feature_map, payload.axis))
+            needs, axis = operand_propagator(operation, feature_map, fetched=True), payload.axis.number
+            at, extent = geometry.row_map(name, feature_map, payload.axis), payload.axis.extent(feature_map.shape)
+            propagator = RowPropagator.projected(needs, axis, axis, extent, at)
             inputs.append((index[name], propagator if borders else replace(propagator, whole=True)))
     written = geometry.row_map(payload.ofm, operation.ofm, payload.axis)
     rows = payload.axis.extent(operation.ofm.shape)
@@ -123,6 +111,23 @@ def _opaque_part(part: Part, index: dict[str, int], tensors: tuple[RowTensor, ..
     return RowPart(part.name, inputs, tuple(index[name] for name in part.outputs), 1, 1, atomic=True)
 
 
+def _written_together(graph: RowGraph) -> RowGraph:
+    """The graph in which the parts that share the rows of a result are run side by side.
+
+    Columns of an upscaled image, say, are written by a part each. Where another part reads the tensor, that one asks all of them for its
+    rows; where none does, the last of them asks the others, as if it read what they write.
+    """
+    parts = list(graph.parts)
+    for tensor in range(len(graph.tensors)):
+        writers = graph.producers(tensor)
+        alike = {(parts[w].rows, parts[w].maps, parts[w].segment, parts[w].outputs) for w in writers}
+        if len(writers) > 1 and len(alike) == 1 and not graph.consumers(tensor) and not any(parts[w].atomic for w in writers):
+            last = parts[writers[-1]]
+            at = last.maps[0] if last.maps else None
+            parts[writers[-1]] = replace(last, inputs=(*last.inputs, (tensor, RowPropagator(last.rows, at=at))))
+    return RowGraph(tuple(parts), graph.tensors)
+
+
 def row_graph(network: Network) -> RowGraph:
     """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row."""
     graph = network.graph
@@ -137,4 +142,4 @@ def row_graph(network: Network) -> RowGraph:
         single = part.name in order.single
         made = _kernel_part(part, payload, index, geometry, single=single) if payload else _opaque_part(part, index, tensors, kinds)
         parts.append(order.of(made))
-    return _stored_in_place(network, RowGraph(tuple(parts), tensors), index)
+    return _written_together(_stored_in_place(network, RowGraph(tuple(parts), tensors), index))

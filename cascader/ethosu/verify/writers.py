@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, Port
 from cascader.ethosu.verify.windows import Rows, Span, rows_of, rows_read, spans
-from cascader.graph.cascader_graph import Part, Tensor, TensorKind
+from cascader.graph.cascader_graph import Part, Tensor
 from cascader.plan.jobs import Job
 from npu_model.errors import InputError
 from npu_model.program import FeatureMap
@@ -81,7 +81,7 @@ def _check_tensor(network: Network, jobs: Sequence[Job], tensor: Tensor) -> None
                     raise _refuse(job.part, tensor.name, int(wrong.flat[0]), parts)
             for span in _written(parts[number], tensor.name, job.rows):
                 span.of(found)[...] = number
-    if tensor.kind in (TensorKind.OUTPUT, TensorKind.VARIABLE) and (found != whole).any():
+    if tensor.kind.stays_to_the_end and (found != whole).any():
         last = parts[int(whole[found != whole].flat[0])].name
         raise InputError(f"Tensor {tensor.name!r} ends with other bytes than part {last!r} leaves in it: let that part run last.")
 
@@ -90,5 +90,5 @@ def check_writers(network: Network, jobs: Sequence[Job]) -> None:
     """InputError at the first job that reads what another part has written than the network means; jobs are in order."""
     for tensor in network.graph.tensors:
         writers = len(network.graph.producers(tensor.name))
-        if writers > (0 if tensor.kind in (TensorKind.INPUT, TensorKind.VARIABLE) else 1):
+        if writers > (0 if tensor.kind.is_there_at_first else 1):
             _check_tensor(network, jobs, tensor)

@@ -1,0 +1,67 @@
+"""Propagators of the Ethos-U's operators, in the axes of their feature maps: batch, height, width, channels.
+
+The matrices are those of TVM RFC 0037's Parts, with what they left out: the upscaler and sums over channels. Everything that asks which
+elements a kernel reads, stripes of any axes and rows alike, projects these.
+"""
+
+from __future__ import annotations
+
+from cascader.graph.propagator import Axis, Propagator, upscaled, window
+from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, Upscale
+from npu_model.weight_stream.weights import RECORD_BYTES
+
+NHWC_AXES = 4
+"""Axes of the space that operators are described in: batch, height, width, channels."""
+
+UPSCALE = 2
+"""Factor of the NPU's upscaler (IFM_UPSCALE)."""
+
+
+def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
+    """Of an operand of an elementwise operator: element by element, but all of an axis along which it is repeated."""
+    pairs = zip(
+        (operand.shape.height, operand.shape.width, operand.shape.depth), (ofm.shape.height, ofm.shape.width, ofm.shape.depth), strict=True
+    )
+    axes = (Axis(1 + axis) if own == out else Axis(None, 0, own) for axis, (own, out) in enumerate(pairs))
+    return Propagator.of_axes((Axis(0), *axes), NHWC_AXES)
+
+
+def kernel_propagator(operation: KernelOperation, *, fetched: bool = False) -> Propagator:
+    """Of the IFM of a convolution, depthwise convolution or pooling, NHWC to NHWC.
+
+    Rows and columns are windows, behind the upscaler if it is used. Convolutions and sums over channels need every
+    channel, others the same one. With ``fetched`` the elements count that the NPU reads for the sake of the zeros behind them.
+    """
+    kernel, padding = operation.kernel, operation.padding
+    rows = window(1, taps=kernel.height, stride=kernel.stride_y, dilation=kernel.dilation_y, pad=padding.top)
+    columns = window(2, taps=kernel.width, stride=kernel.stride_x, dilation=kernel.dilation_x, pad=padding.left)
+    if operation.upscale is not Upscale.NONE:
+        zeros = operation.upscale is Upscale.ZEROS and not fetched
+        rows, columns = upscaled(rows, UPSCALE, zeros=zeros), upscaled(columns, UPSCALE, zeros=zeros)
+    depth = operation.ifm.shape.depth
+    mixes = operation.kind is OperationKind.CONV_2D or operation.pool is PoolKind.REDUCE_SUM or depth != operation.ofm.shape.depth
+    return Propagator.of_axes((Axis(0), rows, columns, Axis(None, 0, depth) if mixes else Axis(3)), NHWC_AXES)
+
+
+def operand_propagator(operation: KernelOperation, operand: FeatureMap, *, fetched: bool = False) -> Propagator:
+    """Of an operand (IFM or IFM2) of any operator, NHWC to NHWC."""
+    if operation.kind is OperationKind.ELEMENTWISE:
+        return elementwise_propagator(operand, operation.ofm)
+    return kernel_propagator(operation, fetched=fetched)
+
+
+def weight_shape(operation: KernelOperation) -> tuple[int, int, int, int]:
+    """Weights as (output channels, height, width, input channels); depthwise ones have one input channel."""
+    inputs = operation.ifm.shape.depth if operation.kind is OperationKind.CONV_2D else 1
+    return (operation.ofm.shape.depth, operation.kernel.height, operation.kernel.width, inputs)
+
+
+def weight_propagator(operation: KernelOperation) -> Propagator:
+    """All weights of the output channels."""
+    _, height, width, inputs = weight_shape(operation)
+    return Propagator.of_axes((Axis(3), Axis(None, 0, height), Axis(None, 0, width), Axis(None, 0, inputs)), NHWC_AXES)
+
+
+def scale_propagator() -> Propagator:
+    """The scale records of the output channels, as (channels, bytes of a record)."""
+    return Propagator.of_axes((Axis(3), Axis(None, 0, RECORD_BYTES)), NHWC_AXES)
