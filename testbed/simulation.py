@@ -43,7 +43,9 @@ def replayed(
     InputError for listeners and the fast one.
     """
     if listeners and engine == "fast":
-        raise InputError("--engine fast tells nothing event by event, as a trace needs: leave it out, or give --engine simpy.")
+        raise InputError(
+            "--engine fast tells nothing event by event, as a trace or a timeline needs: leave it out, or give --engine simpy."
+        )
     if listeners or engine == "simpy":
         return replay_network(network, system, listeners, timing)
     return counted_network(network, system, timing)

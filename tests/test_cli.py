@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import call
+from command_line import call, refusal
 from reference_data import shared_data
 
 from cascader.frontends.vela import compile_network
@@ -256,3 +256,20 @@ def test_options_are_not_abbreviated() -> None:
     parser = build_parser()
     assert isinstance(parser, Parser)
     assert not parser.allow_abbrev
+
+
+def test_the_timeline_of_the_page_is_what_is_drawn_now() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "replay.md").read_text(encoding="utf-8")
+    shown = page.rpartition("ends with\n\n```\n")[2].removesuffix("```\n")
+    outcome = call("simulate", "vela", "zoo:tiny_conv", "--timeline", "2000:4000", "--no-advice")
+    assert outcome.output.endswith(shown), "put what is drawn now into docs/replay.md"
+
+
+@pytest.mark.parametrize("window", ["5:5", "9:3", "3", "a:", "1:2:3", "-1:4", "9" * 50 + ":", "²:"])
+def test_a_window_that_is_none_is_refused(window: str) -> None:
+    assert "is no window of cycles" in refusal("simulate", "vela", "zoo:tiny_conv", f"--timeline={window}")
+
+
+def test_a_timeline_begins_within_the_replay_and_is_no_json(plan: Path) -> None:
+    assert "give a smaller one" in refusal("simulate", "schedule", plan, "--timeline", "99999999:")
+    assert "has no drawings" in refusal("simulate", "schedule", plan, "--timeline", "--json")

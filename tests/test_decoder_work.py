@@ -179,3 +179,9 @@ def test_the_shipped_work_is_that_of_the_measured_streams() -> None:
         assert work == measured_work(network, name)
         assert set(work) == {i for i, op in enumerate(compiled.operations) if isinstance(op, KernelOperation) and op.weights}
         assert measured_program(network, name).operations == compiled.operations
+
+
+def test_channels_whose_weights_are_no_bytes_are_refused() -> None:
+    op = convolution(dense()).kernels[0]
+    with pytest.raises(InputError, match="channels are a range of 0 bytes"):
+        operation_work(replace(op, weights=(ByteRange(CONSTANTS, 16, 16),)), (b"",), DEVICE)

@@ -14,7 +14,9 @@ from scheduling import schedule
 from small_programs import IDEAL, conv, copy, memories, memory, program
 
 from cascader.ethosu.codegen.lowering import lower
-from npu_model.compiled.network import CompiledNetwork
+from cascader.frontends.vela import compile_network
+from cascader.frontends.zoo import cpu_split_network
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, DmaWait, Kernel, KernelOperation, Operation, Program, Shram
@@ -22,7 +24,7 @@ from npu_model.shapes import Shape3D
 from sim import NetworkReplay, Unit, replay_network
 from sim.views.layers import FILL, LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
-from sim.views.timeline import TimelineRecorder
+from sim.views.timeline import TimelineRecorder, Window
 from sim.views.trace import TraceRecorder, compressed, trace_json
 
 BLOCK = Shape3D(4, 4, 16)
@@ -227,6 +229,30 @@ def test_a_timeline_is_no_wider_than_asked() -> None:
     assert len(rows) == len(Unit) + 1
     assert len({len(line) for line in rows}) == 1
     assert len(rows[0]) <= 17 + 3 + 40
+
+
+def test_a_window_of_a_timeline_shows_its_cycles_one_a_column_and_the_operations_in_them() -> None:
+    recorder = TimelineRecorder()
+    replay_network(network(MIXED), SLOW, [recorder])
+    whole = recorder.text(recorder.cycles).splitlines()
+    part = recorder.text(50, Window(100, 150)).splitlines()
+    assert [row.partition("|")[2][:50] for row in part[1 : len(Unit) + 1]] == [
+        row.partition("|")[2][100:150] for row in whole[1 : len(Unit) + 1]
+    ]
+    assert part[0].partition("|")[2].startswith("100 ")
+    assert part[len(Unit) + 1] == f"50 of {recorder.cycles} cycles, 1 a column"
+    letters = {letter for row in part[1 : len(Unit) + 1] for letter in row.partition("|")[2] if letter.isupper()}
+    assert {line[0] for line in part[len(Unit) + 2 :]} == letters
+
+
+def test_the_cycles_of_a_timeline_go_on_from_program_to_program() -> None:
+    recorder = TimelineRecorder()
+    made = read_compiled(compile_network(cpu_split_network()).compiled)
+    replayed = replay_network(made, SLOW, [recorder])
+    first = replayed.replays[0].cycles
+    assert recorder.cycles == replayed.cycles
+    assert f"Program 1, from cycle {first} of the network" in recorder.text(80)
+    assert recorder.text(80, Window(first)).startswith("Program 1, ")
 
 
 def test_a_layer_whose_table_is_loaded_early_stands_where_its_kernels_run() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
 from npu_model.weight_stream.mlw_work import DecoderWork, decoder_work
 from npu_model.weight_stream.order import run_ends
@@ -50,7 +51,10 @@ def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator:
     """
     found: list[DecoderWork] = []
     for core, stream in enumerate(streams):
-        ends = run_ends(*core_format(op, core), accelerator) if stream else ()
+        shape, layout = core_format(op, core)
+        if shape[0] and not stream:
+            raise InputError(f"The weights of {shape[0]} channels are a range of 0 bytes: a stream is needed; the file is damaged.")
+        ends = run_ends(shape, layout, accelerator) if stream else ()
         work = decoder_work(stream, ends) if ends else DecoderWork((), ())
         idle = len(found[0].turns) - len(ends) if found else 0
         found.append(DecoderWork(work.bits + (work.bits or (0,))[-1:] * idle, work.turns + (work.turns or (0,))[-1:] * idle))

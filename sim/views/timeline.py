@@ -17,47 +17,99 @@ _OTHER = "+"
 """Mark of the command processor's work for waits and control commands."""
 
 
+LABELS = max(len(unit.value) for unit in Unit) + len(" ||")
+"""Characters of a line beside its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Cycles of a replay to draw: from ``first`` up to ``last``, None for the end."""
+
+    first: int = 0
+    last: int | None = None
+
+
+WHOLE = Window()
+"""All cycles."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Activity:
-    """Cycles ``start`` to ``end`` of a unit, drawn with ``mark``."""
+    """Cycles ``start`` to ``end`` of a unit, on behalf of an operation or (None) waiting."""
 
     start: int
     end: int
-    mark: str
+    operation: int | None
+
+
+class _Drawing:
+    """One Program: what its operations are called, and what every unit did."""
+
+    def __init__(self, program: Program) -> None:
+        works = [(i, op) for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
+        self._marks = {index: _LETTERS[n % len(_LETTERS)] for n, (index, _) in enumerate(works)}
+        self._names = {index: f"#{index} {_describe(op)} {printable(program.name(index))}".rstrip() for index, op in works}
+        self._activities: dict[Unit, list[_Activity]] = {unit: [] for unit in Unit}
+
+    def add(self, event: Event) -> None:
+        """Keep one event."""
+        self._activities[event.unit].append(_Activity(event.start, event.end, None if isinstance(event, Wait) else event.operation))
+
+    @property
+    def cycles(self) -> int:
+        """The end of the last event."""
+        return max((one.end for row in self._activities.values() for one in row), default=0)
+
+    def lines(self, columns: int, first: int, last: int) -> list[str]:
+        """The drawing of cycles ``first`` to ``last``, and the legend of the operations that it shows."""
+        scale = max(1, ceil_div(last - first, columns))
+        count, width = ceil_div(last - first, scale), LABELS - len(" ||")
+        rows = {unit: _row(row, count, scale, first) for unit, row in self._activities.items()}
+        lines = [f"{'cycle':>{width}} |{_ruler(count, scale, first)}|"]
+        lines += [f"{unit.value:>{width}} |{''.join(map(self._mark, row))}|" for unit, row in rows.items()]
+        shown = sorted({one for row in rows.values() for one in row if isinstance(one, int)} & set(self._names))
+        part = f"{last - first} of {self.cycles} cycles" if last - first < self.cycles else f"{self.cycles} cycles"
+        return [*lines, f"{part}, {scale} a column", *(f"{self._marks[index]} = {self._names[index]}" for index in shown)]
+
+    def _mark(self, cell: int | str) -> str:
+        return cell if isinstance(cell, str) else self._marks.get(cell, _OTHER)
 
 
 class TimelineRecorder:
-    """A listener that draws the Program that it heard last.
+    """A listener that draws the Programs that it heard.
 
     Every operation has a letter (A to Z, then A again); a unit that waits shows a dot, an idle one nothing. A column that
-    covers several cycles shows what took most of them; of equals, what came first.
+    covers several cycles shows what took most of them; of equals, what came first. The legend has the operations that are seen.
     """
 
     def __init__(self) -> None:
-        self._marks: dict[int, str] = {}
-        self._legend: list[str] = []
-        self._activities: dict[Unit, list[_Activity]] = {}
+        self._drawings: list[_Drawing] = []
 
     def on_start(self, program: Program) -> None:
-        """A Program begins: the last one is forgotten."""
-        works = [(i, op) for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
-        self._marks = {index: _LETTERS[n % len(_LETTERS)] for n, (index, _) in enumerate(works)}
-        self._legend = [f"{self._marks[index]} = #{index} {_describe(op)} {printable(program.name(index))}".rstrip() for index, op in works]
-        self._activities = {unit: [] for unit in Unit}
+        """A Program begins."""
+        self._drawings.append(_Drawing(program))
 
     def on_event(self, event: Event) -> None:
         """Keep one event."""
-        mark = WAITING if isinstance(event, Wait) else self._marks.get(event.operation, _OTHER)
-        self._activities[event.unit].append(_Activity(event.start, event.end, mark))
+        self._drawings[-1].add(event)
 
-    def text(self, columns: int = 100) -> str:
-        """The drawing, at most ``columns`` wide beside the units' names, and the legend."""
-        cycles = max((a.end for row in self._activities.values() for a in row), default=0)
-        scale = max(1, ceil_div(cycles, columns))
-        width = max(len(unit.value) for unit in Unit)
-        lines = [f"{'cycle':>{width}} |{_ruler(ceil_div(cycles, scale), scale)}|"]
-        lines += [f"{unit.value:>{width}} |{_row(row, ceil_div(cycles, scale), scale)}|" for unit, row in self._activities.items()]
-        return "\n".join([*lines, f"{cycles} cycles, {scale} a column", *self._legend]) + "\n"
+    def text(self, columns: int = 100, window: Window = WHOLE) -> str:
+        """The drawings, at most ``columns`` wide beside the units' names; the cycles of ``window`` go on from Program to Program."""
+        origin, parts = 0, []
+        several = len(self._drawings) > 1
+        for number, drawing in enumerate(self._drawings):
+            cycles = drawing.cycles
+            first, last = max(window.first - origin, 0), cycles if window.last is None else min(window.last - origin, cycles)
+            if first < last or (window == WHOLE and not several):
+                title = [f"Program {number}, from cycle {origin} of the network"] if several else []
+                parts.append("\n".join([*title, *drawing.lines(columns, first, last)]) + "\n")
+            origin += cycles
+        return "\n".join(parts)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all Programs."""
+        return sum(drawing.cycles for drawing in self._drawings)
 
 
 def _describe(op: KernelOperation | DmaOperation) -> str:
@@ -66,25 +118,28 @@ def _describe(op: KernelOperation | DmaOperation) -> str:
     return f"{op.mnemonic} {op.ofm.shape} block {op.block}"
 
 
-def _ruler(columns: int, scale: int) -> str:
+def _ruler(columns: int, scale: int, first: int) -> str:
     """Every tenth column's first cycle, where there is room for the number."""
     text = ""
     for column in range(0, columns, 10):
-        if len(text) <= column:
-            text = f"{text:<{column}}{column * scale} "
+        label = str(first + column * scale)
+        if len(text) <= column <= columns - len(label):
+            text = f"{text:<{column}}{label} "
     return f"{text:<{columns}}"[:columns]
 
 
-def _row(activities: list[_Activity], columns: int, scale: int) -> str:
-    shares: list[Counter[str]] = [Counter() for _ in range(columns)]
+def _row(activities: list[_Activity], columns: int, scale: int, first: int) -> list[int | str]:
+    """What every column of a unit shows: an operation, or that it waits or is idle."""
+    shares: list[Counter[int | str]] = [Counter() for _ in range(columns)]
     for activity in activities:
-        for column in range(activity.start // scale, ceil_div(activity.end, scale)):
-            overlap = min(activity.end, (column + 1) * scale) - max(activity.start, column * scale)
-            shares[column][activity.mark] += overlap
-    return "".join(_mark(share, scale) for share in shares)
+        start, end = max(activity.start - first, 0), min(activity.end - first, columns * scale)
+        for column in range(start // scale, ceil_div(end, scale) if end > start else 0):
+            overlap = min(end, (column + 1) * scale) - max(start, column * scale)
+            shares[column][WAITING if activity.operation is None else activity.operation] += overlap
+    return [_most(share, scale) for share in shares]
 
 
-def _mark(share: Counter[str], scale: int) -> str:
-    """The mark with most cycles of a column; idle if less than the idle rest."""
-    mark, cycles = max(share.items(), key=lambda entry: entry[1], default=(IDLE, 0))
-    return mark if cycles >= scale - share.total() else IDLE
+def _most(share: Counter[int | str], scale: int) -> int | str:
+    """What took most cycles of a column; idle if less than the idle rest."""
+    what, cycles = max(share.items(), key=lambda entry: entry[1], default=(IDLE, 0))
+    return what if cycles >= scale - share.total() else IDLE

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from npu_model.errors import InputError
 from testbed.commands.options import (
     Parser,
     add_accelerator_option,
@@ -24,6 +25,7 @@ from testbed.commands.options import (
 
 if TYPE_CHECKING:
     from sim import Listener
+    from sim.views.timeline import TimelineRecorder
     from testbed.findings import Finding
     from testbed.memory_options import MemoryOptions
     from testbed.pipeline import Progress, Simulation
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     Simulate = Callable[[MemoryOptions, Sequence[Listener], Progress], tuple[Simulation, Callable[[], ArenaMap]]]
     """Replays what was asked for; the map of its arena is made by who wants it."""
 
+
+_DIGITS = 40
+"""Characters of a window of cycles."""
 
 CHECKS = (
     "Refused are schedules that read bytes that nothing wrote, overwrite their own input, or whose weight streams hold another number of\n"
@@ -102,12 +107,29 @@ def _add_report_options(parser: Parser) -> None:
     group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
     group.add_argument(
+        "--timeline",
+        metavar="FIRST:LAST",
+        nargs="?",
+        const=":",
+        type=_window,
+        help="also draw what every unit did, as text: all cycles, or those from FIRST up to LAST",
+    )
+    group.add_argument(
         "--engine",
         choices=("fast", "simpy"),
         default="",
-        help="what replays: the fast recurrence or the SimPy engine, equal to the cycle (default: fast, simpy for a trace)",
+        help="what replays: the fast recurrence or the SimPy engine, equal to the cycle (default: fast, simpy for a trace or a timeline)",
     )
     add_json_option(group)
+
+
+def _window(text: str) -> tuple[int, int | None]:
+    """The cycles to draw: FIRST:LAST, of which either may be left out."""
+    first, mark, last = text.partition(":")
+    plain = (not first or (first.isascii() and first.isdecimal())) and (not last or (last.isascii() and last.isdecimal()))
+    if not mark or not plain or len(text) > _DIGITS or (last and int(first or 0) >= int(last)):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no window of cycles, give FIRST:LAST with FIRST below LAST, such as 0:2000")
+    return int(first or 0), int(last) if last else None
 
 
 def run_schedule(arguments: argparse.Namespace) -> int:
@@ -142,6 +164,7 @@ def run_vela(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
+    from sim.views.timeline import TimelineRecorder
     from sim.views.trace import TraceRecorder
     from testbed.commands.choices import memory_options
     from testbed.files import require_page, require_picture, require_writable, write_file
@@ -155,7 +178,9 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from testbed.views.sram_map import sram_map_svg
 
     min_percent(arguments)
-    recorder, events = TraceRecorder(), TimelineEvents()
+    if arguments.timeline is not None and arguments.json:
+        raise InputError("--timeline was given together with --json, which has no drawings: leave one of them out.")
+    recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder()
     if arguments.trace is not None:
         require_writable(arguments.trace, source)
     if arguments.sram_map is not None:
@@ -167,6 +192,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     with progress() as show:
         listeners: list[Listener] = [recorder] if arguments.trace is not None else []
         listeners += [events] if arguments.report is not None else []
+        listeners += [timeline] if arguments.timeline is not None else []
         simulation, areas = simulate(memory_options(arguments), listeners, show)
         if arguments.sram_map is not None:
             show(f"Drawing {arguments.sram_map}")
@@ -181,11 +207,22 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
         if arguments.report is not None:
             show(f"Writing {arguments.report}")
             write_file(arguments.report, html_report(report_title(simulation), {"replay": replay_data(simulation, areas(), events, found)}))
-    _report(simulation, found, arguments)
+    drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
+    _report(simulation, found, drawing, arguments)
     return 0
 
 
-def _report(simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
+def _drawn(timeline: TimelineRecorder, window: tuple[int, int | None]) -> str:
+    """The timeline in lines as wide as tables are; InputError if the window lies behind the last cycle."""
+    from sim.views.timeline import LABELS, Window
+    from validation.layout import width
+
+    if window[0] >= timeline.cycles:
+        raise InputError(f"--timeline begins at cycle {window[0]} and the replay has {timeline.cycles}: give a smaller one.")
+    return timeline.text(max(width() - LABELS, 1), Window(*window)).rstrip("\n")
+
+
+def _report(simulation: Simulation, found: Sequence[Finding] | None, drawing: str, arguments: argparse.Namespace) -> None:
     from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
     from testbed.reports.findings import findings_json, findings_text
     from testbed.reports.summary import summary_json, summary_text
@@ -205,6 +242,8 @@ def _report(simulation: Simulation, found: Sequence[Finding] | None, arguments: 
     sections = [summary_text(simulation), layers_text(simulation.replay, min_percent(arguments))]
     if arguments.stalls:
         sections.append(stalls_text(simulation.replay))
+    if drawing:
+        sections.append(drawing)
     if arguments.show_cpu_operations:
         sections.append(cpu_operators_text(simulation.network))
     if found is not None:
