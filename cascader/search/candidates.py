@@ -15,7 +15,7 @@ from itertools import islice
 
 from cascader.allocate.moving import placements
 from cascader.plan.depth_first import Group, PullScheduler
-from cascader.plan.plans import Plan, PlanOptions
+from cascader.plan.plans import PlanOptions, RowPlan
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
 from cascader.search.job_costs import JobCostModel, Overlap
@@ -90,7 +90,7 @@ class Drafter:
         self,
         scheduler: PullScheduler,
         cost: JobCostModel,
-        ending: Sequence[Sequence[Plan]],
+        ending: Sequence[Sequence[RowPlan]],
         plans: PlanOptions,
         options: DraftOptions,
         overlap: Overlap | None = None,
