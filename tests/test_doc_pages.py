@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed
@@ -64,3 +65,20 @@ def test_the_drawing_of_the_simulator_has_every_unit() -> None:
 def test_the_page_on_the_simulator_shows_the_timeline_of_the_tests() -> None:
     golden = (DOCS.parent / "tests" / "golden" / "timeline.txt").read_text(encoding="utf-8")
     assert golden in (DOCS / "simulator.md").read_text(encoding="utf-8")
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = [path.relative_to(DOCS).as_posix() for path in (*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md"))]
+    assert [page for page in pages if f"]({page})" not in index and page != "index.md"] == []
+
+
+def test_examples_in_docstrings_are_code_on_the_site() -> None:
+    pytest.importorskip("griffe", reason="griffe is not installed: it comes with mkdocstrings")
+    spec = spec_from_file_location("site_docstrings", DOCS / "site_docstrings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = module.readable("See :func:`a.b`.\n\n>>> f(1)\n[1]\n\nMore.")
+    assert text == "See `a.b`.\n\n\n```python\n>>> f(1)\n[1]\n```\n\nMore."
