@@ -18,9 +18,9 @@ from testbed.configs import load_timing_adapter
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import load_model
 from testbed.pipeline import schedule, simulate_schedule
+from testbed.settings import Choice, choice, with_setting
 from testbed.sweep import Answer, Point, Result, Space, points_of, run, sweep
 from testbed.sweep.report import best_table, deadline_table, enough
-from testbed.sweep.settings import Choice, choice, with_setting
 from testbed.views.sweep_plot import sweep_svg
 
 MODEL = "zoo:tiny_conv"
@@ -218,3 +218,16 @@ def test_nothing_is_lost_with_a_worker_of_a_cluster_that_dies(tmp_path: Path) ->
     assert killed
     assert found == sweep(points, results=tmp_path, processes=1)
     assert len(list(tmp_path.glob("*.json"))) == len(points)
+
+
+def test_a_replay_may_ask_what_another_memory_would_change(tmp_path: Path) -> None:
+    plan = tmp_path / "s.json"
+    call("schedule", MODEL, "--no-cascade", "-o", plan, "--no-advice")
+    words = ("simulate", "schedule", plan, "--no-advice", "--json")
+    before = json.loads(call(*words).output)
+    after = json.loads(call(*words, "--set", "ext.read_latency=1000", "--set", "clock_hz=100000000").output)
+    assert after["memory_system"]["name"] == f"{before['memory_system']['name']}, ext.read_latency 1000, clock_hz 100000000"
+    assert after["summary"]["cycles"] > before["summary"]["cycles"]
+    assert after["summary"]["milliseconds"] == pytest.approx(after["summary"]["cycles"] / 100_000)
+    assert "try them all with `npu-testbed sweep`" in refusal("simulate", "vela", MODEL, "--set", "ext.read_latency=1,2")
+    assert "give each once" in refusal("simulate", "vela", MODEL, "--set", "clock_hz=1", "--set", "clock_hz=2")

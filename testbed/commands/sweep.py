@@ -159,8 +159,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple[Point, ...]:
     from npu_model.accelerator import accelerator_names
     from testbed.models import load_model
+    from testbed.settings import choice
     from testbed.sweep import Space, points_of
-    from testbed.sweep.settings import choice
     from testbed.timing import load_timing
 
     choices = [choice(text) for text in arguments.settings]

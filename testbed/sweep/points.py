@@ -14,7 +14,7 @@ from testbed.answers import key_of
 from testbed.memory_options import MemoryOptions, memory_system_sha256
 from testbed.memory_use import require_one_memory
 from testbed.models import Model
-from testbed.sweep.settings import Choice, Setting, with_setting
+from testbed.settings import Choice, Setting, with_setting
 from testbed.timing import timing_json
 
 

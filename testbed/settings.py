@@ -1,4 +1,4 @@
-"""Settings: one parameter of a memory system and the values that a sweep gives it, as ``--set OffChipFlash.read_latency=64,128``."""
+"""Settings: one parameter of a memory system and the values that are tried of it, as ``--set OffChipFlash.read_latency=64,128``."""
 
 from __future__ import annotations
 
@@ -42,6 +42,18 @@ def choice(text: str) -> Choice:
             f"or {CLOCK}=VALUE,VALUE."
         )
     return Choice(key, tuple(dict.fromkeys(listed)))
+
+
+def setting(text: str) -> Setting:
+    """The setting that ``KEY=VALUE`` says; InputError if it says none, or several values.
+
+    >>> setting("ext.read_latency=64")
+    ('ext.read_latency', '64')
+    """
+    found = choice(text)
+    if len(found.values) > 1:
+        raise InputError(f"--set {shown(text)} has {len(found.values)} values: give one here, or try them all with `npu-testbed sweep`.")
+    return found.key, found.values[0]
 
 
 def _number(key: str, value: str) -> Fraction:
