@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.schedule import Schedule
@@ -14,16 +16,82 @@ from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.progress import Progress, silent
 from validation.reading import read_text
 
+if TYPE_CHECKING:
+    from cascader.ethosu.search.task import Choice, Seen, Task
+
 OPTIMISE = ("Performance", "Size")
 """Aims that a schedule can be optimised for, as Vela spells it."""
 
 DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""
 
-EFFORTS = ("standard", "thorough")
-"""How hard is searched: at the memory limits near the budget, or at all of a frontier's."""
+EFFORTS = ("quick", "standard", "thorough")
+"""How hard is searched: near the budget with a quarter of the changes or all of them, or at all memory limits of a frontier to the end."""
 
 DEFAULT_EFFORT = "standard"
+
+_QUICK = 4
+"""What part of the standard search's changes a quick one makes."""
+
+
+def _with_effort(task: Task, effort: str) -> Task:
+    if effort != EFFORTS[0]:
+        return task
+    drafts = task.options.drafts
+    return replace(task, options=replace(task.options, drafts=replace(drafts, regroupings=drafts.regroupings // _QUICK)))
+
+
+def chosen(
+    source: str,
+    accelerator_config: str = DEFAULT_ACCELERATOR,
+    *,
+    arena_cache_size: int | None = None,
+    optimise: str = DEFAULT_OPTIMISE,
+    effort: str = DEFAULT_EFFORT,
+    memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
+    ignore_ops: tuple[str, ...] = (),
+    processes: int | None = None,
+    progress: Progress = silent,
+    seen: Seen | None = None,
+) -> Choice:
+    """As :func:`schedule` with ``cascade``: the schedule with its replayed cycles and a lower bound of them.
+
+    ``seen`` is told of each schedule that is better than those before; what it raises ends the search.
+    """
+    from testbed.legalise import load_task  # noqa: PLC0415  # a replay alone does not need the compiler
+
+    _check_budget(arena_cache_size)
+    if optimise not in OPTIMISE:
+        raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
+    if effort not in EFFORTS:
+        raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
+    task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)
+    return choice_of(
+        task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress, seen=seen
+    )
+
+
+def choice_of(
+    task: Task,
+    *,
+    arena_cache_size: int | None,
+    optimise: str,
+    effort: str,
+    processes: int | None = None,
+    progress: Progress = silent,
+    seen: Seen | None = None,
+) -> Choice:
+    """As :func:`chosen` of a task that is loaded, with names that are right."""
+    from cascader.ethosu.search.choice import Aim, choose  # noqa: PLC0415  # a replay alone does not need the scheduler
+    from cascader.ethosu.search.task import unseen  # noqa: PLC0415  # the same
+    from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
+
+    task = _with_effort(task, effort)
+    progress(f"Scheduling {task.provenance.model}")
+    aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == EFFORTS[-1])
+    with workers(processes_for(len(task.network.graph.parts), processes)) as executor:
+        return choose(task, aim, executor, progress, seen or unseen)
 
 
 def schedule(
@@ -44,30 +112,33 @@ def schedule(
 
     ``optimise`` Performance asks for the fastest that is found, Size for the one that needs least memory. ``cascade``
     False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
-    thorough at every memory limit of a frontier, which takes some times longer. Builtin operators named in ``ignore_ops`` stay on the
-    CPU. ``processes`` share the work (None: as many as there are processors); the answer does not depend on them. The search
+    quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer. Builtin
+    operators named in ``ignore_ops`` stay on the CPU. ``processes`` share the work (None: as many as there are processors); the answer
+    does not depend on them. The search
     optimises for an NPU of this ``timing``.
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
+    if cascade:
+        wanted = chosen(
+            source,
+            accelerator_config,
+            arena_cache_size=arena_cache_size,
+            optimise=optimise,
+            effort=effort,
+            memory=memory,
+            timing=timing,
+            ignore_ops=ignore_ops,
+            processes=processes,
+            progress=progress,
+        )
+        return wanted.point.schedule
     from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
-    from cascader.ethosu.search.choice import choose  # noqa: PLC0415  # the same
-    from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
     from testbed.legalise import load_task  # noqa: PLC0415  # nor the compiler
 
     _check_budget(arena_cache_size)
-    if optimise not in OPTIMISE:
-        raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
-    if effort not in EFFORTS:
-        raise InputError(f"--effort {effort!r} is unknown: choose {' or '.join(EFFORTS)}.")
     task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)
-    progress(f"Scheduling {task.provenance.model}")
-    if not cascade:
-        return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
-    with workers(processes_for(len(task.network.graph.parts), processes)) as executor:
-        return choose(
-            task, executor, arena_cache_size=arena_cache_size, optimise=optimise, thorough=effort != DEFAULT_EFFORT, show=progress
-        )
+    return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
 
 
 def _check_budget(arena_cache_size: int | None) -> None:

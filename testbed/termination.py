@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
+
+from npu_model.errors import InputError
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 """Signals that ask a process to end, where the system has them."""
@@ -20,6 +23,42 @@ class Terminated(KeyboardInterrupt):
         super().__init__(number)
         self.status = 128 + number
         """Exit status, as shells report it."""
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """The time that was given is over."""
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Within, :class:`TimeIsUp` is raised in the main thread after so many seconds by the clock (None: never)."""
+    if seconds is None:
+        yield
+        return
+    if threading.current_thread() is not threading.main_thread():
+        raise InputError(f"A time limit of {seconds:g} s was asked for in a thread: only the main thread can be told; search there.")
+    over = threading.Event()
+
+    def ring() -> None:
+        over.set()
+        if hasattr(signal, "pthread_kill"):
+            # A signal wakes a thread that waits for another process.
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
+
+    def end(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise TimeIsUp if over.is_set() else KeyboardInterrupt
+
+    timer = threading.Timer(seconds, ring)
+    timer.daemon = True
+    before = signal.signal(signal.SIGINT, end)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
 
 
 def _raise(number: int, _frame: FrameType | None) -> NoReturn:

@@ -11,7 +11,7 @@ from scheduling import DEFAULT, legalised, model_bytes, schedule
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
-from cascader.ethosu.search.choice import choose
+from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING, Wish
@@ -69,7 +69,7 @@ def test_every_point_of_a_frontier_is_accepted_as_a_budget() -> None:
     assert all(peak <= point.memory < peak + 16 for peak, point in zip(peaks, points, strict=True))
     with workers(1) as executor:
         for point in points:
-            chosen = choose(task(odd_network()), executor, arena_cache_size=point.memory)
+            chosen = choose(task(odd_network()), Aim(point.memory), executor).point.schedule
             assert chosen.arena_size <= point.memory == point.schedule.arena_size
             assert quick_cycles(lower(chosen), SYSTEM) <= point.cycles
 
@@ -79,9 +79,9 @@ def test_the_smallest_arena_of_rnnoise_is_accepted_as_a_budget_although_its_last
     with workers(1) as executor:
         smallest = min(search(explore(rnnoise, executor), Wish(frontier=False, smallest=True), executor).candidates, key=lambda c: c.memory)
         assert (smallest.memory, touched(smallest.schedule)) == (960, 945)
-        assert choose(rnnoise, executor, arena_cache_size=smallest.memory).arena_size == smallest.memory
+        assert choose(rnnoise, Aim(smallest.memory), executor).point.schedule.arena_size == smallest.memory
         with pytest.raises(InputError, match="960 bytes are the smallest arena"):
-            choose(rnnoise, executor, arena_cache_size=945)
+            choose(rnnoise, Aim(945), executor)
 
 
 def test_a_replay_that_ends_inside_the_last_16_bytes_is_as_planned() -> None:

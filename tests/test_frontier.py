@@ -22,7 +22,7 @@ from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
-from cascader.ethosu.search.choice import choose
+from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.frontier import lower_bounds
 from cascader.ethosu.search.replays import GAIN, promising
 from cascader.ethosu.search.search import Found, explore, search
@@ -136,7 +136,7 @@ def test_a_schedule_within_a_budget_fits_it_and_is_no_slower_than_any_point_that
     budgets = (points[0].memory, points[1].memory + 17, points[-1].memory + 999)
     with workers(1) as executor:
         for budget in budgets:
-            chosen = choose(task("tiny_residual"), executor, arena_cache_size=budget)
+            chosen = choose(task("tiny_residual"), Aim(budget), executor).point.schedule
             replayed = replay_network(lower(chosen), SYSTEM)
             assert replayed.footprint.peak <= budget
             fitting = frontier("tiny_residual").within(budget)
@@ -147,8 +147,8 @@ def test_a_schedule_within_a_budget_fits_it_and_is_no_slower_than_any_point_that
 def test_size_gives_the_smallest_and_performance_the_fastest_point() -> None:
     points = frontier("tiny_residual").points
     with workers(1) as executor:
-        size = choose(task("tiny_residual"), executor, optimise="Size")
-        performance = choose(task("tiny_residual"), executor)
+        size = choose(task("tiny_residual"), Aim(smallest=True), executor).point.schedule
+        performance = choose(task("tiny_residual"), Aim(), executor).point.schedule
     assert size.arena_size == points[0].memory
     assert replay_network(lower(performance), SYSTEM).cycles == points[-1].cycles
 

@@ -23,11 +23,15 @@ from testbed.commands.options import (
     example,
     min_percent,
     print_json,
+    seconds,
 )
 
 if TYPE_CHECKING:
     from cascader.ethosu.schedule.schedule import Schedule
+    from cascader.ethosu.search.task import Choice, Seen
+    from testbed.anytime import Ending
     from testbed.findings import Finding
+    from testbed.progress import Progress
     from testbed.simulation import Simulation
 
 
@@ -58,8 +62,17 @@ def add(commands: Any) -> None:
     parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
     parser.add_argument(
         "--effort",
-        choices=("standard", "thorough"),
-        help="how hard to search: near the bound, or at every memory limit that a frontier tries, some times longer (default: standard)",
+        choices=("quick", "standard", "thorough"),
+        help=(
+            "how hard to search: near the bound with fewer changes or more, or at every memory limit that a frontier tries, "
+            "which takes some times longer (default: standard)"
+        ),
+    )
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=seconds,
+        help="write the best schedule that is known after so much time by the clock, as Ctrl-C does (default: search to the end)",
     )
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
@@ -74,23 +87,22 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the schedule, write it, and say what was written."""
-    from testbed.commands.choices import memory_options
+    from testbed.anytime import in_words
+    from testbed.endings import say
     from testbed.files import require_page, require_writable, write_file
     from testbed.findings import findings
     from testbed.html import html_report
     from testbed.html.data import replay_data, report_title
     from testbed.html.recorder import TimelineEvents
-    from testbed.pipeline import schedule, simulate_schedule, write_schedule
+    from testbed.pipeline import simulate_schedule, write_schedule
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
-    from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE
-    from testbed.timing import load_timing
     from testbed.views.arena_map import arena_map
 
-    if arguments.no_cascade and arguments.optimise is not None:
-        raise InputError(f"--optimise {arguments.optimise} was given together with --no-cascade, which leaves no choice: drop one of them.")
-    if arguments.no_cascade and arguments.effort is not None:
-        raise InputError(f"--effort {arguments.effort} was given together with --no-cascade, which leaves no choice: drop one of them.")
+    for option in ("optimise", "effort", "time_limit"):
+        if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
+            name = f"--{option.replace('_', '-')} {given}"
+            raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
     min_percent(arguments)
     require_writable(arguments.output, arguments.model)
     if arguments.csv is not None:
@@ -99,32 +111,64 @@ def run(arguments: argparse.Namespace) -> int:
         require_page(arguments.report, arguments.model, arguments.output)
     events = TimelineEvents()
     with progress() as show:
-        plan = schedule(
-            arguments.model,
-            arguments.accelerator_config,
-            arena_cache_size=arguments.arena_cache_size,
-            optimise=DEFAULT_OPTIMISE if arguments.optimise is None else arguments.optimise,
-            cascade=not arguments.no_cascade,
-            effort=DEFAULT_EFFORT if arguments.effort is None else arguments.effort,
-            processes=arguments.jobs,
-            memory=memory_options(arguments),
-            timing=load_timing(arguments.timing),
-            progress=show,
-        )
-        simulation = simulate_schedule(plan, listeners=[events] if arguments.report is not None else [], progress=show)
+        ending = _ending(arguments, show)
+        plan = ending.choice.point.schedule
         show(f"Writing {arguments.output}")
         write_schedule(plan, arguments.output)
+        if ending.status:
+            # Whoever wants the process to end gets the schedule, and no report that takes time.
+            say("stopped", f"by {ending.stopped}: {arguments.output} has the best schedule so far, {in_words(ending.choice)}.")
+            return ending.status
+        simulation = simulate_schedule(plan, listeners=[events] if arguments.report is not None else [], progress=show)
         if arguments.csv is not None:
             write_file(arguments.csv, layers_csv(simulation.replay))
         found = None if arguments.no_advice else findings(simulation, show)
         if arguments.report is not None:
             replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
             write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
-    _report(plan, simulation, found, arguments)
+    _report(ending, simulation, found, arguments)
     return 0
 
 
-def _report(plan: Schedule, simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
+def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
+    """The search as it ends, or the network layer by layer, which is no search."""
+    from cascader.ethosu.search.task import Choice, Point
+    from testbed.anytime import Ending, best_in_time
+    from testbed.commands.choices import memory_options
+    from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, chosen, schedule
+    from testbed.timing import load_timing
+
+    memory, timing, size = memory_options(arguments), load_timing(arguments.timing), arguments.arena_cache_size
+    if arguments.no_cascade:
+        plan = schedule(
+            arguments.model,
+            arguments.accelerator_config,
+            arena_cache_size=size,
+            cascade=False,
+            memory=memory,
+            timing=timing,
+            progress=show,
+        )
+        return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
+
+    def search(show: Progress, seen: Seen) -> Choice:
+        return chosen(
+            arguments.model,
+            arguments.accelerator_config,
+            arena_cache_size=size,
+            optimise=arguments.optimise or DEFAULT_OPTIMISE,
+            effort=arguments.effort or DEFAULT_EFFORT,
+            memory=memory,
+            timing=timing,
+            processes=arguments.jobs,
+            progress=show,
+            seen=seen,
+        )
+
+    return best_in_time(search, show, arguments.time_limit)
+
+
+def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
     from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
     from testbed.reports.findings import findings_json, findings_text
     from testbed.reports.tables import layers_text
@@ -132,7 +176,7 @@ def _report(plan: Schedule, simulation: Simulation, found: Sequence[Finding] | N
     from testbed.timing import timing_json
     from testbed.versions import legaliser_remark
 
-    cycles = simulation.replay.cycles
+    plan, cycles, least = ending.choice.point.schedule, simulation.replay.cycles, ending.choice.least_cycles
     facts = {
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
@@ -144,19 +188,25 @@ def _report(plan: Schedule, simulation: Simulation, found: Sequence[Finding] | N
         "mended": list(plan.network.mended),
         "arena_bytes": plan.arena_size,
         "cycles": cycles,
+        "stopped": ending.stopped,
         "output": arguments.output,
         "tools": dict(plan.provenance.tools),
     }
     if arguments.json:
         on_cpu = {"cpu_operations": cpu_operators_json(simulation.network)} if arguments.show_cpu_operations else {}
         advice = {} if found is None else {"findings": findings_json(found)}
-        print_json("schedule", facts | on_cpu | advice)
+        bound = {} if least is None else {"least_cycles": least}
+        print_json("schedule", facts | bound | on_cpu | advice)
         return
     made = (
         f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
         f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
         f"{cycles:,} NPU cycles"
     )
+    if least is not None:
+        made += f"\nNo schedule that is searched takes fewer than {least:,}: this one takes at most {cycles / max(least, 1) - 1:.1%} more."
+    if ending.stopped:
+        made += f"\nThe search was ended by {ending.stopped}: another run may find another schedule."
     remark = legaliser_remark(plan.provenance.tools)
     sections = [f"{made}\n{remark}" if remark else made, layers_text(simulation.replay, min_percent(arguments))]
     if arguments.show_cpu_operations:

@@ -88,7 +88,7 @@ def _aligned(before: Sequence[Figures], after: Sequence[Figures]) -> Iterator[tu
         yield from ((one, found.pop(one.label, None)) for one in before)
         yield from ((None, one) for one in found.values())
         return
-    for kind, first, last, start, end in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for kind, first, last, start, end in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
         if kind == "equal":
             yield from zip(before[first:last], after[start:end], strict=True)
         else:

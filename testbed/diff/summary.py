@@ -33,7 +33,7 @@ def moved_since(baseline: Baseline, simulation: Simulation) -> list[tuple[str, i
 
 def _layer_rows(baseline: Baseline, simulation: Simulation) -> tuple[list[tuple[str, ...]], str]:
     moved = moved_since(baseline, simulation)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             shortened(name),
             "-" if before is None else f"{before:,}",

@@ -13,7 +13,7 @@ from typing import Any
 _FIRST = 1
 _VERSIONS = {
     "compare": 3,
-    "schedule": 5,
+    "schedule": 6,
     "simulate schedule": 5,
     "simulate vela": 5,
     "validate fvp": 3,

@@ -4,72 +4,99 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.replays import close, promising, replayed
 from cascader.ethosu.search.search import Explored, explore, new_candidates, search
-from cascader.ethosu.search.task import Candidate, Show, Task, silent
+from cascader.ethosu.search.task import Candidate, Choice, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
 from npu_model.errors import InputError
 
 _UNBOUNDED = 1 << 60
 
 
-def choose(
-    task: Task,
-    executor: Executor,
-    *,
-    arena_cache_size: int | None = None,
-    optimise: str = "Performance",
-    thorough: bool = False,
-    show: Show = silent,
-) -> Schedule:
-    """The schedule for ``optimise`` Performance (the fastest in replay, of equals the smallest) or Size (the other way round).
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is chosen: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
 
-    Its arena has at most ``arena_cache_size`` bytes. With ``thorough`` the search is that of a frontier at every limit, with the
-    budget itself as one more memory limit; one that finds nothing near the budget is that of a frontier, too. InputError that names the
-    smallest arena found if none fits.
+    Of equals the smallest, or the fastest. With ``thorough`` the search is that of a frontier at every limit, with the budget itself as one
+    more memory limit; one that finds nothing near the budget is that of a frontier, too.
     """
-    explored = explore(task, executor, show)
-    if optimise == "Size":
-        candidates = search(explored, Wish(frontier=False, smallest=True), executor, show).candidates
+
+    budget: int | None = None
+    smallest: bool = False
+    thorough: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Chooser:
+    """A choice on its way."""
+
+    explored: Explored
+    aim: Aim
+    best: Best
+    executor: Executor
+    show: Show
+
+    def _fitting(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        return [candidate for candidate in candidates if self.best.fits(candidate)]
+
+    def _found(self, wish: Wish) -> tuple[Candidate, ...]:
+        return search(self.explored, wish, self.executor, self.show, self.best.came).candidates
+
+    def _require_fit(self, least: int) -> None:
+        if self.aim.budget is not None and least > self.aim.budget:
+            raise InputError(
+                f"No schedule was found that fits into --arena-cache-size {self.aim.budget}: {least} bytes are the smallest arena reached; "
+                "allow that much."
+            )
+
+    @property
+    def _budgets(self) -> tuple[int, ...]:
+        return () if self.aim.budget is None else (self.aim.budget,)
+
+    def smallest(self) -> list[Candidate]:
+        """The candidates of least bytes."""
+        candidates = self._found(Wish(frontier=False, smallest=True))
         least = min(candidate.memory for candidate in candidates)
-        _require_fit(least, arena_cache_size)
-        chosen: Sequence[Candidate] = [candidate for candidate in candidates if candidate.memory == least]
-    else:
-        chosen = () if thorough else _near(explored, executor, arena_cache_size, show)
-        chosen = chosen or _everywhere(explored, executor, arena_cache_size, show, thorough=thorough)
-    if len(chosen) == 1:
-        return chosen[0].schedule
-    points = replayed(chosen, explored.forms, task.replay, executor, show)
-    return min(points, key=lambda point: (point.cycles, point.memory)).schedule
+        self._require_fit(least)
+        return [candidate for candidate in candidates if candidate.memory == least]
+
+    def near(self) -> Sequence[Candidate]:
+        """What is worth a replay of the schedules found near the budget."""
+        wish = Wish(frontier=False, budgets=self._budgets, near=self.aim.budget or _UNBOUNDED)
+        return close(self._fitting(self._found(wish)))
+
+    def everywhere(self) -> Sequence[Candidate]:
+        """What is worth a replay of the schedules of a whole frontier, and of those for the budget."""
+        found = self._found(replace(EVERYTHING, thorough=self.aim.thorough))
+        wish = Wish(frontier=False, budgets=self._budgets, thorough=self.aim.thorough)
+        more = new_candidates(self.explored, found, wish, self.executor, self.show)
+        self._require_fit(min(candidate.memory for candidate in (*found, *more)))
+        # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
+        return self._fitting((*promising(found), *more))
+
+    def chosen(self) -> Sequence[Candidate]:
+        """What is worth a replay for the aim."""
+        if self.aim.smallest:
+            return self.smallest()
+        return (() if self.aim.thorough else self.near()) or self.everywhere()
 
 
-def _require_fit(least: int, arena_cache_size: int | None) -> None:
-    if arena_cache_size is not None and least > arena_cache_size:
-        raise InputError(
-            f"No schedule was found that fits into --arena-cache-size {arena_cache_size}: {least} bytes are the smallest arena reached; "
-            "allow that much."
-        )
+def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen) -> Choice:
+    """The schedule for an aim, replayed.
 
-
-def _fitting(candidates: Sequence[Candidate], arena_cache_size: int | None) -> list[Candidate]:
-    return [candidate for candidate in candidates if arena_cache_size is None or candidate.memory <= arena_cache_size]
-
-
-def _near(explored: Explored, executor: Executor, arena_cache_size: int | None, show: Show) -> Sequence[Candidate]:
-    """What is worth a replay of the schedules found near the budget."""
-    budgets = () if arena_cache_size is None else (arena_cache_size,)
-    wish = Wish(frontier=False, budgets=budgets, near=arena_cache_size or _UNBOUNDED)
-    return close(_fitting(search(explored, wish, executor, show).candidates, arena_cache_size))
-
-
-def _everywhere(explored: Explored, executor: Executor, arena_cache_size: int | None, show: Show, *, thorough: bool) -> Sequence[Candidate]:
-    """What is worth a replay of the schedules of a whole frontier, and of those for the budget."""
-    found = search(explored, replace(EVERYTHING, thorough=thorough), executor, show).candidates
-    wish = Wish(frontier=False, budgets=() if arena_cache_size is None else (arena_cache_size,), thorough=thorough)
-    more = new_candidates(explored, found, wish, executor, show)
-    _require_fit(min(candidate.memory for candidate in (*found, *more)), arena_cache_size)
-    # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
-    return _fitting((*promising(found), *more), arena_cache_size)
+    ``seen`` is told of each schedule that is better than those before, the network layer by layer the first of them if that fits.
+    InputError that names the smallest arena found if none fits.
+    """
+    best = Best(task, aim.budget, aim.smallest, seen)
+    show("Replaying the network layer by layer")
+    best.begin()
+    explored = explore(task, executor, show)
+    best.least_cycles = explored.least_cycles
+    candidates = _Chooser(explored, aim, best, executor, show).chosen()
+    missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
+    known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
+    points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
+    return Choice(min((*known, *points), key=best.rank), explored.least_cycles)

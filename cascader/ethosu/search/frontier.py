@@ -35,6 +35,8 @@ class FoundFrontier:
     bounds: LowerBounds
     candidates: int
     replayed: int
+    least_cycles: int
+    """Cycles that every schedule takes, in any arena."""
 
 
 def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
@@ -89,4 +91,5 @@ def frontier_of(
         more = new_candidates(explored, candidates, replace(further, budgets=sizes), executor, show)
         candidates, chosen = (*candidates, *more), (*chosen, *more)
         points = pareto((*points, *replayed(more, explored.forms, task.replay, executor, show)))
-    return FoundFrontier(points, lower_bounds(task.network, explored.least_live_bytes), len(candidates), len(chosen))
+    bounds = lower_bounds(task.network, explored.least_live_bytes)
+    return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from itertools import accumulate
 from math import inf
@@ -64,11 +64,23 @@ def close(candidates: Sequence[Candidate], effort: int = EFFORT // 10) -> tuple[
     )
 
 
+Took = Callable[[Point], None]
+"""Told of a point as soon as it is there."""
+
+
+def nothing(_point: Point) -> None:
+    """Nobody waits for single points."""
+
+
 def replayed(
-    candidates: Sequence[Candidate], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent
+    candidates: Sequence[Candidate], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, took: Took = nothing
 ) -> tuple[Point, ...]:
-    """The candidates of some forms with what their replay shows, in their order."""
+    """The candidates of some forms with what their replay shows, in their order; ``took`` is told of each."""
     form_of = {id(form.network): form for form in forms}
     asked = [executor.submit(replay, Decisions.of(c), form_of[id(c.schedule.network)], judge) for c in candidates]
     cycles = answers(asked, "Replaying: {} of {} schedules", show)
-    return tuple(Point(c.memory, n, c.cycles, c.schedule) for c, n in zip(candidates, cycles, strict=True))
+    points = []
+    for candidate, answer in zip(candidates, cycles, strict=True):
+        points.append(Point(candidate.memory, answer, candidate.cycles, candidate.schedule))
+        took(points[-1])
+    return tuple(points)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
+from cascader.ethosu.search.bound import least_cycles
 from cascader.ethosu.search.errands import at_limit, ladder, promise, smallest
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Candidate, Show, Task, silent
@@ -22,12 +23,22 @@ _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
 
 
+Came = Callable[[Candidate], None]
+"""Told of a candidate as soon as it is there."""
+
+
+def nothing(_candidate: Candidate) -> None:
+    """Nobody waits for single candidates."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explored:
     """The forms in which a network is searched, each with its ladder of memory limits (bytes)."""
 
     forms: tuple[Form, ...]
     ladders: tuple[tuple[int, ...], ...]
+    least_cycles: int
+    """Cycles that every schedule of every form takes, in any arena."""
 
     @property
     def least_live_bytes(self) -> int:
@@ -52,11 +63,15 @@ def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
         for number, origin in enumerate(origins)
     )
     ladders = answers([executor.submit(ladder, form) for form in forms], "Planning stripes: {} of {} layouts", show)
-    return Explored(forms, tuple(ladders))
+    least = min(least_cycles(form.network, form.accelerator, form.system, form.provenance.timing) for form in forms)
+    return Explored(forms, tuple(ladders), least)
 
 
-def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent) -> Found:
-    """Make the schedules that are wished for, form by form, without repeats; the order does not depend on the executor."""
+def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = nothing) -> Found:
+    """Make the schedules that are wished for, form by form, without repeats; the order does not depend on the executor.
+
+    ``came`` is told of each candidate.
+    """
     pairs = zip(explored.forms, explored.ladders, strict=True)
     places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*wish.budgets, *wish.limits(rungs)))]
     if not wish.thorough and max(len(form.network.graph.parts) for form in explored.forms) > _TINY:
@@ -66,8 +81,12 @@ def search(explored: Explored, wish: Wish, executor: Executor, show: Show = sile
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if wish.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
     made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show)
-    candidates = distinct(decided.candidate(form) for (form, _), some in zip(asked, made, strict=True) for decided in some)
-    return Found(candidates, explored)
+    candidates = []
+    for (form, _), some in zip(asked, made, strict=True):
+        for decided in some:
+            candidates.append(decided.candidate(form))
+            came(candidates[-1])
+    return Found(distinct(candidates), explored)
 
 
 def new_candidates(

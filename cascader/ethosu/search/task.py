@@ -13,7 +13,7 @@ from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 
-__all__ = ["Candidate", "Origin", "Point", "Replay", "Show", "Task", "silent"]
+__all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "silent", "unseen"]
 
 Replay = Callable[[CompiledNetwork], int]
 """Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
@@ -24,6 +24,37 @@ Show = Callable[[str], None]
 
 def silent(_doing: str) -> None:
     """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A replayed schedule: ``memory`` is its arena in bytes, ``cycles`` are the replay's, ``estimate`` those that the search expected."""
+
+    memory: int
+    cycles: int
+    estimate: int
+    schedule: Schedule = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A schedule, and the cycles that are proven to be needed for every one that is searched (None: not known yet)."""
+
+    point: Point
+    least_cycles: int | None
+
+    @property
+    def gap(self) -> float | None:
+        """How much more than proven to be needed the schedule takes, relative to that."""
+        return None if not self.least_cycles else self.point.cycles / self.least_cycles - 1
+
+
+Seen = Callable[[Choice], None]
+"""Told of each schedule that is better than all before it. It may raise, which ends the search."""
+
+
+def unseen(_choice: Choice) -> None:
+    """Nobody waits for less than the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +88,3 @@ class Task:
             for origin in origins
             for network in variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A replayed schedule: ``memory`` is its arena in bytes, ``cycles`` are the replay's, ``estimate`` those that the search expected."""
-
-    memory: int
-    cycles: int
-    estimate: int
-    schedule: Schedule = field(repr=False)

@@ -1,0 +1,65 @@
+"""The best schedule so far: what a search that is left before its end has to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Task, unseen
+
+
+@dataclass(slots=True)
+class Best:
+    """The best of what was replayed, by bytes first with ``smallest``, in at most ``budget`` bytes (None: any number).
+
+    ``seen`` is told of each that is better than those before. If nobody listens, nothing is replayed for it alone.
+    """
+
+    task: Task
+    budget: int | None
+    smallest: bool
+    seen: Seen
+    points: dict[int, Point] = field(default_factory=dict)
+    """Replayed candidates, by the identity of their schedules."""
+    least_cycles: int | None = None
+    _rank: tuple[float, float] = (inf, inf)
+    _expected: tuple[float, float] = (inf, inf)
+
+    def rank(self, made: Point | Candidate) -> tuple[float, float]:
+        """What the best has least of: cycles and then bytes, or bytes and then cycles."""
+        return (made.memory, made.cycles) if self.smallest else (made.cycles, made.memory)
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Whether the candidate's arena is within the budget."""
+        return self.budget is None or candidate.memory <= self.budget
+
+    def begin(self) -> None:
+        """Look at the network layer by layer, which takes a moment."""
+        if self.seen is unseen:
+            return
+        task = self.task
+        whole = schedule_layer_by_layer(task.network, task.accelerator, provenance=task.provenance)
+        self.took(Candidate(whole, task.replay(lower(whole))))
+
+    def came(self, candidate: Candidate) -> None:
+        """Replay a candidate that promises more than all before it."""
+        order = self.rank(candidate)
+        if self.seen is not unseen and self.fits(candidate) and order < self._expected:
+            self._expected = order
+            cycles = self.task.replay(lower(candidate.schedule))
+            self.points[id(candidate.schedule)] = Point(candidate.memory, cycles, candidate.cycles, candidate.schedule)
+            self.take(self.points[id(candidate.schedule)])
+
+    def took(self, whole: Candidate) -> None:
+        """Take a candidate whose cycles are those of a replay."""
+        if self.fits(whole):
+            self.take(Point(whole.memory, whole.cycles, whole.cycles, whole.schedule))
+
+    def take(self, point: Point) -> None:
+        """Take a replayed schedule that fits."""
+        order = self.rank(point)
+        if order < self._rank:
+            self._rank = order
+            self.seen(Choice(point, self.least_cycles))

@@ -1,0 +1,103 @@
+"""Lower bounds of cycles: what no schedule of a network undercuts, whatever its stripes, blocks, copies and arena.
+
+Each unit of the NPU works on one thing at a time. What all kernels together ask of one unit at least is therefore a bound, and the
+largest of these is the network's. Every row that is needed is made once or more, in blocks that are cut as they may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.rows import row_graph
+from cascader.plan.depth_first import PullScheduler
+from npu_model.accelerator import Accelerator
+from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.cost.cycles import mac_pace, output_rate
+from npu_model.cost.shram import ifm_depth_step
+from npu_model.cost.traffic import BEAT_BYTES
+from npu_model.cost.traversal import reduces_depth
+from npu_model.memory.system import MemorySystem
+from npu_model.program import KernelOperation, OperationKind, Upscale
+from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is asked of the units at least: cycles of the MACs and of the output unit, bytes that are read and written in the arena."""
+
+    macs: Fraction = Fraction(0)
+    output: Fraction = Fraction(0)
+    read: int = 0
+    written: int = 0
+
+
+def _mac_cycles(op: KernelOperation, elements: Fraction, accelerator: Accelerator, timing: TimingParameters) -> Fraction:
+    """Least MAC cycles for so many OFM elements: the formula of ``mac_cycles`` with no ublock left half empty in height and width."""
+    ublock, ofm = accelerator.ofm_ublock, op.ofm.shape
+    plane = elements / (ofm.depth * ublock.height * ublock.width)
+    deep = ublock.depth * accelerator.cores
+    pace = mac_pace(op, accelerator, op.kernel.elements, op.ifm.shape.depth, timing, is_known=True)
+    if op.kind is OperationKind.POOL and not reduces_depth(op):
+        # A last ublock of which half is used spares a part.
+        return plane * (pace.plane * ceil_div(ofm.depth, deep) - pace.spared)
+    per_channels = op.kind is OperationKind.DEPTHWISE or op.part_kernel
+    reads = 1 if per_channels else ceil_div(op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=False))
+    return plane * pace.plane * pace.steps * ceil_div(ofm.depth, deep) * reads
+
+
+def _read_bytes(op: KernelOperation) -> int:
+    """Bytes of the operands in the arena that are read once at least if all of the OFM is made."""
+    if op.kind is OperationKind.ELEMENTWISE:
+        maps = [one for one in (op.ifm, op.ifm2) if one is not None and one.region == ARENA]
+        return sum(one.shape.height * one.shape.width * one.shape.depth * one.dtype.bytes for one in maps)
+    kernel, ofm, ifm = op.kernel, op.ofm.shape, op.ifm.shape
+    dense = kernel.dilation_y == kernel.dilation_x == 1 and kernel.stride_y <= kernel.height and kernel.stride_x <= kernel.width
+    if op.upscale is not Upscale.NONE or not dense or op.ifm.region != ARENA:
+        return 0
+    rows = min(ifm.height, (ofm.height - 1) * kernel.stride_y + kernel.height - op.padding.top)
+    columns = min(ifm.width, (ofm.width - 1) * kernel.stride_x + kernel.width - op.padding.left)
+    return max(rows, 0) * max(columns, 0) * ifm.depth * op.ifm.dtype.bytes
+
+
+def demand(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> Demand:
+    """What a part asks of the units at least if that share of its rows is needed."""
+    op, ofm = part.operation, part.operation.ofm.shape
+    elements = needed * ofm.height * ofm.width * ofm.depth
+    read = _read_bytes(op) if needed == 1 else 0
+    macs, output = _mac_cycles(op, elements, accelerator, timing), output_rate(op, accelerator, timing) * elements
+    return Demand(macs, output, read, int(elements) * op.ofm.dtype.bytes)
+
+
+def _constant_bytes(network: Network, parts: Iterable[EthosuPart]) -> int:
+    """Bytes of the distinct weight streams: each is read at home once, by a kernel or by a copy."""
+    spans = {span for part in parts for span in part.operation.weights if span.region == CONSTANTS}
+    return sum(len(content) for content in {network.constants[span.start : span.end] for span in spans})
+
+
+def least_cycles(network: Network, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> int:
+    """Cycles that every schedule of a network in this form takes, in any arena.
+
+    The largest of five sums: MACs, output unit, words that are read and written through the arena's port, and words of weights through
+    their own; where a memory has one path for all, its sums add up.
+    """
+    device, scheduler = find_accelerator(accelerator), PullScheduler(row_graph(network))
+    payloads = [ethosu_part(part) for part in network.graph.parts]
+    shares = [Fraction(needed, part.rows) for needed, part in zip(scheduler.needed, scheduler.graph.parts, strict=True)]
+    kernels = [(part, share) for part, share in zip(payloads, shares, strict=True) if part is not None]
+    asked = [demand(part, share, device, timing) for part, share in kernels]
+    weights = _constant_bytes(network, (part for part, _ in kernels))
+    loads = [[0, 0], [0, 0]]
+    arena, home = system.port_of(ARENA), system.port_of(CONSTANTS)
+    loads[arena][0] += sum(one.read for one in asked)
+    loads[arena][1] += sum(one.written for one in asked)
+    loads[home][0] += weights
+    bounds = [sum(one.macs for one in asked), sum(one.output for one in asked)]
+    for memory, (read, written) in zip(system.ports, loads, strict=True):
+        most = read + written if memory.shared else max(read, written)
+        bounds.append(most // BEAT_BYTES * memory.cycles_per_word)
+    return ceil(max(bounds))

@@ -1,0 +1,46 @@
+"""A network scheduled from Python, with a replay of one's own as the judge of what is found.
+
+The cascader knows no simulator: it is handed a function from a lowered network to its cycles. Here that is the project's replay, which
+counts how often it is asked; it may as well be a measurement on a board.
+
+    python -m examples.own_replay [zoo:NAME | MODEL.tflite] [BYTES]
+"""
+
+from __future__ import annotations
+
+import sys
+
+from cascader import frontier, schedule
+from cascader.frontends.vela import import_network
+from examples import ended
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.timing_adapter import profile
+from sim import quick_cycles
+from testbed.models import load_model
+
+DEVICE = "ethos-u55-128"
+
+
+def main() -> None:
+    """Print one schedule and the frontier, and what they were judged by."""
+    source, budget = (*sys.argv[1:], *("zoo:tiny_residual", "8192")[len(sys.argv) - 1 :])
+    memory, asked = profile("u55_high_end").memory_system(), 0
+
+    def replay(network: CompiledNetwork) -> int:
+        nonlocal asked
+        asked += 1
+        return quick_cycles(network, memory)
+
+    network = import_network(load_model(source).data, DEVICE)
+    found = schedule(network, DEVICE, memory, int(budget), replay)
+    point, least = found.point, found.least_cycles
+    sys.stdout.write(
+        f"{source} in {int(budget):,} bytes: {point.cycles:,} cycles in {point.memory:,} bytes; none needs fewer than {least:,}\n"
+    )
+    for one in frontier(network, DEVICE, memory, replay).points:
+        sys.stdout.write(f"{one.memory:>12,} bytes {one.cycles:>12,} cycles\n")
+    sys.stdout.write(f"{asked} schedules were replayed\n")
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))
