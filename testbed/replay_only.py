@@ -32,7 +32,9 @@ def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
             f"--timing-adapter {adapter} describes the memories of another family and the accelerator is {device}: "
             f"give {family}_high_end, a file of your own, or --system-config and --memory-mode."
         )
-    return DEFAULT_MEMORY if family == "u65" and not memory.given else memory
+    if family == "u55" or memory.given:
+        return memory
+    return replace(DEFAULT_MEMORY, settings=memory.settings)
 
 
 def compiled_for(device: str, memory: MemoryOptions) -> tuple[str, str]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cascader.ethosu.schedule.schedule import ARENA_ALIGNMENT
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaTask, both_cores, vela_points
@@ -110,11 +110,11 @@ def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
     >>> sweep_sizes(1024, 4096, 3)
     (1024, 2048, 4096)
     """
-    low, high = round_up(low, ARENA_ALIGNMENT), round_up(high, ARENA_ALIGNMENT)
+    low, high = round_up(low, ALIGNMENT), round_up(high, ALIGNMENT)
     if low >= high:
         return (low,)
     step = (high / low) ** (1 / (count - 1))
-    inner = {round_up(int(low * step**i), ARENA_ALIGNMENT) for i in range(1, count - 1)}
+    inner = {round_up(int(low * step**i), ALIGNMENT) for i in range(1, count - 1)}
     return tuple(sorted({low, high} | {size for size in inner if low < size < high}))
 
 

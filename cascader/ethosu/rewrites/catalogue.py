@@ -15,6 +15,7 @@ from cascader.ethosu.rewrites.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.rewrites.ordered import ordered
 from cascader.ethosu.rewrites.phases import in_phases
 from cascader.ethosu.rewrites.reblock import reblocked
+from cascader.ethosu.rewrites.recode import recoded
 from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.rewrites.slices import LARGEST, sliced
 from cascader.ethosu.rewrites.table_slots import with_table_slots
@@ -102,6 +103,7 @@ class _Maker:
     def plain(self, network: Network) -> Network:
         """The network as all of its forms begin: kernels and tables that are better for any budget."""
         options = self.options
+        network = recoded(network, self.device) if options.recode else network
         network = trimmed(network) if options.trim else network
         network = with_table_slots(network, self.device) if options.table_slots else network
         network = in_row_shapes(network, self.device) if options.row_shapes else network
