@@ -8,12 +8,12 @@ forks and joins (residual sums, concatenations) need nothing special, as a skip 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import Group, PullScheduler
 from cascader.plan.group_bytes import group_bytes
-from cascader.plan.group_costs import CostModel, StagedCosts, staged_costs
+from cascader.plan.group_costs import CostModel, KnownCosts, StagedCosts, staged_costs
 from cascader.plan.pareto import pareto
 
 
@@ -60,7 +60,8 @@ class _Ending:
 
     def plans(self, first: int) -> tuple[Plan, ...]:
         """The group that begins with part ``first``, with each choice of staged constants that is worth something."""
-        group, number = replace(self._longest, first=first), first - self._longest.first
+        longest, number = self._longest, first - self._longest.first
+        group = Group(first, longest.last, longest.stripe_rows, longest.inner_rows)
         return tuple(
             Plan(group, costs.staged, self._bytes[number] + costs.constant_bytes, costs.cycles, costs.cold_cycles)
             for costs in self._costs[number]
@@ -74,6 +75,7 @@ class Planner:
         self.scheduler = scheduler
         self.cost = cost
         self.options = options
+        self._known = KnownCosts(cost)
 
     @property
     def graph(self) -> RowGraph:
@@ -87,7 +89,7 @@ class Planner:
     def _ending(self, longest: Group) -> _Ending:
         jobs = self.scheduler.table(longest)
         memory = group_bytes(self.scheduler, longest, jobs, in_place=self.options.in_place)
-        return _Ending(longest, memory, staged_costs(longest, jobs, self.cost, self.options.staging))
+        return _Ending(longest, memory, staged_costs(longest, jobs, self._known, self.options.staging))
 
     def _stripe_choices(self, first: int, last: int) -> tuple[int, ...]:
         part = self.graph.parts[last]
