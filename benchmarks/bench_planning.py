@@ -23,7 +23,7 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites import variants
 from cascader.ethosu.search.task import Task
-from cascader.plan.plans import Plan, Planner
+from cascader.plan.plans import Planner, RowPlan
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from testbed.legalise import load_task
@@ -38,7 +38,7 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return found, time.process_time() - start
 
 
-def alone(planner: Planner, kept: list[Plan]) -> set[Plan]:
+def alone(planner: Planner, kept: list[RowPlan]) -> set[RowPlan]:
     """All plans of the groups of some plans, made group by group."""
     return {plan for group in dict.fromkeys(plan.group for plan in kept) for plan in planner.plans(group)}
 

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, StripeRates, all_plans
-from cascader.plan.stripe_proposals import StripeProposal, frontier
+from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.compat import load
 from cascader.tensorir.matchers import Match, Wanted, accumulation, default_registry
 from cascader.tensorir.prove import Proof, prove
@@ -88,7 +89,7 @@ def reference(samples: Array, taps: list[Array]) -> Array:
     return filtered(np.tanh(filtered(samples, taps[0])), taps[1])[::2]
 
 
-def proposals(graph: TeGraph) -> tuple[StripeProposal, ...]:
+def proposals(graph: TeGraph) -> tuple[Proposal[StripedGroup], ...]:
     """All that the device may choose from, by ascending memory; work is in cycles already."""
     return frontier(all_plans(graph.affine, StripeOptions(factors=6, stripes=64), StripeRates(work_per_cycle=1)))
 

@@ -16,9 +16,10 @@ from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Axis, Propagator, window
 from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans, plan
-from cascader.plan.stripe_proposals import StripeProposal, frontier
-from cascader.plan.stripe_trace import BufferMode, StripedGroup
+from cascader.plan.stripe_trace import StripedGroup
 from examples import ended
 from testbed.models import load_model
 
@@ -69,7 +70,7 @@ def chain_table() -> str:
     return str(tabulate(rows, ("options", "bytes", "MACs", "stripe of each group's output, modes inside"), intfmt=","))
 
 
-def _modes(point: StripeProposal) -> str:
+def _modes(point: Proposal[StripedGroup]) -> str:
     """What the groups of a proposal do."""
     groups = []
     for made in point.plans:

@@ -63,28 +63,29 @@ def key_of(question: object, *data: bytes) -> str:
 
 
 class Answers:
-    """A folder of answers; InputError if it cannot be made or written to."""
+    """A folder of answers, ``packed`` or for people to read too; InputError if it cannot be made or written to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, packed: bool = True) -> None:
         require_folder(folder)
         remove_leftovers(folder)
-        self.folder = folder
+        self.folder, self._packed = folder, packed
 
     def path(self, key: str) -> Path:
         """The file of an answer."""
-        return self.folder / f"{key}.json.z"
+        return self.folder / (f"{key}.json.z" if self._packed else f"{key}.json")
 
     def find(self, key: str, value: Callable[[Any], T]) -> T | None:
         """The answer as ``value`` makes it of its JSON form; None if there is none, or if it is damaged in whatever way."""
         with suppress(InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError, zlib.error):
-            unpacked = zlib.decompressobj().decompress(read_file(self.path(key), "Answer", MAX_BYTES), MAX_BYTES)
-            return value(json.loads(unpacked))
+            data = read_file(self.path(key), "Answer", MAX_BYTES)
+            return value(json.loads(zlib.decompressobj().decompress(data, MAX_BYTES) if self._packed else data))
         return None
 
     def keep(self, key: str, plain: Any) -> None:
         """Write an answer; where nothing can be kept the work goes on, as what is asked for is its result."""
         with suppress(InputError):
-            write_file(self.path(key), zlib.compress(json.dumps(plain, sort_keys=True).encode("ascii")))
+            text = json.dumps(plain, sort_keys=True, indent=None if self._packed else 1)
+            write_file(self.path(key), zlib.compress(text.encode("ascii")) if self._packed else f"{text}\n".encode("ascii"))
 
     def known(self, key: str, plain: Callable[[T], Any], value: Callable[[Any], T], work: Callable[[], T]) -> T:
         """The answer that is kept, or that of ``work``, kept now."""

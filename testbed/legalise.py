@@ -63,17 +63,35 @@ def load_task(
     InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
     """
     require_schedulable(accelerator_config)
-    device, system = accelerator(accelerator_config), memory.memory_system()
+    system = memory.memory_system()
     require_one_memory(system)
     progress(f"Reading {source}")
     model = load_model(source)
     progress(f"Compiling {model.name} with Vela as legaliser")
-    found = legalised(model.data, device.name, ignore_ops)
+    found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops)
     if found.note:
         progress(found.note)
+    # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
+    return task_of(model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops))
+
+
+def task_of(
+    model: Model,
+    found: Legalised,
+    accelerator_config: str,
+    system: MemorySystem,
+    *,
+    rungs: int | None = None,
+    timing: TimingParameters = DEFAULT_TIMING,
+    one_core: bool = False,
+) -> Task:
+    """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
+
+    With ``one_core`` Vela's other core is not asked for quicker kernels.
+    """
+    device = accelerator(accelerator_config)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
     provenance = Provenance(model.name, model.sha256, tools, system, timing)
     network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-    # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    others = () if ignore_ops else _others(model, found, network, device, system, timing)
+    others = () if one_core else _others(model, found, network, device, system, timing)
     return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +12,7 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from testbed.configs import configuration_file, load_memory_system, load_timing_adapter
+from testbed.settings import Setting, with_setting
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"
 """Ethos_U55_High_End_Embedded and Shared_Sram as the Corstone-300 FVP throttles them: what the accuracy table is about."""
@@ -21,13 +22,14 @@ DEFAULT_TIMING_ADAPTER = "u55_high_end"
 class MemoryOptions:
     """The options ``--timing-adapter`` or ``--system-config``, ``--memory-mode`` and ``--config``; None where not given.
 
-    InputError if both kinds are given.
+    ``settings`` change parameters of whichever system that is. InputError if both kinds are given.
     """
 
     timing_adapter: str | None = None
     system_config: str | None = None
     memory_mode: str | None = None
     config: Path | None = None
+    settings: tuple[Setting, ...] = ()
 
     def __post_init__(self) -> None:
         if self.timing_adapter is not None and self.from_vela:
@@ -59,8 +61,14 @@ class MemoryOptions:
     def memory_system(self) -> MemorySystem:
         """The memory system that is asked for, the default timing adapter if none is."""
         if self.from_vela:
-            return load_memory_system(*self.vela_names, self.config)
-        return load_timing_adapter(DEFAULT_TIMING_ADAPTER if self.timing_adapter is None else self.timing_adapter)
+            return self.as_set(load_memory_system(*self.vela_names, self.config))
+        return self.as_set(load_timing_adapter(DEFAULT_TIMING_ADAPTER if self.timing_adapter is None else self.timing_adapter))
+
+    def as_set(self, system: MemorySystem) -> MemorySystem:
+        """A memory system with the settings, which its name then says; InputError if it has no such memory."""
+        for key, value in self.settings:
+            system = replace(with_setting(system, (key, value)), name=f"{system.name}, {key} {value}")
+        return system
 
 
 NO_OPTIONS = MemoryOptions()

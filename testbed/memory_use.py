@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cascader.ethosu.schedule.schedule import ARENA_ALIGNMENT
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Program, RegionRole
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from sim import Footprint, footprint
 
@@ -25,7 +25,7 @@ def arena_bytes(network: CompiledNetwork) -> int:
     """
     bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]
     ends = (binding.byte_range.end for binding in bindings if binding.region == ARENA)
-    return round_up(max((network.arena_size, *ends)), ARENA_ALIGNMENT)
+    return round_up(max((network.arena_size, *ends)), ALIGNMENT)
 
 
 def _uses(program: Program, region: int) -> bool:

@@ -28,7 +28,7 @@ def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
             f"--timing-adapter {memory.timing_adapter} describes the memories of a U55 and the accelerator is {device}: "
             f"give --system-config and --memory-mode, or neither for {DEFAULT_MEMORY.system_config} with {DEFAULT_MEMORY.memory_mode}."
         )
-    return memory if memory.given else DEFAULT_MEMORY
+    return memory if memory.given else replace(DEFAULT_MEMORY, settings=memory.settings)
 
 
 def as_seen_by(device: str, system: MemorySystem) -> MemorySystem:

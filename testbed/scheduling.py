@@ -59,17 +59,35 @@ def chosen(
 
     ``seen`` is told of each schedule that is better than those before; what it raises ends the search.
     """
-    from cascader.ethosu.search.choice import Aim, choose  # noqa: PLC0415  # a replay alone does not need the scheduler
-    from cascader.ethosu.search.task import unseen  # noqa: PLC0415  # the same
-    from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
-    from testbed.legalise import load_task  # noqa: PLC0415  # nor the compiler
+    from testbed.legalise import load_task  # noqa: PLC0415  # a replay alone does not need the compiler
 
     _check_budget(arena_cache_size)
     if optimise not in OPTIMISE:
         raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
     if effort not in EFFORTS:
         raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
-    task = _with_effort(load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress), effort)
+    task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)
+    return choice_of(
+        task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress, seen=seen
+    )
+
+
+def choice_of(
+    task: Task,
+    *,
+    arena_cache_size: int | None,
+    optimise: str,
+    effort: str,
+    processes: int | None = None,
+    progress: Progress = silent,
+    seen: Seen | None = None,
+) -> Choice:
+    """As :func:`chosen` of a task that is loaded, with names that are right."""
+    from cascader.ethosu.search.choice import Aim, choose  # noqa: PLC0415  # a replay alone does not need the scheduler
+    from cascader.ethosu.search.task import unseen  # noqa: PLC0415  # the same
+    from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
+
+    task = _with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
     aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == EFFORTS[-1])
     with workers(processes_for(len(task.network.graph.parts), processes)) as executor:

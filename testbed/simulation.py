@@ -44,7 +44,7 @@ def replayed(
     """
     if listeners and engine == "fast":
         raise InputError(
-            "--engine fast tells nothing event by event, as a trace or a timeline needs: leave it out, or give --engine simpy."
+            "--engine fast tells nothing event by event, as a trace, a timeline or a report needs: leave it out, or give --engine simpy."
         )
     if listeners or engine == "simpy":
         return replay_network(network, system, listeners, timing)
@@ -108,7 +108,7 @@ def simulate_schedule(
     InputError if it records none.
     """
     recorded = plan.provenance
-    system = memory.memory_system() if memory.given else _recorded_memory_system(recorded)
+    system = memory.memory_system() if memory.given else memory.as_set(_recorded_memory_system(recorded))
     require_one_memory(system)
     timing = recorded.timing if timing is None else timing
     progress(f"Replaying {recorded.model}")

@@ -18,7 +18,7 @@ _COLOURS = (
 
 _RULE = re.compile(r"-+(?:  -+)*")
 _COLUMN = "bound"
-_RECORD = re.compile(r"(?<=bound by )[^;\n]+")
+_RECORD = re.compile(r"(?<=bound by )[^\s;][^;\n]*")
 _SAVING = re.compile(r"(?:saves|falls by) [\d,]+(?: cycles)? \([\d.]+%\)")
 
 

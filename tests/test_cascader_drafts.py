@@ -88,6 +88,17 @@ def test_drafts_fit_their_budget_byte_by_byte_and_the_fastest_comes_first(graph:
             assert all(issue.step == issue.constants.first for issue in draft.timeline.issues)
 
 
+@given(graph=graphs(6), share=st.integers(0, 100))
+@settings(max_examples=60)
+def test_the_network_layer_by_layer_is_a_draft_wherever_it_fits(graph: RowGraph, share: int) -> None:
+    """No order that another compiler has may be missed, whatever is expected of it."""
+    budget = budget_of(graph, share)
+    plain = tuple(Group(number, number, part.rows) for number, part in enumerate(graph.parts))
+    drafts = drafter(graph, HEURISTIC).drafts(budget)
+    most = sum(tensor.size for tensor in graph.tensors)
+    assert plain in [draft.groups for draft in drafts] or budget < most
+
+
 def told(drafts: Sequence[Draft]) -> list[object]:
     return [(draft.groups, draft.packing.addresses, draft.timeline) for draft in drafts]
 

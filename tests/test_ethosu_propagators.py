@@ -25,9 +25,12 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.frontends.zoo import zoo_names
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, TensorKind
 from cascader.graph.intervals import Box, elements, whole
-from cascader.plan.stripe_plans import StripeOptions, group_plans
-from cascader.plan.stripe_trace import BufferMode, trace
+from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.proposals import require_proposal, smallest_limit
+from cascader.plan.stripe_plans import StripeOptions, all_plans, group_plans
+from cascader.plan.stripe_trace import trace
 from examples.stripe_plans import beginning, model_table
+from npu_model.errors import InputError
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, PoolKind, Upscale
 from npu_model.shapes import Shape3D
 
@@ -295,6 +298,16 @@ def test_plans_of_a_lifted_network_run_in_buffers_of_their_bytes(first: int, las
         run_group(graph, made, trace(graph, made.group), home)
         assert made.work >= min(work)
         assert made.work == min(work) or BufferMode.RECOMPUTE in made.group.modes.values()
+
+
+def test_a_resize_whose_kernels_read_and_write_one_tensor_is_covered_by_plans() -> None:
+    graph = graph_of("deeplabv3_mnv3_256_i8")
+    assert any(part.output in part.inputs for part in graph.parts)
+    ending = all_plans(graph, StripeOptions(group_length=1, factors=1))
+    found = require_proposal(ending, smallest_limit(ending))
+    assert [plan.group.last for plan in found.plans] == list(range(len(graph.parts)))
+    with pytest.raises(InputError, match="the smallest memory that these options reach is"):
+        require_proposal(ending, found.memory - 1)
 
 
 def test_the_beginning_of_a_network_ends_with_what_the_rest_reads() -> None:

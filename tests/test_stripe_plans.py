@@ -20,6 +20,8 @@ from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, 
 from cascader.graph.intervals import elements, whole
 from cascader.graph.propagator import Axis, Propagator
 from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.proposals import frontier, require_proposal
 from cascader.plan.stripe_plans import (
     StripeOptions,
     StripePlan,
@@ -31,8 +33,7 @@ from cascader.plan.stripe_plans import (
     stripe_configs,
     tensor_stripes,
 )
-from cascader.plan.stripe_proposals import frontier, propose
-from cascader.plan.stripe_trace import BufferMode, StripedGroup, trace
+from cascader.plan.stripe_trace import StripedGroup, trace
 from examples.stripe_plans import rfc_table
 from npu_model.errors import InputError
 
@@ -347,11 +348,11 @@ def test_the_fastest_proposal_within_a_limit_or_the_smallest_that_there_is() -> 
     found = frontier(all_plans(graph, options))
     assert len(found) > 2
     assert [(point.memory, -point.cycles) for point in found] == sorted((point.memory, -point.cycles) for point in found)
-    assert propose(graph, found[1].memory, options) == found[1]
-    assert propose(graph, found[1].memory - 1, options) == found[0]
+    assert require_proposal(all_plans(graph, options), found[1].memory) == found[1]
+    assert require_proposal(all_plans(graph, options), found[1].memory - 1) == found[0]
     smallest = found[0].memory
     with pytest.raises(InputError, match=f"the smallest memory that these options reach is {smallest} bytes"):
-        propose(graph, smallest - 1, options)
+        require_proposal(all_plans(graph, options), smallest - 1)
 
 
 def test_what_is_needed_outside_ends_its_group() -> None:

@@ -14,11 +14,12 @@ from scheduling import DEFAULT, network
 
 from cascader.ethosu.codegen.stripes import Place, stripe, whole
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart
-from cascader.ethosu.schedule.staging import DMA_ALIGNMENT, staged_bytes, weight_ranges, with_staged_weights
+from cascader.ethosu.schedule.staging import staged_bytes, weight_ranges, with_staged_weights
 from cascader.ethosu.verify.windows import rows_read
 from cascader.graph.row_graph import RowPart
 from npu_model.errors import InputError
 from npu_model.program import BRICK, ByteRange, FeatureMap, KernelOperation, Layout, Program, Region, RegionRole, Tiles, Upscale, ifm_extent
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, ceil_div
 from sim.functional.execute import execute
 from sim.functional.memory import Memory, Store
@@ -205,7 +206,7 @@ def test_staged_weights_keep_their_order_and_their_bytes() -> None:
                 continue
             copied = b"".join(constants[span.start : span.end] for span in weight_ranges(operation))
             assert len(copied) == staged_bytes(operation)
-            assert len(copied) % DMA_ALIGNMENT == 0
+            assert len(copied) % ALIGNMENT == 0
             moved = with_staged_weights(operation, 4096)
             for was, now in zip(operation.weights + operation.scales, moved.weights + moved.scales, strict=True):
                 assert now.region == ARENA

@@ -15,9 +15,10 @@ import tensorir_only  # noqa: F401  # skips where TVM is missing
 from te_graphs import Quantised, named, random_graph
 
 from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, StripePlan, all_plans, plan
-from cascader.plan.stripe_proposals import frontier
-from cascader.plan.stripe_trace import BufferMode, StripedGroup, interior
+from cascader.plan.stripe_trace import StripedGroup, interior
 from cascader.tensorir.apply import SRAM, apply, uncascaded
 from cascader.tensorir.compat import compile_captured, load, scope_of, shape_of, walk
 from cascader.tensorir.prove import Proof, compile_schedule, prove

@@ -17,8 +17,8 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import build, cpu_split_network, zoo_names
 from cascader.graph.propagator import Propagator
+from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans
-from cascader.plan.stripe_proposals import frontier
 from cascader.tensorir.apply import apply, uncascaded
 from cascader.tensorir.matchers import default_registry
 from cascader.tensorir.network_te import NetworkTe, network_te

@@ -10,8 +10,7 @@ from functools import cache
 import pytest
 from reference_data import shared_data
 
-from cascader.ethosu.network.barriers import Barrier, barriers
-from cascader.ethosu.network.network import CpuPart, EthosuPart, Network
+from cascader.ethosu.network.network import CpuPart, EthosuPart
 from cascader.frontends.vela import VelaResult, compile_network, import_network, lift, named_network
 from cascader.frontends.vela import compiler as compiler_module
 from cascader.frontends.vela.address_map import AddressMap
@@ -177,27 +176,6 @@ def _with_unused_constants(program: Program | CpuOperator) -> Program:
     constants, *others = program.regions
     content = constants.content.ljust(-(-constants.size // 16) * 16, b"\0") + bytes(range(64))
     return replace(program, regions=(replace(constants, size=len(content), content=content), *others))
-
-
-def barrier_count(network: Network) -> Counter[Barrier]:
-    return Counter(barrier for part in network.graph.parts for barrier in barriers(network, part))
-
-
-def test_a_mobilenet_has_no_barrier_and_a_softmax_is_one() -> None:
-    assert not barrier_count(import_network(model("mobilenet_v1_1.0_224_nofc_u8")))
-    counts = barrier_count(import_network(model("resnet8_i8")))
-    assert counts[Barrier.WIDE] == 27
-    assert counts[Barrier.CONSTANT_OPERAND] == 12
-
-
-def test_recurrent_gates_are_slices_and_concatenations_are_pieces() -> None:
-    counts = barrier_count(import_network(model("rnnoise_INT8")))
-    assert counts[Barrier.SLICE] == 12
-    assert counts[Barrier.PIECES] == 8
-
-
-def test_parts_and_cpu_operators_have_the_barriers_of_their_kind() -> None:
-    assert barrier_count(import_network(cpu_split_network()))[Barrier.CPU] == 1
 
 
 def test_touching_ranges_stay_apart_and_overlapping_ones_join() -> None:

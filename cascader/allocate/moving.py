@@ -14,9 +14,7 @@ import numpy as np
 from cascader.allocate.extents import Extent, Extents
 from cascader.allocate.first_fit import every_placement, search
 from npu_model.native import native
-
-ALIGNMENT = 16
-"""Bytes that every address is a multiple of: Vela's alignment of tensors in the arena."""
+from npu_model.program.alignment import ALIGNMENT
 
 _NATIVE = native("cascader")
 

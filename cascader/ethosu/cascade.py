@@ -20,7 +20,7 @@ from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import PullScheduler, stripe_jobs
 from cascader.plan.jobs import Copy
-from cascader.plan.plans import Plan, Planner
+from cascader.plan.plans import Planner, RowPlan
 from cascader.plan.proposals import ladder, smallest_limit
 from cascader.search.candidates import Draft, Drafter
 from npu_model.accelerator import accelerator as find_accelerator
@@ -71,7 +71,7 @@ class Cascader:
         self.scheduler = PullScheduler(self.graph)
         device, timing = find_accelerator(accelerator), provenance.timing
         self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)
-        self.ending: tuple[tuple[Plan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
+        self.ending: tuple[tuple[RowPlan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
         self._made: dict[tuple[object, ...], Candidate] = {}
         overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.ending, options.plans, options.drafts, overlap)

@@ -14,7 +14,8 @@ class CascadeOptions:
 
     ``layouts`` are the channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a
     search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
-    block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``fold`` off the images' columns,
+    block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``recode`` off the codes of their
+    weights, ``fold`` off the images' columns,
     ``row_shapes`` off the shapes of elementwise kernels, ``table_slots`` off the slots of look-up tables,
     ``trim`` off what kernels write for others to write again, ``turn`` off which axis is the
     height, ``order`` off the order of parts. ``phases`` off keeps transposed convolutions behind their upscaler. ``slices`` off keeps
@@ -29,6 +30,7 @@ class CascadeOptions:
     rungs: int = 12
     choose_blocks: bool = True
     reblock: bool = True
+    recode: bool = True
     fold: bool = True
     row_shapes: bool = True
     table_slots: bool = True

@@ -15,6 +15,7 @@ from cascader.plan.depth_first import Group, PullScheduler
 from cascader.plan.group_bytes import group_bytes
 from cascader.plan.group_costs import CostModel, KnownCosts, StagedCosts, staged_costs
 from cascader.plan.pareto import pareto
+from cascader.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +36,8 @@ class PlanOptions:
     in_place: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A group with its staged parts; ``memory`` counts everything that is live while it runs, tensors that pass by too.
-
-    ``cycles`` are those with all copies hidden behind earlier work, as far as the home memory's bandwidth allows,
-    ``cold_cycles`` those with the first copy issued when the group begins.
-    """
-
-    group: Group
-    staged: tuple[int, ...]
-    memory: int
-    cycles: int
-    cold_cycles: int
+RowPlan = Plan[Group]
+"""A plan of stripes of rows, depth-first."""
 
 
 class _Ending:
@@ -58,7 +48,7 @@ class _Ending:
         self._bytes = memory
         self._costs = tuple(costs)
 
-    def plans(self, first: int) -> tuple[Plan, ...]:
+    def plans(self, first: int) -> tuple[RowPlan, ...]:
         """The group that begins with part ``first``, with each choice of staged constants that is worth something."""
         longest, number = self._longest, first - self._longest.first
         group = Group(first, longest.last, longest.stripe_rows, longest.inner_rows)
@@ -82,7 +72,7 @@ class Planner:
         """The graph that is planned."""
         return self.scheduler.graph
 
-    def plans(self, group: Group) -> tuple[Plan, ...]:
+    def plans(self, group: Group) -> tuple[RowPlan, ...]:
         """The group with each choice of staged constants that is worth something."""
         return self._ending(group).plans(group.first)
 
@@ -119,10 +109,10 @@ class Planner:
             first -= 1
         return range(first, last + 1)
 
-    def _plans_ending(self, last: int) -> Iterator[Plan]:
+    def _plans_ending(self, last: int) -> Iterator[RowPlan]:
         endings: dict[tuple[int, int], _Ending] = {}
         for first in self._firsts(last):
-            found: list[Plan] = []
+            found: list[RowPlan] = []
             for group in self._groups(first, last):
                 ways = group.stripe_rows, group.inner_rows
                 if ways not in endings:
@@ -130,6 +120,6 @@ class Planner:
                 found += endings[ways].plans(first)
             yield from dict.fromkeys(pareto(found) + pareto(found, cycles=lambda plan: plan.cold_cycles))
 
-    def all_plans(self) -> tuple[tuple[Plan, ...], ...]:
+    def all_plans(self) -> tuple[tuple[RowPlan, ...], ...]:
         """For every part, the Pareto plans of the groups that end with it, group by group."""
         return tuple(tuple(self._plans_ending(last)) for last in range(len(self.graph.parts)))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Generic
 
 import numpy as np
 import numpy.typing as npt
 
-from cascader.plan.plans import Plan
+from cascader.plan.pareto import pareto
+from cascader.plan.plan import G, Plan
+from npu_model.errors import InputError
 from npu_model.native import native
 
 Numbers = npt.NDArray[np.int64]
@@ -18,10 +21,10 @@ _NATIVE = native("cascader")
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Generic[G]):
     """Plans in order of execution; ``memory`` is the largest of theirs, ``cycles`` the sum."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[Plan[G], ...]
 
     @property
     def memory(self) -> int:
@@ -35,19 +38,19 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlanTable:
+class PlanTable(Generic[G]):
     """Plans as flat arrays: ``ending[i]`` holds those whose last part is i.
 
     ``columns`` has a line for each plan, in their order: first part, memory, cycles, cold cycles; ``begins`` where those of a part begin.
     """
 
-    ending: Sequence[Sequence[Plan]]
-    plans: tuple[Plan, ...]
+    ending: Sequence[Sequence[Plan[G]]]
+    plans: tuple[Plan[G], ...]
     columns: Numbers
     begins: Numbers
 
     @staticmethod
-    def of(ending: Sequence[Sequence[Plan]]) -> PlanTable:
+    def of(ending: Sequence[Sequence[Plan[G]]]) -> PlanTable[G]:
         """The same plans as arrays."""
         plans = tuple(plan for some in ending for plan in some)
         lines = [(plan.group.first, plan.memory, plan.cycles, plan.cold_cycles) for plan in plans]
@@ -55,7 +58,7 @@ class PlanTable:
         return PlanTable(ending, plans, np.array(lines, dtype=np.int64).reshape(-1, 4), begins)
 
 
-def propose(plans: PlanTable | Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fraction(0)) -> Proposal | None:
+def propose(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], limit: int, cold: Fraction = Fraction(0)) -> Proposal[G] | None:
     """The fastest proposal whose plans each need at most ``limit`` bytes; None if there is none.
 
     Of a sequence, item i holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
@@ -71,11 +74,11 @@ def propose(plans: PlanTable | Sequence[Sequence[Plan]], limit: int, cold: Fract
     return Proposal(tuple(table.plans[number] for number in reversed(found)))
 
 
-def propose_in_python(ending: Sequence[Sequence[Plan]], limit: int, cold: Fraction = Fraction(0)) -> Proposal | None:
+def propose_in_python(ending: Sequence[Sequence[Plan[G]]], limit: int, cold: Fraction = Fraction(0)) -> Proposal[G] | None:
     """As :func:`propose`, without the compiled core."""
     share, whole = cold.as_integer_ratio()
     best: list[int | None] = [0]
-    choice: list[Plan | None] = [None]
+    choice: list[Plan[G] | None] = [None]
     for plans in ending:
         cycles, chosen = None, None
         for plan in plans:
@@ -90,7 +93,7 @@ def propose_in_python(ending: Sequence[Sequence[Plan]], limit: int, cold: Fracti
         choice.append(chosen)
     if best[-1] is None:
         return None
-    covered: list[Plan] = []
+    covered: list[Plan[G]] = []
     end = len(ending)
     while end > 0:
         last = choice[end]
@@ -100,15 +103,63 @@ def propose_in_python(ending: Sequence[Sequence[Plan]], limit: int, cold: Fracti
     return Proposal(tuple(reversed(covered)))
 
 
-def smallest_limit(ending: Sequence[Sequence[Plan]]) -> int:
-    """Least limit for which there is a proposal: below it no plans of this class cover the graph."""
-    least = [0]
+def smallest_limit(ending: Sequence[Sequence[Plan[G]]]) -> int:
+    """Least limit for which there is a proposal: below it no plans of this class cover the graph; InputError if none ever do."""
+    least: list[int | None] = [0]
     for plans in ending:
-        least.append(min(max(least[plan.group.first], plan.memory) for plan in plans))
+        reached = (max(before, plan.memory) for plan in plans if (before := least[plan.group.first]) is not None)
+        least.append(min(reached, default=None))
+    if least[-1] is None:
+        last = next(part for part, some in enumerate(ending) if not some)
+        raise InputError(f"No plan of these options ends with part {last}, so that none cover the graph: allow longer groups.")
     return least[-1]
 
 
-def ladder(ending: Sequence[Sequence[Plan]], rungs: int) -> tuple[int, ...]:
+def require_proposal(ending: Sequence[Sequence[Plan[G]]], limit: int) -> Proposal[G]:
+    """The fastest proposal within ``limit`` bytes; InputError that names the smallest memory if there is none."""
+    found = propose(ending, limit)
+    if found is None:
+        least = smallest_limit(ending)
+        raise InputError(f"{limit} bytes are too few for the graph: the smallest memory that these options reach is {least} bytes.")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Cover(Generic[G]):
+    """Plans that cover the first parts: the last of them, and the cover before it."""
+
+    memory: int
+    cycles: int
+    plan: Plan[G] | None = None
+    before: _Cover[G] | None = None
+
+    def plans(self) -> Iterator[Plan[G]]:
+        """All plans, from the last to the first."""
+        cover: _Cover[G] | None = self
+        while cover is not None and cover.plan is not None:
+            yield cover.plan
+            cover = cover.before
+
+
+def frontier(ending: Sequence[Sequence[Plan[G]]]) -> tuple[Proposal[G], ...]:
+    """All Pareto-optimal covers of parts 0 to n - 1 by plans, by ascending memory; ``ending[i]`` are those whose last part is i.
+
+    Exact, as a cover is never improved by worse plans for its beginning: memory is the larger, cycles the sum. O(plans times
+    the length of a frontier).
+    """
+    best: list[tuple[_Cover[G], ...]] = [(_Cover(0, 0),)]
+    for plans in ending:
+        best.append(
+            pareto(
+                _Cover(max(before.memory, plan.memory), before.cycles + plan.cycles, plan, before)
+                for plan in plans
+                for before in best[plan.group.first]
+            )
+        )
+    return tuple(Proposal(tuple(reversed(tuple(cover.plans())))) for cover in best[-1])
+
+
+def ladder(ending: Sequence[Sequence[Plan[G]]], rungs: int) -> tuple[int, ...]:
     """Memory limits from the smallest to the largest useful one, geometrically spaced, each met exactly by some plan."""
     sizes = sorted({plan.memory for plans in ending for plan in plans})
     low, high = smallest_limit(ending), sizes[-1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import ceil, lcm, prod
@@ -16,8 +16,10 @@ from math import ceil, lcm, prod
 from cascader.graph.cascader_graph import CascaderGraph, Tensor, TensorKind
 from cascader.graph.intervals import elements
 from cascader.graph.stripe_config import Rational, StripeConfig
+from cascader.plan.buffer_modes import BufferMode
 from cascader.plan.pareto import pareto
-from cascader.plan.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, interior, keepable, trace
+from cascader.plan.plan import Plan
+from cascader.plan.stripe_trace import StripedGroup, StripeTrace, interior, keepable, trace
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div, round_up
 
@@ -70,15 +72,8 @@ class StripeRates:
     copy_bytes_per_cycle: Rational = 1
 
 
-@dataclass(frozen=True, slots=True)
-class StripePlan:
-    """A group with its costs: ``memory`` counts all that is live in the cascade memory, tensors that pass by too."""
-
-    group: StripedGroup = field(hash=False)
-    buffers: tuple[StripeBuffer, ...]
-    memory: int
-    work: Fraction
-    cycles: int
+StripePlan = Plan[StripedGroup]
+"""A plan of stripes along any axes, in the RFC's order."""
 
 
 def tensor_stripes(graph: CascaderGraph, group: StripedGroup) -> dict[str, tuple[StripeConfig, ...]]:
@@ -114,7 +109,8 @@ def plan(graph: CascaderGraph, group: StripedGroup, rates: StripeRates = StripeR
     traced = trace(graph, group)
     memory = sum(buffer.size for buffer in traced.buffers) + _whole_bytes(graph, group)
     work = sum(traced.work, Fraction(0))
-    return StripePlan(group, traced.buffers, memory, work, _cycles(graph, group, traced, rates))
+    cycles = _cycles(graph, group, traced, rates)
+    return Plan(group, (), memory, cycles, cycles, traced.buffers, work)
 
 
 def _whole_bytes(graph: CascaderGraph, group: StripedGroup) -> int:
@@ -175,11 +171,15 @@ def _orders(counts: tuple[int, ...], *, every: bool) -> Iterator[tuple[int, ...]
 
 
 def stripe_configs(graph: CascaderGraph, first: int, last: int, options: StripeOptions) -> tuple[StripeConfig, ...]:
-    """The stripes that are tried for the output of parts ``first`` to ``last``, the uncut one first."""
+    """The stripes that are tried for the output of parts ``first`` to ``last``, the uncut one first.
+
+    A part that reads the tensor that it writes has no other.
+    """
     output = graph.tensor(graph.parts[last].output)
     makers = [part for part in graph.parts[first : last + 1] if part.output == output.name]
     align = [lcm(*(part.align[axis] * part.step[axis] for part in makers)) for axis in range(len(output.shape))]
-    sizes = [_sizes(extent, own, options.factors) for extent, own in zip(output.shape, align, strict=True)]
+    factors = 1 if any(output.name in part.inputs for part in makers) else options.factors
+    sizes = [_sizes(extent, own, factors) for extent, own in zip(output.shape, align, strict=True)]
     found: dict[StripeConfig, None] = {}
     for shape in product(*sizes):
         counts = tuple(ceil_div(extent, length) for extent, length in zip(output.shape, shape, strict=True))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from fractions import Fraction
 from functools import reduce
 from math import prod
@@ -17,21 +16,8 @@ import numpy as np
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.graph.intervals import Box, clip, elements, hull, is_empty, lengths
 from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.buffer_modes import BufferMode, StripeBuffer
 from npu_model.errors import InputError
-
-
-class BufferMode(Enum):
-    """How the stripes of a tensor are kept in the cascade memory.
-
-    RECOMPUTE holds one stripe; what the next one has in common with it is made, or copied in, again (a stripe that lies
-    inside the one held is not). ROLLING holds what is still needed and makes or copies each element once: on one axis
-    addresses are modulo the buffer, on the others the tensor is whole. DOUBLE is for tensors at home in another memory: two
-    stripes, of which one is copied while the other one is used.
-    """
-
-    RECOMPUTE = "recompute"
-    ROLLING = "rolling"
-    DOUBLE = "double"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +33,9 @@ class StripedGroup:
     first: int
     last: int
     stripes: StripeConfig
-    modes: Mapping[str, BufferMode]
+    modes: Mapping[str, BufferMode] = field(hash=False)
     external: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class StripeBuffer:
-    """Room for ``copies`` arrays of ``shape``; rows of ``axis`` (None: none) lie at their index modulo the shape.
-
-    ``origin`` is the tensor's element that a rolling buffer's first one holds, but for ``axis``.
-    """
-
-    tensor: str
-    mode: BufferMode
-    shape: tuple[int, ...]
-    element_size: int
-    axis: int | None = None
-    origin: tuple[int, ...] = ()
-    copies: int = 1
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.copies * prod(self.shape) * self.element_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +59,7 @@ def interior(graph: CascaderGraph, first: int, last: int, kept: frozenset[str] =
     """The tensors that parts ``first`` to ``last`` make and nobody else needs.
 
     Raises InputError if the parts make another tensor, beside the last one's and those that are ``kept``, that is needed
-    outside or incomplete, or if they read one that they have yet to make.
+    outside or incomplete, or if several of them read one that they have yet to make. A single part may write the tensor that it reads.
     """
     found = []
     output = graph.parts[last].output
@@ -108,7 +73,7 @@ def interior(graph: CascaderGraph, first: int, last: int, kept: frozenset[str] =
                 f"Tensor {name!r} is made by parts {first} to {last} and needed elsewhere: let the group end with it, or keep it whole."
             )
         found.append(name)
-    if any(first <= index <= last for index in graph.readers(output)):
+    if first < last and any(first <= index <= last for index in graph.readers(output)):
         raise InputError(f"Tensor {output!r} is the output of parts {first} to {last}, which read it: part them.")
     return tuple(found)
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.allocate.extents import Extents
-from cascader.allocate.moving import ALIGNMENT
 from cascader.prefetch.free_space import UNITS, Room
 from cascader.prefetch.timeline import Constants, Issue, JobTimes, Prefetcher, Shared, Timeline, choose_copies, nothing_shared
 from npu_model.native import native
+from npu_model.program.alignment import ALIGNMENT
 
 Numbers = npt.NDArray[np.int64]
 CopyTable = Numbers

@@ -16,8 +16,8 @@ from npu_model.shapes import ceil_div, round_up
 Steps = npt.NDArray[np.signedinteger[Any]]
 """Numbers of jobs, in as few bytes as they need: there are many."""
 
-UNITS = 2048
-"""Pieces that an arena is divided into at most: the last byte of a large one is not worth the time that it takes."""
+UNITS = 8192
+"""Pieces that an arena is divided into at most: up to 128 KiB every 16 bytes are one, in a larger arena more are."""
 
 
 @dataclass(frozen=True, slots=True)

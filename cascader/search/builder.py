@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
-from cascader.allocate.moving import ALIGNMENT
 from cascader.plan.depth_first import Group, PullScheduler
 from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, best_copies
 from cascader.prefetch.timeline import Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
 from cascader.search.placement import Packing
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 
 

@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import islice
 
 from cascader.allocate.moving import placements
-from cascader.plan.depth_first import PullScheduler
-from cascader.plan.plans import Plan, PlanOptions
+from cascader.plan.depth_first import Group, PullScheduler
+from cascader.plan.plans import PlanOptions, RowPlan
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
 from cascader.search.job_costs import JobCostModel, Overlap
@@ -90,7 +90,7 @@ class Drafter:
         self,
         scheduler: PullScheduler,
         cost: JobCostModel,
-        ending: Sequence[Sequence[Plan]],
+        ending: Sequence[Sequence[RowPlan]],
         plans: PlanOptions,
         options: DraftOptions,
         overlap: Overlap | None = None,
@@ -185,8 +185,17 @@ class Drafter:
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
         return min((one.after(int(changes * part)).cycles for one in self._improved(budget)), default=None)
 
+    @property
+    def _layer_by_layer(self) -> Groups:
+        """Every part on its own, in the network's order: as a compiler without cascades has it."""
+        return tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
+
     def drafts(self, budget: int) -> tuple[Draft, ...]:
-        """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits."""
+        """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits.
+
+        Where there is room for it the network layer by layer is one of them, whatever is expected of it: the order that another compiler
+        has is never slower than that compiler's.
+        """
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
         drafts: dict[Groups, Draft] = {}
         for improvement in self._improved(budget):
@@ -195,6 +204,9 @@ class Drafter:
         if len(self._graph.parts) <= self._options.every:
             one = self._best_of_every(budget, min((draft.cycles for draft in drafts.values()), default=_NO_LIMIT))
             drafts |= {} if one is None else {one.groups: one}
+        plain = self._trial(self._layer_by_layer, [frozenset()], budget, self._options.moves)
+        if plain is not None:
+            drafts.setdefault(plain.groups, self._placer.finished(plain))
         if not drafts and self.smallest().packing.peak <= budget:
             return (self.smallest(),)
         return tuple(sorted(drafts.values(), key=lambda draft: draft.cycles))

@@ -15,7 +15,8 @@ from typing import Any
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
 from cascader.graph.intervals import Box, clip, elements, whole
 from cascader.graph.stripe_config import StripeConfig
-from cascader.plan.stripe_trace import BufferMode, StripeBuffer, StripedGroup, StripeTrace, trace
+from cascader.plan.buffer_modes import BufferMode, StripeBuffer
+from cascader.plan.stripe_trace import StripedGroup, StripeTrace, trace
 from cascader.tensorir.blocks import Counter, PartBlock, Place
 from cascader.tensorir.compat import load
 from cascader.tensorir.copies import COPY, Copied, with_copies

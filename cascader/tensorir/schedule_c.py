@@ -18,9 +18,7 @@ from cascader.ethosu.schedule.schedule import Schedule, arena_extent
 from cascader.tensorir.compat import load
 from cascader.tensorir.kernels import SCRATCH
 from cascader.tensorir.schedule_tir import C_FUNCTION, schedule_module
-
-ARENA_ALIGNMENT = 16
-"""Of the arena's address: buffers begin at multiples of it (the scheduler's rule), and elements are at most 4 bytes."""
+from npu_model.program.alignment import ALIGNMENT
 
 _PER_LINE = 40
 
@@ -48,7 +46,7 @@ def _header(name: str, arena_size: int, inputs: tuple[Port, ...], outputs: tuple
     return (
         f"#ifndef {guard}\n#define {guard}\n\n#include <stddef.h>\n\n"
         "/* One inference. Inputs lie one after the other:\n" + _ports(inputs) + " * and so do outputs:\n" + _ports(outputs) + " *\n"
-        f" * The arena begins at a multiple of {ARENA_ALIGNMENT} and has arena_size bytes, of which {name.upper()}_ARENA_SIZE are used.\n"
+        f" * The arena begins at a multiple of {ALIGNMENT} and has arena_size bytes, of which {name.upper()}_ARENA_SIZE are used.\n"
         " * Returns 0, or -1 if the arena is too small; then nothing was written.\n */\n"
         f"#define {name.upper()}_ARENA_SIZE {arena_size}\n"
         f"#define {name.upper()}_INPUT_SIZE {sum(port.size for port in inputs)}\n"

@@ -90,7 +90,7 @@ def _feature_map(registers: RegisterFile, prefix: str, shape: Shape3D) -> Featur
     names = MAP_REGISTERS[prefix]
     precision = registers.short(names.precision)
     log2_bytes = precision >> (1 if prefix == "OFM" else 2) & 3
-    strides = Strides(*[registers.address(name) for name in names.strides])
+    strides = Strides(*[registers.stride(name) for name in names.strides])
     return FeatureMap(
         region=registers.short(names.region) & 7,
         shape=shape,

@@ -75,7 +75,7 @@ def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
     if prefix != "IFM2":
         writer.minus_one(Cmd0[f"{prefix}_DEPTH_M1"], fm.shape.depth)
     for register, stride in zip(names.strides, (fm.strides.y, fm.strides.x, fm.strides.c), strict=True):
-        writer.address(register, stride)
+        writer.stride(register, stride)
     writer.signed(names.zero_point, fm.zero_point)
 
 

@@ -158,6 +158,14 @@ MAP_REGISTERS = {prefix: MapRegisters.of(prefix) for prefix in ("IFM", "IFM2", "
 """By the prefix of their names."""
 
 
+ADDRESS_BITS = 40
+"""Bits of an address or a stride: 32 in the payload, 8 in the parameter (U65; the U55's 32-bit bus is the program check's concern)."""
+
+
+_PARAMETER_ONES = (1 << (48 - ADDRESS_BITS)) - 1
+"""The bits of a parameter that lie above an address, all set."""
+
+
 class RegisterFile:
     """The registers as the commands so far have left them; reading one that was never set is an InputError."""
 
@@ -198,3 +206,12 @@ class RegisterFile:
         """An address: the payload with the parameter as bits 32 and up (beyond 4 GiB on U65)."""
         parameter, payload = self.long(register, default)
         return parameter << 32 | payload
+
+    def stride(self, register: Cmd1) -> int:
+        """A stride: an address's bits, of which the highest is the sign (Vela steps backwards through what MIRROR_PAD reflects).
+
+        The parameter has 16 bits; Vela's Python core fills those above the 40 with the sign, too.
+        """
+        value = self.address(register)
+        above, low = divmod(value, 1 << ADDRESS_BITS)
+        return low - (1 << ADDRESS_BITS) if low >> (ADDRESS_BITS - 1) and above in (0, _PARAMETER_ONES) else value

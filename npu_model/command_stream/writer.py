@@ -5,7 +5,7 @@ Widths: Arm core driver ``ethosu55_interface.h``, Vela 5.2.0 ``ethos_u65_interfa
 
 from __future__ import annotations
 
-from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
+from npu_model.command_stream.registers import ADDRESS_BITS, PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
 from npu_model.errors import InputError
 from npu_model.program import Scale
 
@@ -33,9 +33,6 @@ _NARROW = {
     "SCALE1_LENGTH": 20,
 }
 """Bits of the fields that are narrower than their word (16 bits in a one-word command, 32 in a payload)."""
-
-_ADDRESS_BITS = 40
-"""Bits of an address: 32 in the payload, 8 in the parameter (U65; the U55's 32-bit bus is the program check's concern)."""
 
 _SHIFT_BITS = 6
 
@@ -91,10 +88,17 @@ class RegisterWriter:
             self.words += [parameter << 16 | PAYLOAD_BIT | register, payload]
 
     def address(self, register: Cmd1, value: int) -> None:
-        """SET an address, stride or DMA length in bytes."""
-        if not 0 <= value < 1 << _ADDRESS_BITS:
-            self.check(register.name, value, 0, (1 << _ADDRESS_BITS) - 1)
+        """SET an address or DMA length in bytes."""
+        if not 0 <= value < 1 << ADDRESS_BITS:
+            self.check(register.name, value, 0, (1 << ADDRESS_BITS) - 1)
         self._long(register, value >> 32, value & 0xFFFFFFFF)
+
+    def stride(self, register: Cmd1, value: int) -> None:
+        """SET a stride in bytes; a negative one steps backwards."""
+        half = 1 << (ADDRESS_BITS - 1)
+        if not -half <= value < half:
+            self.check(register.name, value, -half, half - 1)
+        self.address(register, value % (2 * half))
 
     def length(self, register: Cmd1, value: int) -> None:
         """SET a length in bytes."""

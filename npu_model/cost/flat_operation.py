@@ -25,6 +25,9 @@ _PACE_NONE, _PACE_POOL, _PACE_DEPTHWISE, _PACE_PART_KERNEL, _PACE_DEPTH_FIRST = 
 _NO_MAP = (0,) * 16
 _NO_WORK = array("q")
 
+_ADDRESSES = 1 << 40
+"""Addresses of the stream: a negative stride is what takes as many off, so that no address in the core is negative."""
+
 LARGEST_WORD = 16
 """Bytes of the widest port: of an address its place in such a word is all that counts."""
 
@@ -43,8 +46,8 @@ def _map(feature_map: FeatureMap | None) -> tuple[int, ...]:
         shape.depth,
         feature_map.layout is Layout.NHCWB16,
         feature_map.dtype.bytes,
-        strides.y,
-        strides.x,
+        strides.y % _ADDRESSES,
+        strides.x % _ADDRESSES,
         tiles.height0,
         tiles.height1,
         tiles.width0,

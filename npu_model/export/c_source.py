@@ -14,9 +14,7 @@ from npu_model.errors import InputError
 from npu_model.export.regions import check_network, constants_of, cpu_codes, has_own_fast_scratch
 from npu_model.export.tflite_file import payload_of
 from npu_model.program import Binding, Program
-
-ALIGNMENT = 16
-"""Bytes that command streams and base addresses are aligned to (core driver ``ethosu_driver.c``)."""
+from npu_model.program.alignment import ALIGNMENT
 
 MAX_RANK = 8
 """Dimensions of a LiteRT tensor, for which the description of an array has room."""

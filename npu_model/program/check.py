@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.feature_map import BRICK, ByteRange, FeatureMap, Layout
 from npu_model.program.operations import (
     ActivationKind,
@@ -24,9 +25,6 @@ from npu_model.program.operations import (
     Operation,
 )
 from npu_model.program.program import Binding, Program
-
-ALIGNMENT = 16
-"""Bytes: NHCWB16 bases and strides, weight and scale streams, and all of a DMA transfer on the U55."""
 
 ADDRESS_LIMIT = 1 << 32
 """The U55 drives 32 address bits."""

@@ -107,7 +107,7 @@ class FeatureMap:
     """One IFM, IFM2 or OFM of a kernel operation.
 
     ``shape`` is what the operation addresses (height, width, depth in elements), ``zero_point`` the
-    value of the zero-point register, ``strides`` are bytes.
+    value of the zero-point register, ``strides`` are bytes; a negative one steps backwards.
     """
 
     region: int
@@ -165,7 +165,7 @@ class FeatureMap:
         ) and tuple(self.tile_boxes()) == tuple(other.tile_boxes())
 
     def byte_ranges(self) -> tuple[ByteRange, ...]:
-        """The bytes from the first to the last element of every non-empty tile, in address order.
+        """The bytes from the lowest to the highest element of every non-empty tile, in address order.
 
         Gaps inside a tile (rows of a wider tensor, channels of a concatenation) are inside the range; the
         unused channels of the last NHCWB16 brick are inside it too, as the hardware moves whole bricks.
@@ -173,10 +173,11 @@ class FeatureMap:
         size = self.dtype.bytes
         ranges = []
         for base, _, _, rows, columns in self.tile_boxes():
+            down = (rows - 1) * self.strides.y
             if self.layout is Layout.NHWC:
-                last = (rows - 1) * self.strides.y + (columns - 1) * self.strides.x + self.shape.depth * size
+                across, run = (columns - 1) * self.strides.x, self.shape.depth * size
             else:
-                bricks = ceil_div(self.shape.depth, BRICK)
-                last = (rows - 1) * self.strides.y + (bricks - 1) * self.strides.c + columns * BRICK * size
-            ranges.append(ByteRange(self.region, base, base + last))
+                across, run = (ceil_div(self.shape.depth, BRICK) - 1) * self.strides.c, columns * BRICK * size
+            start = base + min(down, 0) + min(across, 0)
+            ranges.append(ByteRange(self.region, start, base + max(down, 0) + max(across, 0) + run))
         return tuple(sorted(ranges, key=lambda r: r.start))

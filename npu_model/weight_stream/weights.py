@@ -12,12 +12,11 @@ import numpy.typing as npt
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
 from npu_model.weight_stream.mlw import decode
 from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, symbol_count
 
-STREAM_ALIGNMENT = 16
-"""A weight range's base and length are multiples of this many bytes (core driver ``ethosu55_interface.h``)."""
 MAX_WEIGHT = 255
 """Largest magnitude of a weight once its zero point is subtracted: the decoder yields 9-bit signed values."""
 RECORD_BYTES = 10
@@ -97,9 +96,9 @@ def decode_stream(stream: bytes, limit: int | None = None) -> Int16:
 
     InputError if its length is none of a weight range, or for a reason of :func:`npu_model.weight_stream.mlw.decode`.
     """
-    if not stream or len(stream) % STREAM_ALIGNMENT:
+    if not stream or len(stream) % ALIGNMENT:
         raise InputError(
-            f"A weight stream of {len(stream)} bytes is no positive multiple of {STREAM_ALIGNMENT} bytes: the file is cut off; "
+            f"A weight stream of {len(stream)} bytes is no positive multiple of {ALIGNMENT} bytes: the file is cut off; "
             "compile the network again."
         )
     return decode(stream, limit)
@@ -157,7 +156,7 @@ def encode_scales(records: Sequence[ChannelScale]) -> bytes:
                 "check the scales of the network."
             )
         table += record.bias.to_bytes(5, "little", signed=True) + record.scale.to_bytes(4, "little") + bytes([record.shift])
-    return bytes(table) + bytes(-len(table) % STREAM_ALIGNMENT)
+    return bytes(table) + bytes(-len(table) % ALIGNMENT)
 
 
 def decode_scales(table: bytes, channels: int) -> tuple[ChannelScale, ...]:

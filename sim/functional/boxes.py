@@ -10,7 +10,10 @@ from npu_model.program import BRICK, FeatureMap, Layout
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A part of a feature map with one constant stride per axis: rows, columns, bricks and channels of a brick."""
+    """A part of a feature map with one constant stride per axis: rows, columns, bricks and channels of a brick.
+
+    ``start`` is the address of its first element; a negative stride puts others before it.
+    """
 
     start: int
     shape: tuple[int, int, int, int]
@@ -20,9 +23,14 @@ class Box:
     c: int
 
     @property
+    def lowest(self) -> int:
+        """Lowest address of an element."""
+        return self.start + sum(min((n - 1) * stride, 0) for n, stride in zip(self.shape, self.strides, strict=True))
+
+    @property
     def end(self) -> int:
-        """Address behind the last element."""
-        return self.start + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)) + self.strides[3]
+        """Address behind the highest element."""
+        return self.start + sum(max((n - 1) * stride, 0) for n, stride in zip(self.shape, self.strides, strict=True)) + self.strides[3]
 
     def unused_lanes(self, size: int) -> Box:
         """The channels behind this box's, up to the end of the NHCWB16 brick, of elements of ``size`` bytes."""

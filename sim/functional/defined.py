@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, KernelOperation, Program
+from npu_model.program.region_numbers import ARENA
 from npu_model.weight_stream.order import check_format
 from npu_model.weight_stream.weights import core_channels, core_format, decode_scales
 from sim.functional.activation import table_range
@@ -14,9 +15,6 @@ from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import Memory
 from sim.functional.network import is_copy
 from sim.functional.regions import Regions, Store
-
-_ARENA = 1
-"""The region of the arena: Vela's and ours."""
 
 
 def _touched(program: Program) -> Iterable[ByteRange]:
@@ -34,7 +32,7 @@ def _arena(network: CompiledNetwork) -> Store:
     bindings = [binding for step in network.steps if isinstance(step, CpuOperator) for binding in step.inputs + step.outputs]
     ranges = [binding.byte_range for binding in (*bindings, *network.inputs, *network.outputs)]
     ranges += [part for program in network.programs for part in _touched(program)]
-    shared = {region.index for program in network.programs for region in program.regions if region.size == network.arena_size} | {_ARENA}
+    shared = {region.index for program in network.programs for region in program.regions if region.size == network.arena_size} | {ARENA}
     return Store(min(max((part.end for part in ranges if part.region in shared), default=0), network.arena_size))
 
 
@@ -74,7 +72,7 @@ def _follow_cpu(operator: CpuOperator, arena: Regions) -> None:
         return
     for binding in operator.inputs:
         arena.read(binding.byte_range, f"{operator.code} on the CPU, input {binding.name!r}")
-    _define(arena.regions[_ARENA], operator.outputs)
+    _define(arena.regions[ARENA], operator.outputs)
 
 
 def require_defined(network: CompiledNetwork) -> None:
@@ -84,7 +82,7 @@ def require_defined(network: CompiledNetwork) -> None:
     cannot find is a wrong value, such as that of a schedule that overwrites what is still needed with what is also defined.
     """
     arena = _arena(network)
-    regions = Regions({_ARENA: arena})
+    regions = Regions({ARENA: arena})
     _define(arena, network.inputs + network.variables)
     for step in network.steps:
         if isinstance(step, CpuOperator):

@@ -20,7 +20,7 @@ def _marked(fm: FeatureMap, start: int, length: int) -> NDArray[np.uint8]:
 
 def _share_an_element(first: FeatureMap, second: FeatureMap) -> bool:
     spans = [box for fm in (first, second) for box in boxes(fm)]
-    start, end = min(box.start for box in spans), max(box.end for box in spans)
+    start, end = min(box.lowest for box in spans), max(box.end for box in spans)
     return bool((_marked(first, start, end - start) & _marked(second, start, end - start)).any())
 
 

@@ -74,7 +74,7 @@ class Memory(Regions):
         values = np.empty((shape.height, shape.width, shape.depth), dtype)
         store = self.regions[fm.region]
         for box in boxes(fm):
-            if not store.written[box.start : box.end].all():
+            if not store.written[box.lowest : box.end].all():
                 self._require_box(store, fm, box, user)
             view = np.ndarray(box.shape, dtype, store.data.data, box.start, box.strides)
             rows, columns = box.shape[:2]
@@ -86,7 +86,7 @@ class Memory(Regions):
         self.require_inside(fm, user)
         store = self.regions[fm.region]
         for box in boxes(fm):
-            if not store.written[box.start : box.end].all():
+            if not store.written[box.lowest : box.end].all():
                 self._require_box(store, fm, box, user)
 
     @staticmethod

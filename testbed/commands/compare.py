@@ -65,6 +65,11 @@ def add(commands: Any) -> None:
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_timing_option(parser)
+    parser.add_argument(
+        "--robust",
+        action="store_true",
+        help="replay both sides under every change of the timing model that public data cannot exclude: which answers hold?",
+    )
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
@@ -109,6 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
                 progress=show,
                 results=arguments.results,
                 schedules=None if arguments.schedules is None else Path(arguments.schedules),
+                robust=arguments.robust,
             )
             for model in arguments.models
         ]

@@ -170,6 +170,18 @@ def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     group.add_argument("--config", metavar="INI", type=Path, help="configuration file to read these from (default: the vela.ini of Vela)")
 
 
+def add_settings_option(parser: Options) -> None:
+    """``--set``, which :mod:`testbed.settings` reads."""
+    parser.add_argument(
+        "--set",
+        metavar="KEY=V",
+        dest="settings",
+        action="append",
+        default=[],
+        help="what if: a parameter of a memory, such as OffChipFlash.read_latency=64, or clock_hz; may be given several times",
+    )
+
+
 def add_timing_option(parser: Options, default: str = "the model's own") -> None:
     """``--timing``; ``default`` says what holds without it."""
     parser.add_argument(

@@ -15,6 +15,7 @@ from testbed.commands.options import (
     add_layer_options,
     add_memory_options,
     add_report_option,
+    add_settings_option,
     add_timing_option,
     add_vela_timeout_option,
     byte_count,
@@ -69,6 +70,7 @@ def _add_schedule(kinds: Any) -> None:
     )
     parser.add_argument("schedule", metavar="SCHEDULE.json", help="a file that `npu-testbed schedule` wrote")
     add_memory_options(parser, "the memory system that the schedule was made for")
+    add_settings_option(parser)
     add_timing_option(parser, "that which the schedule was made for")
     _add_report_options(parser)
     parser.set_defaults(run=run_schedule)
@@ -93,6 +95,7 @@ def _add_vela(kinds: Any) -> None:
     group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
     add_vela_timeout_option(group)
     add_memory_options(parser, "the timing adapter u55_high_end")
+    add_settings_option(parser)
     add_timing_option(parser)
     _add_report_options(parser)
     parser.set_defaults(run=run_vela)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cascader.ethosu.schedule.schedule import ARENA_ALIGNMENT
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaTask, both_cores, vela_points
@@ -21,6 +23,9 @@ from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import load_model
 from testbed.progress import Progress, silent
 from testbed.resume import Resumed, resumed
+
+if TYPE_CHECKING:
+    from testbed.compare.robust import RobustAnswer
 
 NOISE = 0.03
 """Relative difference in cycles below which neither side is called faster: our search picks by the simulator that judges it."""
@@ -78,6 +83,8 @@ class Comparison:
     performance: VelaPoint
     answers: tuple[Answer, ...]
     sweep: tuple[SweepRow, ...]
+    robust: tuple[RobustAnswer | None, ...] | None = None
+    """For each answer what becomes of it under other timings, if that was asked for."""
 
     @property
     def chosen(self) -> FrontierPoint:
@@ -103,11 +110,11 @@ def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
     >>> sweep_sizes(1024, 4096, 3)
     (1024, 2048, 4096)
     """
-    low, high = round_up(low, ARENA_ALIGNMENT), round_up(high, ARENA_ALIGNMENT)
+    low, high = round_up(low, ALIGNMENT), round_up(high, ALIGNMENT)
     if low >= high:
         return (low,)
     step = (high / low) ** (1 / (count - 1))
-    inner = {round_up(int(low * step**i), ARENA_ALIGNMENT) for i in range(1, count - 1)}
+    inner = {round_up(int(low * step**i), ALIGNMENT) for i in range(1, count - 1)}
     return tuple(sorted({low, high} | {size for size in inner if low < size < high}))
 
 
@@ -148,6 +155,7 @@ def compare(
     progress: Progress = silent,
     schedules: Path | None = None,
     results: Path | None = None,
+    robust: bool = False,
 ) -> Comparison:
     """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a ``sweep`` of arena sizes.
 
@@ -155,6 +163,7 @@ def compare(
     its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
     on both cores. ``schedules`` is a folder as :func:`testbed.frontier.frontier` has one.
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
+    With ``robust`` the answers are replayed under other timings, too.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
@@ -173,12 +182,21 @@ def compare(
         frontier = replayed_frontier(task, found, executor, budgets, targets, progress)
         if isinstance(executor, Resumed):
             executor.finish({point.memory: point.schedule for point in frontier.points})
+        answered = answers(frontier, size, performance)
+        judged = _robust(answered, vela, executor, progress) if robust else None
     return Comparison(
         frontier=frontier,
         points=(*plain, *swept),
         failures=(*failures, *more),
         size=size,
         performance=performance,
-        answers=answers(frontier, size, performance),
+        answers=answered,
         sweep=tuple(SweepRow(at, _best_at(swept, at), frontier.within(at)) for at in sizes),
+        robust=judged,
     )
+
+
+def _robust(answered: tuple[Answer, ...], vela: VelaTask, executor: Executor, progress: Progress) -> tuple[RobustAnswer | None, ...]:
+    from testbed.compare.robust import robust_answers  # noqa: PLC0415  # it is made of what is above
+
+    return robust_answers(answered, vela, executor, progress)

@@ -11,6 +11,7 @@ from testbed.compare.verdicts import verdicts
 from testbed.frontier import FrontierPoint
 from testbed.reports.frontier import bounds_text, frontier_json
 from testbed.timing import timing_clause
+from validation.fvp.undecided import NAMES, undecided
 from validation.layout import grid
 
 CAVEAT = (
@@ -77,9 +78,40 @@ def comparison_text(comparison: Comparison) -> str:
             [_sweep_cells(row) for row in comparison.sweep],
             left=0,
         ),
+        *_robust_sections(comparison),
         "\n".join([CAVEAT, bounds_text(frontier), *_failures(comparison)]),
     ]
     return "\n\n".join(sections)
+
+
+def _robust_sections(comparison: Comparison) -> list[str]:
+    """The ranges and verdicts under other timings, with the changes that were tried; nothing if they were not asked for."""
+    if comparison.robust is None:
+        return []
+    headers = ("ours under other timings", "cycles / Vela's", "least", "most", "needed", "verdict")
+    rows = [
+        (a.condition, "-", "-", "-", "-", "-")
+        if r is None
+        else (a.condition, _ratio(r.ratio), _ratio(r.low), _ratio(r.high), "-" if r.bound is None else f"{r.bound:g}", r.verdict)
+        for a, r in zip(comparison.answers, comparison.robust, strict=True)
+    ]
+    changes = undecided()
+    tried = (
+        f"Both sides were replayed under {len(changes)} changes of the timing model that public data cannot exclude: "
+        f"{', '.join(NAMES)}; and {len(changes) - len(NAMES)} pairs of these."
+    )
+    return [grid(headers, rows, (True, False, False, False, False, True)), tried]
+
+
+def _robust_json(comparison: Comparison) -> dict[str, Any]:
+    """The same as values that JSON can hold."""
+    if comparison.robust is None:
+        return {}
+    found = [
+        None if one is None else {"ratio": one.ratio, "low": one.low, "high": one.high, "bound": one.bound, "depends_on": list(one.against)}
+        for one in comparison.robust
+    ]
+    return {"robust": {"changes": [change.name for change in undecided()], "answers": found}}
 
 
 def _failures(comparison: Comparison) -> list[str]:
@@ -142,4 +174,5 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             for row in comparison.sweep
         ],
         "verdicts": _verdicts_json(comparison),
+        **_robust_json(comparison),
     }

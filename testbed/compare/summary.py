@@ -9,6 +9,7 @@ from typing import Any
 
 from testbed.compare.comparison import Answer, Comparison, SweepRow
 from testbed.compare.report import comparison_json
+from testbed.compare.robust_notes import robust_notes
 from testbed.compare.vela_points import VelaPoint
 from testbed.compare.verdicts import SLOWEST, Gap, Verdicts, vela_fits, verdicts
 from testbed.failures import Failure
@@ -78,6 +79,7 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
         _mean("Our bytes per byte of Vela Size at its cycles or fewer", [one.answers[0].memory_ratio for one in comparisons]),
         _mean("Our bytes per byte of Vela Performance at its cycles or fewer", [one.answers[2].memory_ratio for one in comparisons]),
         _mean("Our cycles per cycle of Vela Performance at its bytes or fewer", [one.answers[3].cycles_ratio for one in comparisons]),
+        *robust_notes(comparisons),
     )
     return Table("Beside Vela", _HEADERS, tuple(_cells(one) for one in comparisons), notes)
 

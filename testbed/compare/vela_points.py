@@ -10,7 +10,7 @@ from typing import Any
 
 from cascader.ethosu.schedule.codec import to_plain
 from cascader.frontends.vela import CORES, checked_network, compile_network
-from npu_model.compiled.network import CpuOperator
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -81,20 +81,25 @@ class Outcome:
     on_cpu: tuple[str, ...]
 
 
+def vela_network(task: VelaTask, run: VelaRun) -> CompiledNetwork:
+    """The Programs of one compilation; InputError if it fails or its stream is wrong."""
+    result = compile_network(
+        task.model,
+        task.accelerator,
+        optimise=run.optimise,
+        arena_cache_size=run.arena_cache_size,
+        system_config=task.system_config,
+        memory_mode=task.memory_mode,
+        config=task.config,
+        legacy=run.core == CORES[1],
+    )
+    return checked_network(result, task.model)
+
+
 def outcome(task: VelaTask, run: VelaRun) -> Outcome | VelaFailure:
     """The point of one compilation, or why there is none."""
     try:
-        result = compile_network(
-            task.model,
-            task.accelerator,
-            optimise=run.optimise,
-            arena_cache_size=run.arena_cache_size,
-            system_config=task.system_config,
-            memory_mode=task.memory_mode,
-            config=task.config,
-            legacy=run.core == CORES[1],
-        )
-        network = checked_network(result, task.model)
+        network = vela_network(task, run)
         cycles = replay_network(network, task.system, timing=task.timing).cycles
     except InputError as error:
         return VelaFailure(run, str(error))

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.schedule.staging import DMA_ALIGNMENT, weight_ranges
+from cascader.ethosu.schedule.staging import weight_ranges
 from npu_model.printable import printable
 from npu_model.program import ByteRange, DmaOperation, DmaWait, KernelOperation, Program
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import MAX_WAIT
 from npu_model.shapes import round_up
 from sim import Cause, Replay, Unit
@@ -113,7 +114,7 @@ def _direct(layer: _Layer, copies: dict[int, DmaOperation]) -> Program:
 
 def staged(program: Program, kernels: Sequence[int], ahead: int, name: str) -> Program | None:
     """The Program with constants of these kernels copied behind the arena, so many kernels ahead; None if no wait can say so."""
-    address = round_up(max(region.size for region in program.regions if region.index == ARENA), DMA_ALIGNMENT)
+    address = round_up(max(region.size for region in program.regions if region.index == ARENA), ALIGNMENT)
     places: list[tuple[ByteRange, int]] = []
     transfers = []
     for span in _spans(program, kernels):

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cascader.ethosu.schedule.schedule import ARENA_ALIGNMENT
 from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
 from npu_model.program import RegionRole
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
 from testbed.memory_options import memory_system_sha256
@@ -51,7 +51,7 @@ class Summary:
     @property
     def as_planned(self) -> bool:
         """Whether the bytes that the replay touches, rounded up as an arena is, are those that were planned."""
-        return round_up(self.peak_bytes, ARENA_ALIGNMENT) == self.planned_bytes
+        return round_up(self.peak_bytes, ALIGNMENT) == self.planned_bytes
 
 
 def summarise(simulation: Simulation) -> Summary:
@@ -78,7 +78,7 @@ def summarise(simulation: Simulation) -> Summary:
 
 def _planned(summary: Summary, planner: str) -> str:
     if summary.as_planned:
-        rounded = "" if summary.peak_bytes == summary.planned_bytes else f" when rounded up to {ARENA_ALIGNMENT}"
+        rounded = "" if summary.peak_bytes == summary.planned_bytes else f" when rounded up to {ALIGNMENT}"
         return f"{summary.planned_bytes:,} bytes by {planner}: equal{rounded}"
     return f"{summary.planned_bytes:,} bytes by {planner}: {summary.peak_bytes - summary.planned_bytes:+,} in the replay"
 

@@ -34,14 +34,13 @@ from npu_model.program import (
     Strides,
     Tiles,
 )
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, round_up
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import RECORD_BYTES, encode_weights
 from validation.fvp.references.records import SingleOperator
 
 _CONSTANTS, _ARENA = 0, 1
-_ALIGNMENT = 16
-"""Alignment of weight and scale streams in bytes (Arm core driver)."""
 
 _PART_KERNEL_DEPTH = 8
 """IFM channels up to which Vela chooses the part-kernel traversal without comparing."""
@@ -101,8 +100,8 @@ def single_program(single: SingleOperator, layout: Layout = Layout.NHWC) -> Prog
     shram = _shram(query, block, device)
     order = WeightFormat(block.depth, depthwise=single.depthwise, part_kernel=part_kernel)
     stream = _weights((single.ofm.depth, *single.kernel, 1 if single.depthwise else single.ifm.depth), order, device)
-    weights, constants = len(stream), len(stream) + round_up(single.ofm.depth * RECORD_BYTES, _ALIGNMENT)
-    ofm_address = round_up(_bytes(single.ifm, layout), _ALIGNMENT)
+    weights, constants = len(stream), len(stream) + round_up(single.ofm.depth * RECORD_BYTES, ALIGNMENT)
+    ofm_address = round_up(_bytes(single.ifm, layout), ALIGNMENT)
     operation = KernelOperation(
         kind=kind,
         ifm=_feature_map(0, single.ifm, layout),

@@ -11,6 +11,7 @@ from cascader.frontends.vela import checked_network, compile_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.memory.system import MemorySystem
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from sim import replay_network
 from validation.fvp.scores import relative
@@ -19,8 +20,6 @@ from validation.tables import Table, percent
 OPTIMISE = ("Size", "Performance")
 """Values of Vela's ``--optimise``."""
 
-ALIGNMENT = 16
-"""Vela allocates tensors in multiples of 16 bytes."""
 
 JSON_SCHEMA = 1
 

@@ -10,10 +10,8 @@ from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, LutLoad, Network, ethosu_part
 from cascader.graph.cascader_graph import Part
 from npu_model.program import ByteRange, FeatureMap, KernelOperation
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-
-ALIGNMENT = 16
-"""Alignment of weights, scales and DMA sources (core driver, ``ethos-u55``: 16 bytes)."""
 
 
 def constant_ranges(part: EthosuPart) -> tuple[ByteRange, ...]:

@@ -96,8 +96,17 @@ def _overlap(operand: FeatureMap | None, ofm: FeatureMap) -> bool:
 
 
 def _same_grid(operand: FeatureMap, ofm: FeatureMap) -> bool:
-    """Whether rows, columns and channels of both are the same distances apart: the operand is the OFM, or a part of what it is part of."""
-    return operand.layout is ofm.layout and operand.strides == ofm.strides and operand.dtype.bytes == ofm.dtype.bytes
+    """Whether the operand's elements are elements of the OFM, or of what both are part of: all of them, or every n-th row or column."""
+    read, written = operand.strides, ofm.strides
+    return (
+        (operand.layout, operand.dtype.bytes, read.c) == (ofm.layout, ofm.dtype.bytes, written.c)
+        and _is_multiple(read.y, written.y)
+        and _is_multiple(read.x, written.x)
+    )
+
+
+def _is_multiple(stride: int, of: int) -> bool:
+    return stride == of or (of > 0 and stride > 0 and stride % of == 0)
 
 
 def _distance(written: FeatureMap, before: Shape3D, operation: KernelOperation, block: Shape3D, operand: FeatureMap) -> int:

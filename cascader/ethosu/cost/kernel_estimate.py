@@ -97,6 +97,10 @@ class Terms:
         maps = (operation.ifm, operation.ifm2)
         return self.direct.constants.latency if any(one is not None and one.region == CONSTANTS for one in maps) else 0
 
+    def worst_operand_latency(self, operation: KernelOperation) -> int:
+        """As :meth:`operand_latency` while weights are copied from the same memory: no block is chosen that suffers from that."""
+        return self.crowded.constants.latency if self.operand_latency(operation) else 0
+
     @property
     def crowded(self) -> Sources:
         """Constants read at home beside a copy, whose transactions have every other turn at the port."""
@@ -160,7 +164,8 @@ class KernelEstimate:
     @cached_property
     def _ranking(self) -> Ranking:
         decoding = decoding_cycles(self._work, self._terms.timing) if self._operation.weights else None
-        return Ranking(self._operation, self._terms.accelerator, self._sources, decoding, self._operand_latency)
+        worst = self._terms.worst_operand_latency(self._operation)
+        return Ranking(self._operation, self._terms.accelerator, self._sources, decoding, worst)
 
     def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
         """The kernel in its own block and in those that may be faster."""

@@ -28,8 +28,3 @@ def overwritable_operands(part: Part) -> tuple[str, ...]:
         operands.append((payload.ifm2, operation.ifm2))
     names = dict.fromkeys(name for name, _ in operands)
     return tuple(name for name in names if all(_same_place(m, operation.ofm) for other, m in operands if other == name))
-
-
-def overwritable_operand(part: Part) -> str | None:
-    """The first of :func:`overwritable_operands`, None if there is none."""
-    return next(iter(overwritable_operands(part)), None)

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from cascader.ethosu.network.axis import Axis
 from cascader.graph.cascader_graph import CascaderGraph, Part
 from npu_model.program import ByteRange, DataType, KernelOperation, Quantisation
+from npu_model.program.region_numbers import ARENA, CONSTANTS
 
-CONSTANTS = 0
-"""Base-pointer region of weights, scales, tables and constant feature maps (Vela's use)."""
-
-ARENA = 1
-"""Base-pointer region of all other feature maps (Vela's use)."""
+__all__ = ["ARENA", "CONSTANTS", "LUT_SLOT", "CpuPart", "EthosuPart", "LutLoad", "Network", "Port", "Segment", "ethosu_part"]
 
 LUT_SLOT = 256
 """Bytes of a look-up table's slot in SHRAM, of which there are eight (core driver)."""

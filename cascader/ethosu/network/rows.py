@@ -111,6 +111,23 @@ def _opaque_part(part: Part, index: dict[str, int], tensors: tuple[RowTensor, ..
     return RowPart(part.name, inputs, tuple(index[name] for name in part.outputs), 1, 1, atomic=True)
 
 
+def _written_together(graph: RowGraph) -> RowGraph:
+    """The graph in which the parts that share the rows of a result are run side by side.
+
+    Columns of an upscaled image, say, are written by a part each. Where another part reads the tensor, that one asks all of them for its
+    rows; where none does, the last of them asks the others, as if it read what they write.
+    """
+    parts = list(graph.parts)
+    for tensor in range(len(graph.tensors)):
+        writers = graph.producers(tensor)
+        alike = {(parts[w].rows, parts[w].maps, parts[w].segment, parts[w].outputs) for w in writers}
+        if len(writers) > 1 and len(alike) == 1 and not graph.consumers(tensor) and not any(parts[w].atomic for w in writers):
+            last = parts[writers[-1]]
+            at = last.maps[0] if last.maps else None
+            parts[writers[-1]] = replace(last, inputs=(*last.inputs, (tensor, RowPropagator(last.rows, at=at))))
+    return RowGraph(tuple(parts), graph.tensors)
+
+
 def row_graph(network: Network) -> RowGraph:
     """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row."""
     graph = network.graph
@@ -125,4 +142,4 @@ def row_graph(network: Network) -> RowGraph:
         single = part.name in order.single
         made = _kernel_part(part, payload, index, geometry, single=single) if payload else _opaque_part(part, index, tensors, kinds)
         parts.append(order.of(made))
-    return _stored_in_place(network, RowGraph(tuple(parts), tensors), index)
+    return _written_together(_stored_in_place(network, RowGraph(tuple(parts), tensors), index))

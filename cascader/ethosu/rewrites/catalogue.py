@@ -15,6 +15,7 @@ from cascader.ethosu.rewrites.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.rewrites.ordered import ordered
 from cascader.ethosu.rewrites.phases import in_phases
 from cascader.ethosu.rewrites.reblock import reblocked
+from cascader.ethosu.rewrites.recode import recoded
 from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.rewrites.slices import LARGEST, sliced
 from cascader.ethosu.rewrites.table_slots import with_table_slots
@@ -71,15 +72,17 @@ def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
     return tuple(sizes[:2] if large else sizes)
 
 
-def _flat_forms(base: Network, accelerator: Accelerator, options: CascadeOptions) -> list[Network]:
+def _flat_forms(plain: Network, base: Network, accelerator: Accelerator, options: CascadeOptions) -> list[Network]:
     """Forms of a network that is one row high, none of another: cut along the columns, and in pieces in the densest layout.
 
     Every stripe of columns reads the weights of its kernels anew, while a piece of a layer needs all columns of its input. So
     either all layers are cut along the columns; or those of many weights are, and the others into small pieces; or those
-    without a window, which need no other columns than they make, and the others into pieces; or all are cut into pieces.
+    without a window, which need no other columns than they make, and the others into pieces; or all are cut into pieces, small layers
+    into none, in the blocks that the network came with (``plain``): where weights are decoded all the time, neither the first 16 channels
+    on their own nor shallow blocks gain what the other forms have them for.
     """
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
-    found = [dense_layouts(sliced(base, accelerator, LARGEST // 2), options.layouts[-1])] if flat and options.slices else []
+    found = [dense_layouts(sliced(plain, accelerator, LARGEST // 2), options.layouts[-1])] if options.slices and is_flat(base) else []
     for form in flat:
         found.append(form)
         if options.slices and options.fine_slices:
@@ -100,6 +103,7 @@ class _Maker:
     def plain(self, network: Network) -> Network:
         """The network as all of its forms begin: kernels and tables that are better for any budget."""
         options = self.options
+        network = recoded(network, self.device) if options.recode else network
         network = trimmed(network) if options.trim else network
         network = with_table_slots(network, self.device) if options.table_slots else network
         network = in_row_shapes(network, self.device) if options.row_shapes else network
@@ -150,7 +154,7 @@ def variants(
     layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
     # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
     found = [make.coarse(base, coarse, depth) for depth in layouts] + [make.pieces(plain, size) for size in fine]
-    found += make.across(plain, coarse, fine) + _flat_forms(base, make.device, options)
+    found += make.across(plain, coarse, fine) + _flat_forms(plain, base, make.device, options)
     # Another order of the parts saves memory only, for which the densest layout and coarse pieces do.
     other = ordered(network) if options.order else network
     return _each(found + ([make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1])] if other is not network else []))

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from cascader.ethosu.network.network import Network
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.memory.system import MemorySystem
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-
-ARENA_ALIGNMENT = 16
-"""The arena's size is a multiple of this, as the regions of a driver job are (core driver)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +43,4 @@ class Schedule:
 
 def arena_extent(buffers: tuple[Buffer, ...], ends: tuple[int, ...] = ()) -> int:
     """Bytes from address 0 to the end of the highest buffer, or the highest of ``ends``, rounded up to 16."""
-    return round_up(max((*(buffer.address + buffer.size for buffer in buffers), *ends), default=0), ARENA_ALIGNMENT)
+    return round_up(max((*(buffer.address + buffer.size for buffer in buffers), *ends), default=0), ALIGNMENT)

@@ -6,17 +6,15 @@ from dataclasses import replace
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.program import ByteRange, KernelOperation
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-
-DMA_ALIGNMENT = 16
-"""Of source, destination and length of a transfer on the U55 (core driver)."""
 
 
 def weight_ranges(operation: KernelOperation) -> tuple[ByteRange, ...]:
     """The operation's weights and scales in ascending order, joined where they touch, in whole units of 16 bytes."""
     spans: list[ByteRange] = []
     for span in sorted((*operation.weights, *operation.scales), key=lambda span: span.start):
-        start, end = span.start // DMA_ALIGNMENT * DMA_ALIGNMENT, round_up(span.end, DMA_ALIGNMENT)
+        start, end = span.start // ALIGNMENT * ALIGNMENT, round_up(span.end, ALIGNMENT)
         if spans and start <= spans[-1].end:
             spans[-1] = ByteRange(span.region, spans[-1].start, max(spans[-1].end, end))
         else:

@@ -16,10 +16,8 @@ from npu_model.accelerator import accelerator
 from npu_model.compiled.network import DATA_TYPES
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, FeatureMap
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D
-
-ALIGNMENT = 16
-"""Of tensor addresses: NHCWB16 bases are multiples of 16 bytes (core driver)."""
 
 MAX_ARENA = 1 << 32
 """The U55 has 32-bit addresses (core driver)."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from npu_model.program import KernelOperation
-
-_UNIT = 16
-"""Bytes: source, destination and length of a transfer are multiples of this on the U55 (core driver)."""
+from npu_model.program.alignment import ALIGNMENT
 
 
 def _runs(operation: KernelOperation) -> list[tuple[int, int]]:
     """First and last (exclusive) of the units that hold bytes of the operation's weights or scales, run by run."""
     runs: list[tuple[int, int]] = []
-    for low, high in sorted((span.start // _UNIT, -(-span.end // _UNIT)) for span in (*operation.weights, *operation.scales)):
+    for low, high in sorted((span.start // ALIGNMENT, -(-span.end // ALIGNMENT)) for span in (*operation.weights, *operation.scales)):
         first = max(low, runs[-1][1]) if runs else low
         if first < high:
             runs.append((first, high))
@@ -20,9 +18,9 @@ def _runs(operation: KernelOperation) -> list[tuple[int, int]]:
 
 def copied_bytes(operation: KernelOperation) -> int:
     """Bytes of the arena that a copy of the operation's weights and scales takes; 0 if it has none."""
-    return _UNIT * sum(high - low for low, high in _runs(operation))
+    return ALIGNMENT * sum(high - low for low, high in _runs(operation))
 
 
 def copied_content(operation: KernelOperation, constants: bytes) -> bytes:
     """The bytes of that copy; those behind the end of ``constants`` are left out."""
-    return b"".join(constants[_UNIT * low : _UNIT * high] for low, high in _runs(operation))
+    return b"".join(constants[ALIGNMENT * low : ALIGNMENT * high] for low, high in _runs(operation))

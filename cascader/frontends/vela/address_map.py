@@ -12,9 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from npu_model.errors import InputError
-
-ALIGNMENT = 16
-"""Alignment of tensor addresses: NHCWB16 bases (core driver), and Vela's allocation of every tensor."""
+from npu_model.program.alignment import ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)

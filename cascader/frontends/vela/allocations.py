@@ -13,12 +13,10 @@ from itertools import accumulate
 from cascader.frontends.vela.debug_database import Tables
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import ByteRange, KernelOperation
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.program.region_numbers import ARENA
 from npu_model.shapes import round_up
 
-ALIGNMENT = 16
-"""Vela allocates tensors in multiples of 16 bytes."""
-
-_ARENA = 1
 _WORD = 4
 
 
@@ -80,7 +78,7 @@ def _times(tables: Tables) -> dict[int, dict[int, int]]:
 
 def _operands(op: KernelOperation) -> Iterator[tuple[str, ByteRange]]:
     for operand, fm in (("IFM", op.ifm), ("IFM2", op.ifm2), ("OFM", op.ofm)):
-        if fm is not None and fm.region == _ARENA:
+        if fm is not None and fm.region == ARENA:
             yield from ((operand, span) for span in fm.byte_ranges())
 
 

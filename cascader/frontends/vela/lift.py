@@ -9,6 +9,8 @@ from math import prod
 from cascader.ethosu.codegen.constants import Packing, constant_ranges
 from cascader.ethosu.network.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
 from cascader.frontends.vela.address_map import AddressMap
+from cascader.frontends.vela.arena_copies import without_arena_copies
+from cascader.frontends.vela.backward_steps import forwards
 from cascader.frontends.vela.tensors import TensorTable, unique
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.accelerator import Accelerator, accelerator
@@ -59,7 +61,7 @@ def _kernels(program: Program) -> Iterator[_Kernel]:
             kernel = _Kernel(operation, program.name(index), _table(operation, tables, device))
             if any(m.region not in (CONSTANTS, ARENA) for m in kernel.maps):
                 raise InputError(f"Operation {index} uses a fast scratch region: compile with memory mode Shared_Sram.")
-            yield kernel
+            yield from (replace(kernel, operation=piece) for piece in forwards(operation))
 
 
 def _shared_constants(network: CompiledNetwork) -> bytes:
@@ -180,6 +182,7 @@ def lift(network: CompiledNetwork) -> Network:
     reuses arena addresses cannot be told from one that does not: its tensors would come out merged.
     """
     constants = _shared_constants(network)
+    network = without_arena_copies(network)
     steps = [tuple(_kernels(step)) if isinstance(step, Program) else step for step in network.steps]
     names = _part_names(steps)
     bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]

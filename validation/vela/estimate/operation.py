@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from npu_model.program import Kernel, Layout, Upscale
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, round_up
-from npu_model.weight_stream.weights import RECORD_BYTES, STREAM_ALIGNMENT
+from npu_model.weight_stream.weights import RECORD_BYTES
 from validation.vela.estimate.memories import VelaMemory
 
 
@@ -94,7 +95,7 @@ class Weights:
     @property
     def scale_bytes(self) -> int:
         """Bytes of the bias and scale tables: 10 a channel, a multiple of 16 per slice (Vela 5.2.0 weight encoder)."""
-        return sum(round_up(RECORD_BYTES * depth, STREAM_ALIGNMENT) for depth in self.depth_slices)
+        return sum(round_up(RECORD_BYTES * depth, ALIGNMENT) for depth in self.depth_slices)
 
     @property
     def source(self) -> VelaMemory:

@@ -1,0 +1,63 @@
+"""Hooks of mkdocs: pages that are not in docs/ join the site, and every package gets a page of its API."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("npu_model", "cascader", "sim", "validation", "testbed")
+
+BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+"""Pages beside docs/; in the site they are inside, the README under a name that is not the index's."""
+
+_PLACES = {"README.md": "about.md"}
+
+
+def _place(name: str) -> str:
+    return _PLACES.get(name, name)
+
+
+def packages() -> list[str]:
+    """Every package with modules of its own, by its dotted name."""
+    folders = [folder for package in PACKAGES for folder in (ROOT / package).rglob("__init__.py")]
+    return sorted(".".join(folder.parent.relative_to(ROOT).parts) for folder in folders)
+
+
+def modules(package: str) -> list[str]:
+    """The package and its public modules, by their dotted names."""
+    folder = ROOT.joinpath(*package.split("."))
+    names = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    return [package, *(f"{package}.{name}" for name in names)]
+
+
+def _api_page(package: str) -> str:
+    parts = [f"# {package}", ""]
+    for name in modules(package):
+        parts += [f"::: {name}", "    options:", "      show_submodules: false", ""]
+    return "\n".join(parts)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are made here."""
+    for name in BESIDE:
+        files.append(File.generated(config, _place(name), content=(ROOT / name).read_text(encoding="utf-8")))
+    listed = ["# API reference", "", "One page for each package, from its docstrings.", ""]
+    for package in packages():
+        files.append(File.generated(config, f"api/{package}.md", content=_api_page(package)))
+        listed.append(f"- [{package}]({package}.md)")
+    files.append(File.generated(config, "api/index.md", content="\n".join(listed) + "\n"))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links between docs/ and the pages beside it, as they are in the repository, lead to the same pages of the site."""
+    source = page.file.src_uri
+    if source in map(_place, BESIDE):
+        markdown = re.sub(r"\]\(docs/", "](", markdown)
+        return re.sub(rf"\]\(({'|'.join(map(re.escape, BESIDE))})", lambda match: f"]({_place(match[1])}", markdown)
+    names = "|".join(map(re.escape, BESIDE))
+    return re.sub(rf"\]\(((?:\.\./)+)({names})", lambda match: f"]({match[1].removeprefix('../')}{_place(match[2])}", markdown)

@@ -1,0 +1,90 @@
+"""Settings: one parameter of a memory system and the values that are tried of it, as ``--set OffChipFlash.read_latency=64,128``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from npu_model.errors import InputError
+from npu_model.memory.system import Memory, MemorySystem
+from npu_model.printable import shown
+
+CLOCK = "clock_hz"
+"""The one parameter that is of no memory."""
+
+PARAMETERS = ("read_latency", "write_latency", "max_reads", "max_writes", "burst_bytes", "cycles_per_word")
+"""Parameters of a memory, by the names of :class:`npu_model.memory.system.Memory`."""
+
+Setting = tuple[str, str]
+"""A key, such as "OffChipFlash.read_latency" or "clock_hz", and a value as it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A key with the values that are tried, as they were written."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+def choice(text: str) -> Choice:
+    """The choice that ``KEY=VALUE,VALUE`` says; InputError if it says none.
+
+    >>> choice("ext.read_latency=64,128")
+    Choice(key='ext.read_latency', values=('64', '128'))
+    """
+    key, equals, values = text.partition("=")
+    listed = tuple(value.strip() for value in values.split(","))
+    if not equals or not all(listed) or (key != CLOCK and key.rpartition(".")[2] not in PARAMETERS):
+        raise InputError(
+            f"--set {shown(text)} is no choice: write MEMORY.PARAMETER=VALUE,VALUE with a parameter of {', '.join(PARAMETERS)}, "
+            f"or {CLOCK}=VALUE,VALUE."
+        )
+    return Choice(key, tuple(dict.fromkeys(listed)))
+
+
+def setting(text: str) -> Setting:
+    """The setting that ``KEY=VALUE`` says; InputError if it says none, or several values.
+
+    >>> setting("ext.read_latency=64")
+    ('ext.read_latency', '64')
+    """
+    found = choice(text)
+    if len(found.values) > 1:
+        raise InputError(f"--set {shown(text)} has {len(found.values)} values: give one here, or try them all with `npu-testbed sweep`.")
+    return found.key, found.values[0]
+
+
+def _number(key: str, value: str) -> Fraction:
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"--set {key} has the value {shown(value)}: give a number, such as 64 or 4/3.") from None
+
+
+def _integer(key: str, value: str) -> int:
+    number = _number(key, value)
+    if number.denominator != 1:
+        raise InputError(f"--set {key} has the value {shown(value)}: give an integer.")
+    return number.numerator
+
+
+def _changed(memory: Memory, key: str, parameter: str, value: str) -> Memory:
+    if parameter == "cycles_per_word":
+        return replace(memory, cycles_per_word=_number(key, value))
+    changes: dict[str, Any] = {parameter: _integer(key, value)}
+    return replace(memory, **changes)
+
+
+def with_setting(system: MemorySystem, setting: Setting) -> MemorySystem:
+    """The memory system with one parameter set; InputError if it has no such memory, or no memory such a value."""
+    key, value = setting
+    if key == CLOCK:
+        return replace(system, clock_hz=_integer(key, value))
+    name, _, parameter = key.rpartition(".")
+    names = dict.fromkeys(memory.name for memory in system.ports)
+    if name not in names:
+        raise InputError(f"--set {shown(key)} names a memory that {system.name} does not have: it has {' and '.join(map(shown, names))}.")
+    first, second = (_changed(one, key, parameter, value) if one.name == name else one for one in system.ports)
+    return replace(system, ports=(first, second))
