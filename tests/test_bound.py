@@ -17,7 +17,7 @@ from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela import import_network
-from cascader.plan.depth_first import PullScheduler
+from cascader.plan.depth_first import DepthFirstScheduler
 from cascader.search.candidates import DraftOptions
 from cascader.search.workers import workers
 from npu_model.memory.system import MemorySystem
@@ -46,7 +46,7 @@ def network(name: str, device: str) -> Network:
 
 
 def bound(form: Network, device: str, system: MemorySystem) -> int:
-    return least_cycles(form, PullScheduler(row_graph(form)), device, system)
+    return least_cycles(form, DepthFirstScheduler(row_graph(form)), device, system)
 
 
 @pytest.mark.parametrize("device", ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256"])

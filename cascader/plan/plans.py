@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import Group, PullScheduler
+from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
 from cascader.plan.group_costs import CostModel, KnownCosts, StagedCosts, staged_costs
 from cascader.plan.pareto import pareto
@@ -61,7 +61,7 @@ class _Ending:
 class Planner:
     """Makes the Pareto set of plans of every part group."""
 
-    def __init__(self, scheduler: PullScheduler, cost: CostModel, options: PlanOptions) -> None:
+    def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, options: PlanOptions) -> None:
         self.scheduler = scheduler
         self.cost = cost
         self.options = options

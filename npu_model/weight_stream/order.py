@@ -21,6 +21,10 @@ SUBKERNEL = 8
 """Largest side of a sub-kernel, in taps of the dilated window (Vela 5.2.0 ``SubKernelMax``)."""
 
 
+STREAM_BITS = (8, 16)
+"""Bits of the elements that weights are multiplied with (IFM_PRECISION has 32 for elementwise operations alone)."""
+
+
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
     """All that decides a weight stream besides the weights and the accelerator.
@@ -144,7 +148,7 @@ def check_format(shape: tuple[int, ...], layout: WeightFormat, accelerator: Acce
         raise InputError(
             f"OFM block depth {layout.block_depth} is not a positive multiple of {step}: choose a block of {accelerator.name}."
         )
-    if layout.ifm_bits not in (8, 16) or not {layout.dilation_y, layout.dilation_x} <= {1, 2}:
+    if layout.ifm_bits not in STREAM_BITS or not {layout.dilation_y, layout.dilation_x} <= {1, 2}:
         raise InputError(
             f"Weights for a {layout.ifm_bits}-bit IFM dilated {layout.dilation_y} x {layout.dilation_x}: "
             "8 or 16 bits and dilations of 1 or 2 are needed; legalise the operator first."

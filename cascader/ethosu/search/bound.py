@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, Network, ethosu_part
-from cascader.plan.depth_first import PullScheduler
+from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.cost.cycles import mac_pace, output_rate
@@ -79,7 +79,7 @@ def _constant_bytes(network: Network, parts: Iterable[EthosuPart]) -> int:
 
 
 def least_cycles(
-    network: Network, scheduler: PullScheduler, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING
+    network: Network, scheduler: DepthFirstScheduler, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING
 ) -> int:
     """Cycles that every schedule of a network in this form takes, in any arena; ``scheduler`` is that of its row graph.
 
