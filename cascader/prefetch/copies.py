@@ -78,7 +78,7 @@ class CopySearch:
             found = form(self._jobs, self._constants, self._extents, addresses, self._budget, sets, improve=improve, ends=ends)
             return found if found.cycles < below else None
         jobs = self._jobs
-        marks = np.array([[part in chosen for part in self._parts] for chosen in sets], dtype=np.int64)
+        marks = np.array([list(map(chosen.__contains__, self._parts)) for chosen in sets], dtype=np.int64)
         how = np.array([int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, UNITS, improve, ends], dtype=np.int64)
         tables = jobs.times, jobs.pairs, jobs.pair_costs, self._constants
         places = np.array(addresses, dtype=np.int64)
