@@ -19,7 +19,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, schedule_groups
 from cascader.plan.jobs import Copy
 from npu_model.compiled.network import CompiledNetwork
 from sim.functional import FilterCache, run
@@ -69,7 +69,7 @@ def cascade_of(
     network: Network, graph: RowGraph, groups: Sequence[Group], *, staged: Sequence[int] = (), ahead: int = 2, accelerator: str = DEFAULT
 ) -> Schedule:
     """The groups one after the other; the weights of the parts ``staged`` are copied ``ahead`` jobs before their first use."""
-    jobs = schedule_groups(PullScheduler(graph), groups)
+    jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     stores = storages(graph, jobs, groups)
     copies = _copies(network, jobs, staged, ahead)
     _, addresses = allocate([store.extent for store in stores] + [extent for _, extent in copies], moves=20)

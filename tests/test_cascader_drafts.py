@@ -18,7 +18,7 @@ from toy_costs import ToyCosts
 from cascader.allocate.extents import Extent
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, schedule_groups, stripe_jobs
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, prefetch
@@ -42,28 +42,30 @@ def graphs(max_parts: int) -> st.SearchStrategy[RowGraph]:
 
 
 def drafter(graph: RowGraph, options: DraftOptions = OPTIONS) -> Drafter:
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     return Drafter(scheduler, COST, Planner(scheduler, COST, PLANS).all_plans(), PLANS, options)
 
 
 def budget_of(graph: RowGraph, share: int) -> int:
     """From the smallest arena that is found (0) to one with room for everything (100)."""
-    least = drafter(graph).smallest().packing.peak
+    least = drafter(graph).smallest().placement.peak
     most = sum(tensor.size for tensor in graph.tensors) + sum(COST.constant_bytes(part) for part in range(len(graph.parts)))
     return least + max(0, most - least) * share // 100
 
 
 def assert_fits(draft: Draft, budget: int) -> None:
     """Byte by byte and job by job: tensors and copies never share a byte, and none lies outside the arena."""
-    packing, steps = draft.packing, len(draft.packing.jobs)
-    tensors = list(packing.extents)
-    assert is_valid(tensors, packing.addresses)
+    placement, steps = draft.placement, len(draft.placement.jobs)
+    tensors = list(placement.extents)
+    assert is_valid(tensors, placement.addresses)
     assert (
-        max(address + int(tensor.high.max()) for tensor, address in zip(tensors, packing.addresses, strict=True)) <= packing.peak <= budget
+        max(address + int(tensor.high.max()) for tensor, address in zip(tensors, placement.addresses, strict=True))
+        <= placement.peak
+        <= budget
     )
     for step in range(steps):
         taken: set[int] = set()
-        for tensor, address in zip(tensors, packing.addresses, strict=True):
+        for tensor, address in zip(tensors, placement.addresses, strict=True):
             if tensor.start <= step < tensor.end:
                 taken |= {address + byte for byte in range(tensor.low[step - tensor.start], tensor.high[step - tensor.start])}
         for issue in draft.timeline.issues:
@@ -83,7 +85,7 @@ def test_drafts_fit_their_budget_byte_by_byte_and_the_fastest_comes_first(graph:
     assert [draft.cycles for draft in found] == sorted(draft.cycles for draft in found)
     for draft in found:
         assert_fits(draft, budget)
-        assert stripe_jobs(draft.packing.jobs) == schedule_groups(PullScheduler(graph), draft.groups)
+        assert stripe_jobs(draft.placement.jobs) == schedule_groups(DepthFirstScheduler(graph), draft.groups)
         if not options.prefetch:
             assert all(issue.step == issue.constants.first for issue in draft.timeline.issues)
 
@@ -100,7 +102,7 @@ def test_the_network_layer_by_layer_is_a_draft_wherever_it_fits(graph: RowGraph,
 
 
 def told(drafts: Sequence[Draft]) -> list[object]:
-    return [(draft.groups, draft.packing.addresses, draft.timeline) for draft in drafts]
+    return [(draft.groups, draft.placement.addresses, draft.timeline) for draft in drafts]
 
 
 @settings(max_examples=30)
@@ -117,8 +119,8 @@ def test_drafts_do_not_depend_on_what_was_asked_before(graph: RowGraph, share: i
 @given(graphs(6))
 def test_the_smallest_arena_is_one_that_drafts_are_found_for(graph: RowGraph) -> None:
     smallest = drafter(graph, HEURISTIC).smallest()
-    assert_fits(smallest, smallest.packing.peak)
-    assert drafter(graph, HEURISTIC).drafts(smallest.packing.peak)
+    assert_fits(smallest, smallest.placement.peak)
+    assert drafter(graph, HEURISTIC).drafts(smallest.placement.peak)
 
 
 # Every draft of a small graph, by code of its own but for the timeline.
@@ -161,7 +163,7 @@ def clashes(one: Extent, other: Extent, limit: int) -> set[int]:
     }
 
 
-def packings(extents: Sequence[Extent], budget: int) -> set[tuple[int, ...]]:
+def placements(extents: Sequence[Extent], budget: int) -> set[tuple[int, ...]]:
     """What every order makes in which each buffer goes to the lowest address that is free for it."""
     bad = {(i, j): clashes(extents[i], extents[j], budget) for i, j in permutations(range(len(extents)), 2)}
     tops = [int(extent.high.max()) for extent in extents]
@@ -191,15 +193,15 @@ def constants_of(graph: RowGraph, jobs: Sequence[StripeJob]) -> list[Constants]:
 
 
 def best_of_all(graph: RowGraph, budget: int) -> int | None:
-    """Fewest cycles of all divisions, packings and sets of staged parts; None if nothing fits."""
-    scheduler, best = PullScheduler(graph), None
+    """Fewest cycles of all divisions, placements and sets of staged parts; None if nothing fits."""
+    scheduler, best = DepthFirstScheduler(graph), None
     for groups in divisions(graph):
         jobs = schedule_groups(scheduler, groups)
         times = [COST.times(job.part, job.start, job.end) for job in jobs]
         extents = [store.extent for store in storages(graph, jobs, groups)]
         constants = constants_of(graph, jobs)
         sets = [some for count in range(len(constants) + 1) for some in combinations(constants, count)]
-        for addresses in packings(extents, budget):
+        for addresses in placements(extents, budget):
             room = Room(extents, addresses, len(jobs), budget)
             cycles = min(prefetch(times, some, room).cycles for some in sets)
             best = cycles if best is None else min(best, cycles)

@@ -28,7 +28,7 @@ from cascader.frontends.zoo import NetworkBuilder
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import Group, PullScheduler
+from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap, Layout
 from sim.functional import run
@@ -133,7 +133,7 @@ def test_the_network_computes_the_same_bytes_in_every_layout_in_less_memory(larg
 
 
 def cascaded(net: Network, graph: RowGraph, groups: list[Group]) -> Schedule:
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     jobs = [job for group in groups for job in scheduler.jobs(group)]
     stores = storages(graph, jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)

@@ -13,7 +13,7 @@ from naive_rows import KEPT, PRESENT, bytes_held, is_cropped, needed_rows, rows_
 from row_graphs import chain, divided_graphs, row_graphs
 
 from cascader.graph.row_graph import RowGraph, RowPropagator
-from cascader.plan.depth_first import Group, PullScheduler, StripeJob
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import propose, smallest_limit
 
@@ -44,7 +44,7 @@ OPTIONS = PlanOptions(stripe_rows=(1, 2, 4), staging=(0, 5, 1 << 30))
 
 
 def planner(graph: RowGraph, options: PlanOptions = OPTIONS) -> Planner:
-    return Planner(PullScheduler(graph), ToyCost(), options)
+    return Planner(DepthFirstScheduler(graph), ToyCost(), options)
 
 
 def tensor_bytes(plans: Planner, group: Group) -> int:
@@ -167,7 +167,7 @@ def group_choices(graph: RowGraph, first: int, last: int, options: PlanOptions) 
 
 def every_schedule(graph: RowGraph, options: PlanOptions) -> Iterator[tuple[int, int]]:
     """(memory, cycles) of every schedule of the class: division, stripes per group, staging size per group."""
-    cost, scheduler = ToyCost(), PullScheduler(graph)
+    cost, scheduler = ToyCost(), DepthFirstScheduler(graph)
     held_by: dict[tuple[Group, ...], list[int]] = {}
     jobs_by: dict[Group, tuple[StripeJob, ...]] = {}
     for groups in partitions(graph):

@@ -17,7 +17,7 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
 from cascader.plan.jobs import Copy
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import prefetch
@@ -46,7 +46,7 @@ def groups_of(name: str, length: int, rows: int) -> tuple[Group, ...]:
 
 def simulated(name: str, groups: Sequence[Group], copies: tuple[Copy, ...] = ()) -> tuple[OperationReplay, ...]:
     graph = rows_and_cost(name)[0]
-    jobs = schedule_groups(PullScheduler(graph), groups)
+    jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     stores = storages(graph, jobs, groups)
     peak, addresses = allocate([store.extent for store in stores], moves=0)
     places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
@@ -61,7 +61,7 @@ def simulated(name: str, groups: Sequence[Group], copies: tuple[Copy, ...] = ())
 def errors(name: str, length: int, rows: int) -> tuple[float, float, float]:
     """Relative errors of the sum of all stripes' costs, of their timeline, and of that with neighbours overlapped; constants at home."""
     graph, cost = rows_and_cost(name)
-    jobs = schedule_groups(PullScheduler(graph), groups_of(name, length, rows))
+    jobs = schedule_groups(DepthFirstScheduler(graph), groups_of(name, length, rows))
     neighbours = Neighbours(network(name), graph, cost, accelerator(DEFAULT))
 
     def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
@@ -143,7 +143,7 @@ def test_a_cpu_operator_costs_the_npu_nothing() -> None:
 def test_what_a_job_takes_and_neighbours_share_does_not_depend_on_what_was_asked_before(name: str) -> None:
     """Stripes at the borders read fewer rows than those of as many rows between."""
     graph = row_graph(network(name))
-    jobs = schedule_groups(PullScheduler(graph), groups_of(name, 4, 2))
+    jobs = schedule_groups(DepthFirstScheduler(graph), groups_of(name, 4, 2))
 
     def asked(steps: list[int]) -> dict[int, tuple[object, int]]:
         cost = StripeCost(network(name), graph, accelerator(DEFAULT), SYSTEM)

@@ -10,7 +10,7 @@ from row_graphs import row_graphs
 from toy_costs import ToyCosts
 
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import PullScheduler, StripeJob, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, StripeJob, schedule_groups
 from cascader.prefetch.copies import UNKNOWN, CostedJobs
 from cascader.prefetch.timeline import JobTimes
 from cascader.search.job_costs import JobCosts
@@ -23,7 +23,7 @@ COST = ToyCosts()
 class Asked(ToyCosts):
     """Toy costs and a made-up overlap by kinds of pairs, with everything that they were asked for."""
 
-    scheduler: PullScheduler | None = None
+    scheduler: DepthFirstScheduler | None = None
     jobs: list[StripeJob] = field(default_factory=list)
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
@@ -51,7 +51,7 @@ def shared(costed: CostedJobs, step: int, before: int, now: int) -> int:
 def test_jobs_and_neighbours_have_the_cycles_of_the_device_whatever_groups_were_asked_for_before(
     graph: RowGraph, data: st.DataObject
 ) -> None:
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     device = Asked(scheduler=scheduler)
     costs = JobCosts(scheduler, device, device)
     for groups in data.draw(st.lists(st.sampled_from(list(divisions(graph, (1, 2)))), max_size=4)):
@@ -69,7 +69,7 @@ def test_jobs_and_neighbours_have_the_cycles_of_the_device_whatever_groups_were_
 @settings(max_examples=30)
 @given(row_graphs(4, max_rows=4))
 def test_no_kind_of_job_is_asked_twice(graph: RowGraph) -> None:
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     device = Asked(scheduler=scheduler)
     costs = JobCosts(scheduler, device, device)
     for groups in list(divisions(graph, (1, 2)))[:8]:
@@ -82,4 +82,4 @@ def test_no_kind_of_job_is_asked_twice(graph: RowGraph) -> None:
 @given(row_graphs(4, max_rows=4))
 def test_without_a_word_on_neighbours_jobs_share_nothing(graph: RowGraph) -> None:
     groups = next(divisions(graph, (1,)))
-    assert JobCosts(PullScheduler(graph), COST, None).costed(groups).shared is None
+    assert JobCosts(DepthFirstScheduler(graph), COST, None).costed(groups).shared is None

@@ -17,14 +17,14 @@ from cascader.allocate.first_fit import every_placement, search
 from cascader.allocate.moving import allocate, placements
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, buffers, storages
-from cascader.plan.depth_first import Group, PullScheduler, StripeJob, group_table, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, group_table, schedule_groups
 from cascader.plan.group_bytes import GroupBytes, group_bytes, tensor_facts
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import PlanTable, propose, propose_in_python
 from cascader.prefetch.copies import best_copies, best_copies_in_python
 from cascader.search.builder import Placer
 from cascader.search.local_moves import Groups, divisions
-from cascader.search.placement import Packer
+from cascader.search.placement import PlacementSearch
 from npu_model.native import native
 
 pytestmark = pytest.mark.skipif(native("cascader") is None, reason="the compiled core was not built, or is switched off")
@@ -49,7 +49,7 @@ def divided(draw: st.DrawFn) -> tuple[RowGraph, Groups]:
 @given(divided())
 def test_jobs_and_their_distances_are_those_of_the_python_form(case: tuple[RowGraph, Groups]) -> None:
     graph, groups = case
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     for group in groups:
         assert scheduler.table(group).tolist() == scheduler.table_in_python(group).tolist()
     jobs = schedule_groups(scheduler, groups)
@@ -66,7 +66,7 @@ def plain(found: Buffers) -> list[object]:
 @given(divided(), st.booleans())
 def test_buffers_are_those_of_the_python_form(case: tuple[RowGraph, Groups], in_place: bool) -> None:  # noqa: FBT001  # drawn
     graph, groups = case
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     stores = storages(graph, schedule_groups(scheduler, groups), groups, in_place=in_place)
     extents = Extents.of([s.extent for s in stores])
     jobs = group_table(scheduler, groups)
@@ -84,7 +84,7 @@ def test_bytes_of_growing_groups_are_those_of_the_python_form(
     in_place: bool,  # noqa: FBT001  # drawn
     data: st.DataObject,
 ) -> None:
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     last = data.draw(st.integers(0, len(graph.parts) - 1))
     longest = Group(data.draw(st.integers(0, last)), last, rows, inner)
     jobs = scheduler.table(longest)
@@ -97,7 +97,7 @@ def test_bytes_of_growing_groups_are_those_of_the_python_form(
 @given(divided(), st.sampled_from([1, 16]), st.sampled_from([0, 30]), st.integers(1, 5))
 def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], alignment: int, moves: int, seed: int) -> None:
     graph, groups = case
-    extents = buffers(PullScheduler(graph), group_table(PullScheduler(graph), groups), groups).extents
+    extents = buffers(DepthFirstScheduler(graph), group_table(DepthFirstScheduler(graph), groups), groups).extents
     expected = search(tuple(extents), alignment, moves, seed)
     assert allocate(extents, alignment=alignment, moves=moves, seed=seed) == expected
     if len(extents) <= 6:
@@ -116,17 +116,17 @@ def test_copies_are_those_of_the_python_form(
     shares: bool,  # noqa: FBT001  # drawn
 ) -> None:
     graph, groups = case
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     placer = Placer(scheduler, ToyCosts(shares=shares), Sharing() if overlap else None, prefetch=True, ends=True)
-    packing = Packer(scheduler, in_place=True).greedily(groups)
-    budget = packing.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
+    placement = PlacementSearch(scheduler, in_place=True).greedily(groups)
+    budget = placement.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
     constants = placer._constants(groups, shares=shares)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
     jobs = placer._costs.costed(groups)
     jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
     found, expected = (
-        form(jobs, constants, packing.extents, packing.addresses, budget, sets, improve=improve, ends=ends)
+        form(jobs, constants, placement.extents, placement.addresses, budget, sets, improve=improve, ends=ends)
         for form in (best_copies, best_copies_in_python)
     )
     assert found == expected
@@ -135,7 +135,7 @@ def test_copies_are_those_of_the_python_form(
 @settings(max_examples=60)
 @given(row_graphs(6, max_rows=6), st.integers(1, 4))
 def test_proposals_are_those_of_the_python_form(graph: RowGraph, cold: int) -> None:
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     table = PlanTable.of(Planner(scheduler, COST, PlanOptions(stripe_rows=(1, 2), group_length=4)).all_plans())
     for limit in sorted(set(table.columns[:, 1].tolist())):
         assert propose(table, limit, Fraction(cold, 4)) == propose_in_python(table.ending, limit, Fraction(cold, 4))

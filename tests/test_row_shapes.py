@@ -22,7 +22,7 @@ from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.graph.cascader_graph import CascaderGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap, OperationKind, Strides, Tiles
 from npu_model.shapes import Shape3D
@@ -94,7 +94,7 @@ def test_any_cascade_of_the_reshaped_network_computes_the_same_bytes(data: st.Da
     border = data.draw(st.integers(0, len(graph.parts) - 1))
     groups = [Group(0, border, data.draw(st.integers(1, 5)))]
     groups += [Group(border + 1, len(graph.parts) - 1, data.draw(st.integers(1, 5)))] if border + 1 < len(graph.parts) else []
-    jobs = schedule_groups(PullScheduler(graph), groups)
+    jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     stores = storages(graph, jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
     places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}

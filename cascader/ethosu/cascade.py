@@ -18,7 +18,7 @@ from cascader.ethosu.rewrites.columns import column_counts
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import PullScheduler, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, stripe_jobs
 from cascader.plan.jobs import Copy
 from cascader.plan.plans import Planner, RowPlan
 from cascader.plan.proposals import ladder, smallest_limit
@@ -68,7 +68,7 @@ class Cascader:
             options = replace(options, plans=replace(options.plans, stripe_rows=rows))
         self.options = options
         self.graph: RowGraph = row_graph(network)
-        self.scheduler = PullScheduler(self.graph)
+        self.scheduler = DepthFirstScheduler(self.graph)
         device, timing = find_accelerator(accelerator), provenance.timing
         self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)
         self.ending: tuple[tuple[RowPlan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
@@ -87,23 +87,23 @@ class Cascader:
 
     def realise(self, draft: Draft) -> Candidate:
         """The schedule of a draft, with the blocks that are fastest together; of each draft once."""
-        key = draft.groups, draft.packing.addresses, draft.timeline, draft.shares
+        key = draft.groups, draft.placement.addresses, draft.timeline, draft.shares
         if key not in self._made:
             self._made[key] = self._realised(draft)
         return self._made[key]
 
     def _realised(self, draft: Draft) -> Candidate:
-        packing, issues, jobs = draft.packing, draft.timeline.issues, stripe_jobs(draft.packing.jobs)
+        placement, issues, jobs = draft.placement, draft.timeline.issues, stripe_jobs(draft.placement.jobs)
         readers = {issue.constants.part: self._drafter.readers(draft, issue.constants.part) for issue in issues}
         kept = {part for served in readers.values() for part in served}
         names = [part.name for part in self.graph.parts]
-        stores = packing.stores
+        stores = placement.stores
         schedule = make_schedule(
             self.network,
             self.accelerator,
             self.graph,
             jobs,
-            {tensor: address for tensors, address in zip(stores.tensors, packing.addresses, strict=True) for tensor in tensors},
+            {tensor: address for tensors, address in zip(stores.tensors, placement.addresses, strict=True) for tensor in tensors},
             {tensor: rows for tensors, rows in zip(stores.tensors, stores.rows, strict=True) for tensor in tensors},
             tuple(
                 Copy(names[part], issue.step, issue.address, tuple(names[other] for other in readers[part][1:]))

@@ -6,7 +6,7 @@
 
 #define FAR ((i64)1 << 40)
 
-PyObject *native_pull(PyObject *, PyObject *const *, Py_ssize_t);
+PyObject *native_depth_first(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_distances(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_buffers(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_group_bytes(PyObject *, PyObject *const *, Py_ssize_t);

@@ -4,7 +4,7 @@
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, NULL}
 
 static PyMethodDef functions[] = {
-    FUNCTION(pull), FUNCTION(distances), FUNCTION(buffers), FUNCTION(group_bytes), FUNCTION(allocate),
+    FUNCTION(depth_first), FUNCTION(distances), FUNCTION(buffers), FUNCTION(group_bytes), FUNCTION(allocate),
     FUNCTION(placements), FUNCTION(copies), FUNCTION(propose), {NULL, NULL, 0, NULL},
 };
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from cascader.allocate.extents import Extent, Extents, live_bytes
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import Group, JobTable, PullScheduler, StripeJob, crossing_tensors, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob, crossing_tensors, stripe_jobs
 from cascader.plan.liveness import LiveRows, Steps, live_rows
 from npu_model.native import native
 from npu_model.shapes import round_up
@@ -113,7 +113,7 @@ def storages(graph: RowGraph, jobs: Sequence[StripeJob], groups: Sequence[Group]
     return tuple(_storage(graph, lives, family, rolls=crossing.isdisjoint(family)) for family in families)
 
 
-def buffers(scheduler: PullScheduler, jobs: JobTable, groups: Sequence[Group], *, in_place: bool = True) -> Buffers:
+def buffers(scheduler: DepthFirstScheduler, jobs: JobTable, groups: Sequence[Group], *, in_place: bool = True) -> Buffers:
     """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
     if _NATIVE is None:
         stores = storages(scheduler.graph, stripe_jobs(jobs), groups, in_place=in_place)

@@ -1,4 +1,4 @@
-"""The pull schedule: a group of parts executed depth-first, each part making only the rows that are asked of it."""
+"""The depth-first order: a group of parts executed depth-first, each part making only the rows that are asked of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StripeJob:
     end: int
 
 
-class PullScheduler:
+class DepthFirstScheduler:
     """Makes the stripe jobs of groups, those of each once; the connections of the graph are looked up once.
 
     ``needed[i]`` are the rows that part i makes, whatever the groups are: what its readers need for the rows that they
@@ -128,7 +128,7 @@ class PullScheduler:
         if _NATIVE is None:
             return self.table_in_python(group)
         asked = np.array([group.first, group.last, group.stripe_rows, group.inner_rows], dtype=np.int64)
-        return np.frombuffer(_NATIVE.pull(self.flat, asked), dtype=np.int64).reshape(-1, 3)
+        return np.frombuffer(_NATIVE.depth_first(self.flat, asked), dtype=np.int64).reshape(-1, 3)
 
     def table_in_python(self, group: Group) -> JobTable:
         """As :meth:`table`, without the compiled core."""
@@ -187,7 +187,7 @@ def _asked(rows: int, propagator: RowPropagator, made: RowMap | None) -> int | N
 class _Run:
     """One group on its way: rows done per part, and the jobs so far."""
 
-    def __init__(self, scheduler: PullScheduler, group: Group, chunks: dict[int, int]) -> None:
+    def __init__(self, scheduler: DepthFirstScheduler, group: Group, chunks: dict[int, int]) -> None:
         self.scheduler = scheduler
         self.group = group
         self.chunks = chunks
@@ -227,11 +227,11 @@ def crossing_tensors(graph: RowGraph, groups: Sequence[Group]) -> frozenset[int]
     return frozenset(i for i, facts in enumerate(graph.tensors) if len(users[i]) > 1 or facts.kind is not between)
 
 
-def group_table(scheduler: PullScheduler, groups: Sequence[Group]) -> JobTable:
+def group_table(scheduler: DepthFirstScheduler, groups: Sequence[Group]) -> JobTable:
     """The jobs of all groups, one group after the other, as a table."""
     return np.concatenate([scheduler.table(group) for group in groups]) if groups else np.empty((0, 3), dtype=np.int64)
 
 
-def schedule_groups(scheduler: PullScheduler, groups: Sequence[Group]) -> tuple[StripeJob, ...]:
+def schedule_groups(scheduler: DepthFirstScheduler, groups: Sequence[Group]) -> tuple[StripeJob, ...]:
     """The jobs of all groups, one group after the other."""
     return stripe_jobs(group_table(scheduler, groups))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.plan.buffers import rolled, rolling_rows
-from cascader.plan.depth_first import Group, JobTable, PullScheduler
+from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable
 from npu_model.native import native
 
 Steps = npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ class TensorFacts:
         return 0 if self.kept else min((row for user, row in self.firsts if user > part), default=_UNREAD)
 
 
-def tensor_facts(scheduler: PullScheduler) -> tuple[TensorFacts, ...]:
+def tensor_facts(scheduler: DepthFirstScheduler) -> tuple[TensorFacts, ...]:
     """The facts of every tensor of the scheduler's graph."""
     return tuple(
         TensorFacts(
@@ -65,14 +65,14 @@ def tensor_facts(scheduler: PullScheduler) -> tuple[TensorFacts, ...]:
     )
 
 
-def _ends(scheduler: PullScheduler, tensor: int) -> Iterator[tuple[int, int]]:
+def _ends(scheduler: DepthFirstScheduler, tensor: int) -> Iterator[tuple[int, int]]:
     rows = scheduler.graph.tensors[tensor].rows
     for index in scheduler.producers[tensor]:
         part = scheduler.graph.parts[index]
         yield index, min(rows, part.written(part.outputs.index(tensor), 0, scheduler.needed[index], rows)[1])
 
 
-def _firsts(scheduler: PullScheduler, tensor: int) -> Iterator[tuple[int, int]]:
+def _firsts(scheduler: DepthFirstScheduler, tensor: int) -> Iterator[tuple[int, int]]:
     for index in scheduler.producers[tensor]:
         part = scheduler.graph.parts[index]
         yield index, part.written(part.outputs.index(tensor), 0, 1, scheduler.graph.tensors[tensor].rows)[0]
@@ -89,7 +89,7 @@ def _union(a: Span, b: Span) -> Span:
     return low, high
 
 
-def group_bytes(scheduler: PullScheduler, longest: Group, jobs: JobTable, *, in_place: bool) -> list[int]:
+def group_bytes(scheduler: DepthFirstScheduler, longest: Group, jobs: JobTable, *, in_place: bool) -> list[int]:
     """Most bytes that are live at one step of every group that ends like ``longest``, from that one to the last part alone."""
     if _NATIVE is not None:
         how = np.array([longest.first, longest.last, in_place], dtype=np.int64)
@@ -105,7 +105,9 @@ class GroupBytes:
     reads and writes nothing then, so that no tensor of it holds more than at its step before, or at its first step.
     """
 
-    def __init__(self, scheduler: PullScheduler, facts: tuple[TensorFacts, ...], longest: Group, jobs: JobTable, *, in_place: bool) -> None:
+    def __init__(
+        self, scheduler: DepthFirstScheduler, facts: tuple[TensorFacts, ...], longest: Group, jobs: JobTable, *, in_place: bool
+    ) -> None:
         self._graph = scheduler.graph
         self._facts = facts
         self._in_place = in_place

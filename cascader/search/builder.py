@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
-from cascader.plan.depth_first import Group, PullScheduler
+from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, best_copies
 from cascader.prefetch.timeline import Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
-from cascader.search.placement import Packing
+from cascader.search.placement import Placement
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 
@@ -26,7 +26,7 @@ class Draft:
     """
 
     groups: Groups
-    packing: Packing
+    placement: Placement
     timeline: Timeline
     budget: int
     shares: bool = False
@@ -43,7 +43,7 @@ class Placer:
     With ``prefetch`` off a copy is issued only right before the first job that uses it, with ``ends`` off none is put as high as it goes.
     """
 
-    def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
+    def __init__(self, scheduler: DepthFirstScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
         self._scheduler = scheduler
         parts = range(len(scheduler.graph.parts))
         self._costs = JobCosts(scheduler, cost, overlap)
@@ -95,28 +95,28 @@ class Placer:
         found[:, 0], found[:, 4] = self._same[found[:, 0]], lasts
         return np.ascontiguousarray(found[np.argsort(found[:, 3], kind="stable")])
 
-    def search(self, groups: Groups, packing: Packing, budget: int, *, shares: bool = False) -> CopySearch:
-        """The search for copies beside the groups, wherever the packing's buffers lie."""
+    def search(self, groups: Groups, placement: Placement, budget: int, *, shares: bool = False) -> CopySearch:
+        """The search for copies beside the groups, wherever the placement's buffers lie."""
         jobs = self._costs.costed(groups)
         jobs = replace(jobs, parts=self._same[jobs.parts]) if shares else jobs
-        return CopySearch(jobs, self._constants(groups, shares=shares), packing.extents, budget)
+        return CopySearch(jobs, self._constants(groups, shares=shares), placement.extents, budget)
 
-    def trial(self, groups: Groups, packing: Packing, staged: Iterable[frozenset[int]], budget: int) -> Draft:
+    def trial(self, groups: Groups, placement: Placement, staged: Iterable[frozenset[int]], budget: int) -> Draft:
         """Groups at given addresses with the best of some sets of copies, or all of them."""
         some, best = list(staged), None
         for shares in self._ways:
-            search = self.search(groups, packing, budget, shares=shares)
+            search = self.search(groups, placement, budget, shares=shares)
             asked = [frozenset(int(self._same[part]) for part in parts) for parts in some] if shares else some
             sets = dict.fromkeys((*asked, search.every))
-            timeline = search.best(packing.addresses, list(sets), below=best.cycles if best else NO_LIMIT)
-            best = Draft(groups, packing, timeline, budget, shares) if timeline else best
+            timeline = search.best(placement.addresses, list(sets), below=best.cycles if best else NO_LIMIT)
+            best = Draft(groups, placement, timeline, budget, shares) if timeline else best
         assert best is not None  # noqa: S101  # the first way has no limit
         return best
 
     def finished(self, draft: Draft) -> Draft:
         """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
-        search = self.search(draft.groups, draft.packing, draft.budget, shares=draft.shares)
-        found = search.best(draft.packing.addresses, [draft.timeline.staged], improve=True, ends=self._ends, below=draft.cycles)
+        search = self.search(draft.groups, draft.placement, draft.budget, shares=draft.shares)
+        found = search.best(draft.placement.addresses, [draft.timeline.staged], improve=True, ends=self._ends, below=draft.cycles)
         return replace(draft, timeline=found or draft.timeline)
 
     def unbounded(self, groups: Groups) -> int:

@@ -14,13 +14,13 @@ from functools import cached_property
 from itertools import islice
 
 from cascader.allocate.moving import placements
-from cascader.plan.depth_first import Group, PullScheduler
+from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.plans import PlanOptions, RowPlan
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
 from cascader.search.job_costs import JobCostModel, Overlap
 from cascader.search.local_moves import Groups, divisions, neighbours
-from cascader.search.placement import Packer
+from cascader.search.placement import PlacementSearch
 
 __all__ = ["Draft", "DraftOptions", "Drafter"]
 
@@ -88,7 +88,7 @@ class Drafter:
 
     def __init__(
         self,
-        scheduler: PullScheduler,
+        scheduler: DepthFirstScheduler,
         cost: JobCostModel,
         ending: Sequence[Sequence[RowPlan]],
         plans: PlanOptions,
@@ -100,15 +100,15 @@ class Drafter:
         self._table = PlanTable.of(ending)
         self._plans = plans
         self._options = options
-        self._packer = Packer(scheduler, in_place=plans.in_place)
+        self._placement_search = PlacementSearch(scheduler, in_place=plans.in_place)
         self._free: dict[Groups, int] = {}
         self._improvements: dict[int, list[_Improvement]] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
     def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Draft | None:
         """Groups with the best of some sets of copies, or all of them; None if they do not fit."""
-        packing = self._packer.within(budget, groups, moves)
-        return None if packing is None else self._placer.trial(groups, packing, staged, budget)
+        placement = self._placement_search.within(budget, groups, moves)
+        return None if placement is None else self._placer.trial(groups, placement, staged, budget)
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
@@ -157,7 +157,7 @@ class Drafter:
                 break
             if self._unbounded(groups) * _UNSURE >= cycles:
                 continue
-            greedy = self._packer.greedily(groups)
+            greedy = self._placement_search.greedily(groups)
             search = self._placer.search(groups, greedy, budget)
             for peak, addresses in placements(greedy.extents, budget):
                 timeline = search.best(addresses, [search.every], improve=True, ends=self._options.ends, below=cycles)
@@ -207,7 +207,7 @@ class Drafter:
         plain = self._trial(self._layer_by_layer, [frozenset()], budget, self._options.moves)
         if plain is not None:
             drafts.setdefault(plain.groups, self._placer.finished(plain))
-        if not drafts and self.smallest().packing.peak <= budget:
+        if not drafts and self.smallest().placement.peak <= budget:
             return (self.smallest(),)
         return tuple(sorted(drafts.values(), key=lambda draft: draft.cycles))
 
@@ -220,8 +220,8 @@ class Drafter:
         proposals = dict.fromkeys(propose(self._table, size) for size in tried)
         groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)
         moves = self._options.moves * _PATIENT * _PARTS // max(_PARTS, len(self._graph.parts))
-        packings = self._packer.smallest(tuple(groups), moves)
-        trials = (self._placer.trial(one, packing, [], packing.peak) for one, packing in packings.items())
+        smallest = self._placement_search.smallest(tuple(groups), moves)
+        trials = (self._placer.trial(one, placement, [], placement.peak) for one, placement in smallest.items())
         return self._placer.finished(min(trials, key=lambda trial: trial.cycles))
 
     def smallest(self) -> Draft:

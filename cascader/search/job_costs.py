@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cascader.plan.depth_first import Group, JobTable, PullScheduler, StripeJob, group_table
+from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob, group_table
 from cascader.plan.group_costs import CostModel
 from cascader.prefetch.copies import CASES, UNKNOWN, CostedJobs
 from cascader.prefetch.timeline import JobTimes
@@ -37,7 +37,7 @@ class Overlap(Protocol):
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         """Cycles that two jobs in a row share, as the second may begin while the first one drains.
 
-        The same for all pairs of as high stripes of the same parts that are as far apart (:meth:`PullScheduler.distances`).
+        The same for all pairs of as high stripes of the same parts that are as far apart (:meth:`DepthFirstScheduler.distances`).
         """
 
 
@@ -51,7 +51,7 @@ def _grown(array: Numbers, lines: int, fill: int) -> Numbers:
 class JobCosts:
     """Costs of the jobs of one graph; without ``overlap`` they run one after the other."""
 
-    def __init__(self, scheduler: PullScheduler, cost: JobCostModel, overlap: Overlap | None) -> None:
+    def __init__(self, scheduler: DepthFirstScheduler, cost: JobCostModel, overlap: Overlap | None) -> None:
         self._scheduler = scheduler
         self._cost = cost
         self._overlap = overlap

@@ -10,7 +10,7 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.plan.buffers import buffers
-from cascader.plan.depth_first import Group, PullScheduler, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError
 
@@ -32,7 +32,7 @@ def schedule_layer_by_layer(
     """
     find_accelerator(accelerator)
     graph = row_graph(network)
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     groups = [Group(index, index, part.rows) for index, part in enumerate(graph.parts)]
     # Every part makes all of its rows, those that nobody reads too, as a compiler's schedule does.
     jobs = np.array([(group.first, 0, group.stripe_rows) for group in groups], dtype=np.int64).reshape(-1, 3)

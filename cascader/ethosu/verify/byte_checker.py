@@ -1,4 +1,4 @@
-"""Rehearsal: the jobs of a schedule, in order, on a map that says of every byte of the arena whose it is.
+"""The byte checker: the jobs of a schedule, in order, on a map that says of every byte of the arena whose it is.
 
 A byte belongs to a tensor and a turn: how often the tensor's rolling buffer has begun anew, 0 in a whole one. A job
 finds its input rows or does not, and takes the bytes that it writes; so lifetimes, rolling buffers and addresses that
@@ -25,10 +25,10 @@ from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation, OperationKind
 
 MAX_BYTES = 1 << 29
-"""Most bytes that a rehearsal keeps account of: 512 MiB, above any memory of an Ethos-U55 system."""
+"""Most bytes that the byte checker keeps account of: 512 MiB, above any memory of an Ethos-U55 system."""
 
 
-class _Rehearsal:
+class _ByteCheck:
     """One schedule's run: its arena, and the copies that have been issued."""
 
     def __init__(self, schedule: Schedule) -> None:
@@ -211,14 +211,14 @@ def _is_replaced(operation: KernelOperation, operand: FeatureMap) -> bool:
     return alike and np.array_equal(element_offsets(operand), element_offsets(ofm))
 
 
-def rehearse(schedule: Schedule) -> dict[str, tuple[int, int]]:
+def check_bytes(schedule: Schedule) -> dict[str, tuple[int, int]]:
     """First and last step at which every tensor is used; InputError, naming job, row and address, at the first fault.
 
     The schedule's parts, jobs and buffers must exist and be in order (:mod:`cascader.ethosu.verify.check` sees to it). Faults: a row
     is read that its bytes do not hold (not made, overwritten, or rolled over), a job overwrites what it reads, staged weights
     are overwritten, an input or output is not whole, a buffer is too small.
     """
-    run = _Rehearsal(schedule)
+    run = _ByteCheck(schedule)
     run.start()
     copies = iter(enumerate(schedule.copies))
     pending = next(copies, None)

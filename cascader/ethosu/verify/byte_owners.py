@@ -1,4 +1,4 @@
-"""Whose each byte of the arena is: the map on which a schedule is rehearsed."""
+"""Whose each byte of the arena is: the map on which the byte checker runs a schedule."""
 
 from __future__ import annotations
 

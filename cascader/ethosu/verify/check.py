@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.verify.byte_checker import rehearse
+from cascader.ethosu.verify.byte_checker import check_bytes
 from cascader.ethosu.verify.staged import copied_bytes, copied_content
 from cascader.ethosu.verify.windows import rows_of
 from cascader.ethosu.verify.writers import check_writers
@@ -27,7 +27,7 @@ _BITS = (8, 16, 32)
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """InputError with the first thing that is wrong: accelerator, parts, segments, jobs, copies, buffers, or what a rehearsal finds."""
+    """InputError with the first thing wrong: accelerator, parts, segments, jobs, copies, buffers, what the byte checker finds."""
     accelerator(schedule.accelerator)
     _check_network(schedule.network)
     _check_jobs(schedule)
@@ -36,7 +36,7 @@ def check_schedule(schedule: Schedule) -> None:
     for buffer in schedule.buffers:
         _check_buffer(schedule, buffer)
     _check_tensors(schedule)
-    uses = rehearse(schedule)
+    uses = check_bytes(schedule)
     check_writers(schedule.network, schedule.jobs)
     for buffer in schedule.buffers:
         for tensor in buffer.tensors:

@@ -1,6 +1,6 @@
 """Emitted kernels beside their definition: the constant feature maps that a job must read, worked out apart from what cuts kernels.
 
-A rehearsal follows the arena's bytes only. A constant operand that is cut at the wrong row would change results that it cannot see.
+The byte checker follows the arena's bytes only. A constant operand that is cut at the wrong row would change results that it cannot see.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import is_last_reader
 from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
 
 WINDOW = RowPropagator(8, taps=3, pad=1)
 SAME = RowPropagator(8)
@@ -29,7 +29,7 @@ def block(*windows: RowPropagator) -> RowGraph:
 @given(divided_graphs())
 def test_a_row_is_overwritten_only_by_the_last_job_that_reads_it(divided: tuple[RowGraph, tuple[Group, ...]]) -> None:
     graph, groups = divided
-    jobs = schedule_groups(PullScheduler(graph), groups)
+    jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     life, written = lives(graph, jobs), first_writes(graph, jobs)
     for part in graph.parts:
         if part.in_place is not None:
@@ -64,7 +64,7 @@ def test_the_sums_of_a_chain_of_blocks_lie_where_its_input_has_lain() -> None:
         parts.append(RowPart(f"sum{source}", ((source, SAME), (inside, SAME)), (output,), 8, in_place=source))
         tensors += [RowTensor(f"t{index}", TensorKind.INTERMEDIATE, 8, 1) for index in (inside, output)]
     graph, groups = RowGraph(tuple(parts), tuple(tensors)), [Group(0, 1, 2), Group(2, 3, 2)]
-    jobs = schedule_groups(PullScheduler(graph), groups)
+    jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     assert {store.tensors: store.rows for store in storages(graph, jobs, groups)} == {
         (0, 2, 4): 8,
         (1,): 2,

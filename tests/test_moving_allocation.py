@@ -16,7 +16,7 @@ from cascader.allocate.exact import exact_allocation
 from cascader.allocate.extents import gap
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import Group, PullScheduler, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
 
 
 def top(found: Sequence[Extent], addresses: Sequence[int]) -> int:
@@ -98,7 +98,7 @@ def test_two_buffers_never_pass_each_other_though_that_could_save_bytes() -> Non
 @given(divided_graphs())
 def test_buffers_of_schedules_are_placed_within_a_third_of_the_bytes_that_are_live(divided: tuple[RowGraph, tuple[Group, ...]]) -> None:
     graph, groups = divided
-    jobs = schedule_groups(PullScheduler(graph), groups)
+    jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     found = [store.extent for store in storages(graph, jobs, groups)]
     peak, addresses = allocate(found, alignment=1, moves=40)
     assert is_valid(found, addresses)

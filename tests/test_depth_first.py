@@ -1,4 +1,4 @@
-"""The pull schedule: which rows are made, when, and what two hand-checked networks need."""
+"""The depth-first order: which rows are made, when, and what two hand-checked networks need."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from row_graphs import chain, divided_graphs
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
-from cascader.plan.depth_first import Group, PullScheduler, StripeJob, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, schedule_groups
 from cascader.plan.liveness import live_rows
 
 Divided = tuple[RowGraph, tuple[Group, ...]]
 
 
 def jobs_of(graph: RowGraph, groups: tuple[Group, ...]) -> tuple[StripeJob, ...]:
-    return schedule_groups(PullScheduler(graph), groups)
+    return schedule_groups(DepthFirstScheduler(graph), groups)
 
 
 propagators = st.builds(
@@ -91,7 +91,7 @@ def test_groups_follow_each_other_and_an_overwriting_part_waits_for_those_before
 @given(divided_graphs())
 def test_a_group_that_begins_later_makes_the_jobs_of_the_longer_one_that_fall_to_its_parts(divided: Divided) -> None:
     graph, groups = divided
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     for group in groups:
         jobs = scheduler.jobs(group)
         for first in range(group.first + 1, group.last + 1):
@@ -102,7 +102,7 @@ def test_a_group_that_begins_later_makes_the_jobs_of_the_longer_one_that_fall_to
 @given(divided_graphs(), st.integers(1, 4))
 def test_the_last_part_of_a_group_is_asked_for_the_stripe_rows(divided: Divided, rows: int) -> None:
     graph, groups = divided
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     for group in groups:
         last = graph.parts[group.last]
         heights = [j.end - j.start for j in scheduler.jobs(replace(group, stripe_rows=rows)) if j.part == group.last]
@@ -148,7 +148,7 @@ def test_the_stem_of_mobilenet_v1_keeps_two_to_four_rows_between_its_parts() -> 
 def test_rows_that_nobody_reads_are_not_made() -> None:
     """A 1x1 convolution with stride 2 reads 31 of 32 rows."""
     graph = chain((32, conv(32, taps=1)), (16, conv(32, taps=1, stride=2)))
-    assert PullScheduler(graph).needed == (31, 16)
+    assert DepthFirstScheduler(graph).needed == (31, 16)
 
 
 def test_stripes_behind_an_upscaler_are_whole_input_rows_though_three_taps_ask_for_odd_ones() -> None:
@@ -179,9 +179,9 @@ def test_a_variable_is_read_whole_before_it_is_written() -> None:
 
 SCRIPT = """
 from cascader.plan.depth_first import *
-from test_cascader_pull import conv, chain, state_graph
+from test_depth_first import conv, chain, state_graph
 graph = chain((24, conv(26)), (24, conv(24, taps=1)))
-print(PullScheduler(graph).jobs(Group(0, 1, 3)), PullScheduler(state_graph()).jobs(Group(0, 1, 2)))
+print(DepthFirstScheduler(graph).jobs(Group(0, 1, 3)), DepthFirstScheduler(state_graph()).jobs(Group(0, 1, 2)))
 """
 
 
@@ -198,7 +198,7 @@ def test_the_jobs_are_the_same_whatever_the_hash_seed() -> None:
 def test_parts_before_the_last_make_no_more_rows_at_a_time_than_their_bound() -> None:
     """Two rows of a pooling with stride 2 need four of what it reads: in one job, or in two of two rows each."""
     graph = chain((8, RowPropagator(8)), (4, RowPropagator(8, stride=2, taps=2)))
-    jobs = [[(job.part, job.start, job.end) for job in PullScheduler(graph).jobs(Group(0, 1, 2, inner))] for inner in (0, 2)]
+    jobs = [[(job.part, job.start, job.end) for job in DepthFirstScheduler(graph).jobs(Group(0, 1, 2, inner))] for inner in (0, 2)]
     assert jobs == [
         [(0, 0, 4), (1, 0, 2), (0, 4, 8), (1, 2, 4)],
         [(0, 0, 2), (0, 2, 4), (1, 0, 2), (0, 4, 6), (0, 6, 8), (1, 2, 4)],
@@ -208,7 +208,7 @@ def test_parts_before_the_last_make_no_more_rows_at_a_time_than_their_bound() ->
 @given(divided_graphs())
 def test_a_scheduler_takes_no_jobs_to_another_process_and_makes_the_same_ones_there(divided: Divided) -> None:
     graph, groups = divided
-    scheduler = PullScheduler(graph)
+    scheduler = DepthFirstScheduler(graph)
     untouched, jobs = pickle.dumps(scheduler), schedule_groups(scheduler, groups)
     assert pickle.dumps(scheduler) == untouched
     assert schedule_groups(pickle.loads(untouched), groups) == jobs

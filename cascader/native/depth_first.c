@@ -65,12 +65,12 @@ static void produce(Run *run, i64 part, i64 until)
     }
 }
 
-PyObject *native_pull(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+PyObject *native_depth_first(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     (void)module;
     Flat flats[2];
     Graph graph;
-    if (count != 2 || flat_all(arguments, flats, 2, 2) < 0) return count == 2 ? NULL : PyErr_Format(PyExc_TypeError, "pull(graph, group)");
+    if (count != 2 || flat_all(arguments, flats, 2, 2) < 0) return count == 2 ? NULL : PyErr_Format(PyExc_TypeError, "depth_first(graph, group)");
     if (graph_get(&flats[0], &graph) < 0) {
         flat_release(flats, 2);
         return NULL;
