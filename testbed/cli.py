@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.errors import InputError
-from testbed.commands import calibrate, compare, compilation, export, frontier, inspect, schedule, simulate, sweep, validate, verify
+from testbed.commands import (
+    calibrate,
+    check,
+    compare,
+    compilation,
+    diff,
+    export,
+    frontier,
+    inspect,
+    schedule,
+    simulate,
+    sweep,
+    validate,
+    verify,
+)
 from testbed.commands.list_configs import ListConfigs, SupportedOpsReport, Version
 from testbed.commands.options import Parser, example
 from testbed.endings import (
@@ -44,7 +58,7 @@ def build_parser() -> Parser:
         "--supported-ops-report", action=SupportedOpsReport, help="write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for command in (schedule, compilation, frontier, compare, sweep, simulate, inspect, verify, export, validate, calibrate):
+    for command in (schedule, compilation, frontier, compare, diff, check, sweep, simulate, inspect, verify, export, validate, calibrate):
         command.add(commands)
     return parser
 

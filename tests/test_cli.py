@@ -30,6 +30,8 @@ COMMANDS = (
     (),
     ("schedule",),
     ("compile",),
+    ("diff",),
+    ("check",),
     ("frontier",),
     ("compare",),
     ("simulate",),

@@ -185,3 +185,10 @@ def test_channels_whose_weights_are_no_bytes_are_refused() -> None:
     op = convolution(dense()).kernels[0]
     with pytest.raises(InputError, match="channels are a range of 0 bytes"):
         operation_work(replace(op, weights=(ByteRange(CONSTANTS, 16, 16),)), (b"",), DEVICE)
+
+
+def test_weights_for_an_input_of_32_bits_are_refused() -> None:
+    op = convolution(dense()).kernels[0]
+    wide = replace(op, ifm=replace(op.ifm, dtype=replace(op.ifm.dtype, bits=32)))
+    with pytest.raises(InputError, match="reads elements of 32 bits"):
+        operation_work(wide, (encoded(dense()),), DEVICE)

@@ -100,6 +100,11 @@ def test_documents_of_one_schedule_are_as_published(plan: Path, tmp_path: Path) 
     require_valid("compile", split, "--output-dir", tmp_path / "out", "--disable-cascading", "--show-cpu-operations")
 
 
+def test_differences_and_checks_are_as_published(plan: Path) -> None:
+    require_valid("diff", plan, "zoo:tiny_residual")
+    require_valid("check", plan, "--max-cycles", 1, "--max-bytes", 1 << 20)
+
+
 def test_a_verification_is_as_published(plan: Path) -> None:
     require_valid("verify", plan)
 

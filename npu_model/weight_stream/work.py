@@ -8,7 +8,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
 from npu_model.weight_stream.mlw_work import DecoderWork, decoder_work
-from npu_model.weight_stream.order import run_ends
+from npu_model.weight_stream.order import STREAM_BITS, run_ends
 from npu_model.weight_stream.weights import core_format
 
 StreamWork = Mapping[int, tuple[DecoderWork, ...]]
@@ -47,12 +47,16 @@ class _Contents:
 def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator: Accelerator) -> tuple[DecoderWork, ...]:
     """The work for the stream of each core, up to the end of every sub-kernel of every IFM block of every OFM block.
 
-    A core without a channel of an OFM block has nothing to do for it. InputError if a stream is damaged or too short.
+    A core without a channel of an OFM block has nothing to do for it. InputError if a stream is damaged or too
+    short, or no weights go with the elements of the IFM.
     """
+    bits = op.ifm.dtype.bits
+    if bits not in STREAM_BITS:
+        raise InputError(f"An operation with weights reads elements of {bits} bits: 8 or 16 are needed; the file is damaged.")
     found: list[DecoderWork] = []
     for core, stream in enumerate(streams):
         shape, layout = core_format(op, core)
-        if shape[0] and not stream:
+        if not (core or stream):
             raise InputError(f"The weights of {shape[0]} channels are a range of 0 bytes: a stream is needed; the file is damaged.")
         ends = run_ends(shape, layout, accelerator) if stream else ()
         work = decoder_work(stream, ends) if ends else DecoderWork((), ())

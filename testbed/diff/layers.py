@@ -1,0 +1,128 @@
+"""The layers of two replays beside each other: which are the same one, and what is different about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from npu_model.program import DmaOperation, KernelOperation
+from sim import NetworkReplay
+from sim.views.layers import Layer, layer_rows, layers
+
+UNNAMED = "#"
+"""Beginning of the label of a layer that has no name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is compared of a layer: cycles, what binds it, its kernels, their blocks and layouts, and the bytes of its copies."""
+
+    label: str
+    cycles: int
+    binding: str
+    kernels: tuple[KernelOperation, ...]
+    copied: int
+    moved: int
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The block configs, each once."""
+        return tuple(dict.fromkeys(str(op.block) for op in self.kernels))
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The layouts of its outputs, each once."""
+        return tuple(dict.fromkeys(op.ofm.layout.value for op in self.kernels))
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators, each once."""
+        return tuple(dict.fromkeys(op.mnemonic for op in self.kernels))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One layer on both sides; None on the side that has it not. ``changes`` say what is different, in words."""
+
+    label: str
+    before: Figures | None
+    after: Figures | None
+    changes: tuple[str, ...]
+
+    @property
+    def difference(self) -> int:
+        """Cycles more after than before."""
+        return (self.after.cycles if self.after else 0) - (self.before.cycles if self.before else 0)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether anything is different."""
+        return bool(self.difference or self.changes)
+
+
+def _figures(layer: Layer, binding: str, moved: int) -> Figures:
+    kernels = tuple(one.op for one in layer.operations if isinstance(one.op, KernelOperation))
+    copies = (one.op for one in layer.operations if isinstance(one.op, DmaOperation))
+    return Figures(layer.label, layer.cycles, binding, kernels, sum(op.length for op in copies if not op.to_shram), moved)
+
+
+def figures(replay: NetworkReplay) -> list[Figures]:
+    """The layers of a replay, in the order in which they first run."""
+    pairs = zip(layers(replay), layer_rows(replay), strict=True)
+    return [_figures(layer, row.binding, row.axi0_read_bytes + row.axi0_write_bytes + row.axi1_read_bytes) for layer, row in pairs]
+
+
+def _shapes(one: Figures) -> object:
+    """What an unnamed layer is recognised by: what it computes of how many channels; rows are left out, as stripes have fewer."""
+    return one.operators, tuple((op.kernel, op.ifm.shape.depth, op.ofm.shape.depth, op.ofm.shape.width) for op in one.kernels[:1])
+
+
+def _aligned(before: Sequence[Figures], after: Sequence[Figures]) -> Iterator[tuple[Figures | None, Figures | None]]:
+    """Both sides in one order: what is the same by name, or where there are none by shape, beside each other."""
+    named = not any(one.label.startswith(UNNAMED) for one in (*before, *after))
+    keys = [[one.label if named else repr(_shapes(one)) for one in side] for side in (before, after)]
+    if named and len(set(keys[0])) == len(keys[0]) and len(set(keys[1])) == len(keys[1]):
+        # A name is the same layer, whatever the order is that the layers run in.
+        found = dict(zip(keys[1], after, strict=True))
+        yield from ((one, found.pop(one.label, None)) for one in before)
+        yield from ((None, one) for one in found.values())
+        return
+    for kind, first, last, start, end in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from zip(before[first:last], after[start:end], strict=True)
+        else:
+            yield from ((one, None) for one in before[first:last])
+            yield from ((None, one) for one in after[start:end])
+
+
+def _words(before: Sequence[str], after: Sequence[str]) -> str:
+    return f"{', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"
+
+
+def _changes(before: Figures | None, after: Figures | None) -> Iterator[str]:
+    if before is None or after is None:
+        yield "only after" if before is None else "only before"
+        return
+    if set(before.operators) != set(after.operators):
+        yield f"operators {_words(before.operators, after.operators)}"
+    if len(before.kernels) != len(after.kernels):
+        yield f"kernels {len(before.kernels)} -> {len(after.kernels)}"
+    if set(before.blocks) != set(after.blocks):
+        yield f"blocks {_words(before.blocks, after.blocks)}"
+    if set(before.layouts) != set(after.layouts):
+        yield f"layout {_words(before.layouts, after.layouts)}"
+    if before.copied != after.copied:
+        yield f"copied to SRAM {before.copied:,} -> {after.copied:,} bytes"
+    if before.moved != after.moved:
+        yield f"traffic {before.moved:,} -> {after.moved:,} bytes"
+    if before.binding != after.binding:
+        yield f"bound by {before.binding} -> {after.binding}"
+
+
+def beside(before: NetworkReplay, after: NetworkReplay) -> tuple[Moved, ...]:
+    """The layers of both replays, those of ``before`` in their order."""
+    return tuple(
+        Moved((first or last).label, first, last, tuple(_changes(first, last)))  # type: ignore[union-attr]  # one of them is there
+        for first, last in _aligned(figures(before), figures(after))
+    )
