@@ -7,10 +7,14 @@ from dataclasses import replace
 from npu_model.accelerator import replay_only_names
 from npu_model.errors import InputError
 from npu_model.memory.system import NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem
+from npu_model.memory.timing_adapter import profile_names
 from testbed.memory_options import MemoryOptions
 
 DEFAULT_MEMORY = MemoryOptions(system_config="Ethos_U65_Client_Server", memory_mode="Dedicated_Sram_384KB")
 """Vela 5.2.0's defaults for the U65."""
+
+COMPILED_FOR = ("Ethos_U65_High_End", "Dedicated_Sram")
+"""System config and memory mode that Vela compiles for where the memories of a U65 are a timing adapter's: those of its published runs."""
 
 MAX_READS, MAX_WRITES = 64, 32
 """Outstanding transactions that the U65's AXI_LIMIT registers allow at most (core driver ``ethosu65_interface.h``)."""
@@ -19,16 +23,25 @@ MAX_READS, MAX_WRITES = 64, 32
 def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
     """The memory options for an accelerator: those given, or for a U65 without any Vela's defaults.
 
-    InputError if a U65 is given a timing adapter: their words and limits are those that a U55 was measured with.
+    InputError if a built-in timing adapter is that of the other family: its words are as wide as the ports there.
     """
-    if device not in replay_only_names():
-        return memory
-    if memory.timing_adapter is not None:
+    family = "u65" if device in replay_only_names() else "u55"
+    adapter = memory.timing_adapter
+    if adapter in profile_names() and adapter.startswith("u") and not adapter.startswith(family):
         raise InputError(
-            f"--timing-adapter {memory.timing_adapter} describes the memories of a U55 and the accelerator is {device}: "
-            f"give --system-config and --memory-mode, or neither for {DEFAULT_MEMORY.system_config} with {DEFAULT_MEMORY.memory_mode}."
+            f"--timing-adapter {adapter} describes the memories of another family and the accelerator is {device}: "
+            f"give {family}_high_end, a file of your own, or --system-config and --memory-mode."
         )
-    return memory if memory.given else replace(DEFAULT_MEMORY, settings=memory.settings)
+    if family == "u55" or memory.given:
+        return memory
+    return replace(DEFAULT_MEMORY, settings=memory.settings)
+
+
+def compiled_for(device: str, memory: MemoryOptions) -> tuple[str, str]:
+    """System config and memory mode that Vela compiles for."""
+    if device in replay_only_names() and memory.timing_adapter is not None:
+        return COMPILED_FOR
+    return memory.vela_names
 
 
 def as_seen_by(device: str, system: MemorySystem) -> MemorySystem:

@@ -23,7 +23,7 @@ from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
 from testbed.models import Model, load_model
 from testbed.progress import Progress, silent
-from testbed.replay_only import as_seen_by, memory_of
+from testbed.replay_only import as_seen_by, compiled_for, memory_of
 from testbed.scheduling import DEFAULT_OPTIMISE
 from testbed.versions import Tools, tool_versions
 
@@ -166,7 +166,8 @@ def simulate_vela(
     else:
         device = DEFAULT_ACCELERATOR if options.accelerator is None else accelerator(options.accelerator).name
     memory = memory_of(device, memory)
-    system = as_seen_by(device, memory.memory_system())
+    # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
+    system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
     if network is not None:
         size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
         plan = _VelaPlan(network, "the compiled file", size)
@@ -205,10 +206,11 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
     from cascader.frontends.vela import checked_network, compile_network  # noqa: PLC0415  # a compiled file does not need the compiler
 
     optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
-    system_config, memory_mode = memory.vela_names
+    device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
+    system_config, memory_mode = compiled_for(device, memory)
     result = compile_network(
         model.data,
-        DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator,
+        device,
         optimise=optimise,
         arena_cache_size=options.arena_cache_size,
         system_config=system_config,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -11,7 +12,8 @@ from test_compare import PERFORMANCE, SIZE, point
 
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.compare.comparison import Answer
-from testbed.compare.robust import judged
+from testbed.compare.robust import _holding, judged
+from testbed.compare.verdicts import SLOWEST
 from validation.fvp.ablation import AblationScore
 from validation.fvp.undecided import NAMES, Change, is_undecided, score_of, undecided
 
@@ -67,6 +69,16 @@ def test_a_win_in_bytes_stands_as_long_as_ours_is_no_slower() -> None:
     win = answer("at Vela Size's cycles or fewer", 500)
     assert judged(win, (ONE,), (505,), (500,)).verdict == "holds"
     assert judged(win, (ONE,), (506,), (500,)).verdict == f"depends on: {ONE.name}"
+
+
+def test_bytes_that_depend_on_a_change_hold_in_the_next_larger_arena_that_does_not_and_is_below_velas() -> None:
+    win, points = answer("at Vela Size's cycles or fewer", 500), (point(90, 500), point(94, 499), point(98, 490), point(100, 400))
+    ours = {94: (506,), 98: (505,), 100: (1,)}
+    assert _holding(points, win, SLOWEST, (500,), lambda one: ours[one.memory]) == 98
+    assert _holding(points[:2], win, SLOWEST, (500,), lambda one: ours[one.memory]) is None
+    found = replace(judged(win, (ONE,), (506,), (500,)), holds_at=98)
+    assert found.holds
+    assert found.verdict == f"depends on: {ONE.name}; holds at 98 bytes"
 
 
 @pytest.mark.parametrize(("condition", "cycles"), [("smallest", 600), ("at Vela Performance's bytes or fewer", 300)])

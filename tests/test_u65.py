@@ -187,7 +187,8 @@ def test_its_stream_computes_what_the_stream_of_the_u55_computes(name: str, devi
         (("compare", "zoo:tiny_conv", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
         (("validate", "vela", "zoo:tiny_conv", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
         (("validate", "fvp", "--live", "zoo:tiny_conv", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
-        (("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", U65, "--timing-adapter", "off"), "describes the memories of a U55"),
+        (("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", U65, "--timing-adapter", "u55_high_end"), "of another family"),
+        (("simulate", "vela", "zoo:tiny_conv", "--timing-adapter", "u65_high_end"), "give u55_high_end, a file of your own"),
         (
             ("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", U65, "--system-config", "Ethos_U55_High_End_Embedded"),
             "does not start with Ethos_U65",

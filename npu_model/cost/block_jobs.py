@@ -225,7 +225,7 @@ class _Blocks:
         elements = ofm_box.shape.elements
         if elements not in self._output_cycles:
             self._output_cycles[elements] = output_cycles(self._op, self._accelerator, elements, self._timing)
-        writes = write_runs(self._op.ofm, ofm_box, self._word)
+        writes = write_runs(self._op.ofm, ofm_box, self._word, self._accelerator.cores)
         return BlockJob(ofm_box, self._steps(ofm_box, depth, fetches), depth.scales, self._output_cycles[elements], writes)
 
 

@@ -78,12 +78,16 @@ def read_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs
     return _pixel_runs(feature_map, box, box.c1 - box.c0, word)
 
 
-def write_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs:
-    """Runs that write ``box`` over a port of ``word`` bytes; none for an empty box."""
+def write_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES, cores: int = 1) -> Runs:
+    """Runs that write ``box`` over a port of ``word`` bytes; none for an empty box.
+
+    Each of some ``cores`` has 16 channels of a pixel at a time, side by side: two of them write 32 in one run (an Ethos-U65 with 512 MACs).
+    """
     if box.is_empty:
         return ()
     if feature_map.layout is Layout.NHCWB16:
         return _brick_runs(feature_map, box, word)
-    if _is_dense(feature_map, box) and box.c1 - box.c0 <= BRICK:
+    piece = BRICK * cores
+    if _is_dense(feature_map, box) and box.c1 - box.c0 <= piece:
         return _row_runs(feature_map, box, word)
-    return _pixel_runs(feature_map, box, BRICK, word)
+    return _pixel_runs(feature_map, box, piece, word)

@@ -23,7 +23,7 @@ typedef struct {
     i64 kernel_height, kernel_width, part_height, part_width, channel_step, kept, aligned;
     i64 rate, rate_divisor, output_start;
     i64 pace, floor, size, passes, pool_floor, delay, pool_half, pool_fill, at_once, ublock_height, ublock_width, ublock_depth;
-    i64 decoder, is_known, weights, scales;
+    i64 decoder, is_known, cores, weights, scales;
 } Header;
 
 typedef struct {
@@ -386,7 +386,8 @@ static size_t block_writes(Blocks *b, Box ofm)
     size_t at = out->length;
     growing_push(out, 0);
     Runs runs = {out, 0};
-    map_runs(&runs, &b->op.ofm, ofm, CHANNEL_BRICK, CHANNEL_BRICK, b->op.head.word);
+    i64 piece = CHANNEL_BRICK * b->op.head.cores;
+    map_runs(&runs, &b->op.ofm, ofm, piece, piece, b->op.head.word);
     if (!out->failed) out->at[at] = (i64)runs.pairs;
     return at;
 }

@@ -82,9 +82,11 @@ class _Run:
     """One run of symbols: an OFM depth block, an IFM depth block, a sub-kernel (rows, columns, channels as start and count).
 
     The symbols lie as the six axes of ``axes``: outer IFM ublocks, OFM ublocks, taps, inner IFM ublocks, OFM channels
-    in the ublock, IFM channels in the ublock. ``channels`` count what the ublocks cover, beyond the tensor where it ends.
+    in the ublock, IFM channels in the ublock. ``ofm`` and ``ifm`` count what the ublocks cover, beyond the tensor where it ends and, on
+    one of several cores, beyond the block; ``kept`` are the OFM channels of the block itself.
     """
 
+    kept: int
     ofm: tuple[int, int]
     ifm: tuple[int, int]
     rows: tuple[int, int]
@@ -126,12 +128,13 @@ def _runs(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator
                 for columns in _spans(width, sub_width):
                     taps = round_up(rows[1] * columns[1], layout.element_multiple)
                     axes = (outer, ofm_ublocks, taps, inner, ofm_step, ifm_step)
-                    yield _Run((o, ofm_ublocks * ofm_step), (i, ifm_ublocks * ifm_step), rows, columns, axes)
+                    yield _Run(o_count, (o, ofm_ublocks * ofm_step), (i, ifm_ublocks * ifm_step), rows, columns, axes)
 
 
 def _padded_shape(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> tuple[int, int, int, int]:
     channels = shape[3] if layout.depthwise else round_up(shape[3], layout.ifm_block_depth)
-    return round_up(shape[0], accelerator.ofm_ublock.depth), shape[1], shape[2], channels
+    last = (shape[0] - 1) // layout.block_depth * layout.block_depth
+    return last + round_up(shape[0] - last, accelerator.ofm_ublock.depth), shape[1], shape[2], channels
 
 
 def check_format(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> None:
@@ -144,7 +147,8 @@ def check_format(shape: tuple[int, ...], layout: WeightFormat, accelerator: Acce
         raise InputError(
             f"Depthwise weights have {shape[3]} IFM channels in {order} order: 1 in depth-first order is needed; one filter per channel."
         )
-    if layout.block_depth < 1 or layout.block_depth % step:
+    # Of several cores each has its part of a block, which may end inside an ublock.
+    if layout.block_depth < 1 or (accelerator.cores == 1 and layout.block_depth % step):
         raise InputError(
             f"OFM block depth {layout.block_depth} is not a positive multiple of {step}: choose a block of {accelerator.name}."
         )
@@ -165,7 +169,9 @@ def hardware_order(weights: Int16, layout: WeightFormat, accelerator: Accelerato
         outer, ofm_ublocks, _, inner, ofm_step, ifm_step = run.axes
         elements = run.rows[1] * run.columns[1]
         symbols = np.zeros(run.axes, np.int16)
-        source = padded[run.box].reshape(ofm_ublocks, ofm_step, elements, outer, inner, ifm_step)
+        covered = padded[run.box].copy()
+        covered[run.kept :] = 0
+        source = covered.reshape(ofm_ublocks, ofm_step, elements, outer, inner, ifm_step)
         symbols[:, :, :elements] = source.transpose(3, 0, 2, 4, 1, 5)
         parts.append(symbols.reshape(-1))
     return np.concatenate(parts)

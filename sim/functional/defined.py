@@ -49,7 +49,10 @@ def _require_kernel(op: KernelOperation, memory: Memory, device: Accelerator, us
     require_no_hazard(op, user)
     for core, part in enumerate(op.weights):
         memory.read(part, user)
-        check_format(*core_format(op, core), device)
+        shape, layout = core_format(op, core)
+        # A core without a channel has no weights.
+        if shape[0]:
+            check_format(shape, layout, device)
     for core, part in enumerate(op.scales):
         decode_scales(memory.read(part, user), core_channels(op.ofm.shape.depth, core, len(op.scales)))
     if op.activation.kind is ActivationKind.LUT:

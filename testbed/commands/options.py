@@ -162,7 +162,9 @@ def add_vela_timeout_option(parser: Options) -> None:
 def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     """The options of :class:`testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
     group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")
-    group.add_argument("--timing-adapter", metavar="NAME|FILE", help="timing-adapter profile: u55_high_end, off, or a .toml file")
+    group.add_argument(
+        "--timing-adapter", metavar="NAME|FILE", help="timing-adapter profile: u55_high_end, off, u65_high_end for a U65, or a .toml file"
+    )
     group.add_argument(
         "--system-config", metavar="NAME", help="system config of Vela's configuration (its default: Ethos_U55_High_End_Embedded)"
     )

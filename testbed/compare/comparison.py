@@ -183,7 +183,7 @@ def compare(
         if isinstance(executor, Resumed):
             executor.finish({point.memory: point.schedule for point in frontier.points})
         answered = answers(frontier, size, performance)
-        judged = _robust(answered, vela, executor, progress) if robust else None
+        judged = _robust(answered, frontier, vela, executor, progress) if robust else None
     return Comparison(
         frontier=frontier,
         points=(*plain, *swept),
@@ -196,7 +196,9 @@ def compare(
     )
 
 
-def _robust(answered: tuple[Answer, ...], vela: VelaTask, executor: Executor, progress: Progress) -> tuple[RobustAnswer | None, ...]:
+def _robust(
+    answered: tuple[Answer, ...], frontier: Frontier, vela: VelaTask, executor: Executor, progress: Progress
+) -> tuple[RobustAnswer | None, ...]:
     from testbed.compare.robust import robust_answers  # noqa: PLC0415  # it is made of what is above
 
-    return robust_answers(answered, vela, executor, progress)
+    return robust_answers(answered, frontier.points, vela, executor, progress)

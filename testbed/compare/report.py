@@ -108,7 +108,16 @@ def _robust_json(comparison: Comparison) -> dict[str, Any]:
     if comparison.robust is None:
         return {}
     found = [
-        None if one is None else {"ratio": one.ratio, "low": one.low, "high": one.high, "bound": one.bound, "depends_on": list(one.against)}
+        None
+        if one is None
+        else {
+            "ratio": one.ratio,
+            "low": one.low,
+            "high": one.high,
+            "bound": one.bound,
+            "depends_on": list(one.against),
+            "holds_at": one.holds_at,
+        }
         for one in comparison.robust
     ]
     return {"robust": {"changes": [change.name for change in undecided()], "answers": found}}

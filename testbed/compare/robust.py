@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
@@ -14,6 +14,7 @@ from sim import quick_cycles
 from testbed.compare.comparison import Answer
 from testbed.compare.vela_points import VelaRun, VelaTask, vela_network
 from testbed.compare.verdicts import SLOWEST
+from testbed.frontier import FrontierPoint
 from testbed.progress import Progress, silent
 from validation.fvp.undecided import Change, undecided
 
@@ -37,7 +38,8 @@ class RobustAnswer:
     """The ratio of cycles, ours to Vela's, of one answer under every change of the model, and what its claim depends on.
 
     ``ratio`` is the model's own, ``low`` and ``high`` are the ends of the range with it among them. ``bound`` is the ratio that the claim
-    needs, None if nothing is claimed of cycles. ``against`` are the changes under which it is exceeded, the worst first.
+    needs, None if nothing is claimed of cycles. ``against`` are the changes under which it is exceeded, the worst first. Where that is so,
+    ``holds_at`` is the smallest arena of ours, below Vela's, with which it is not, None if there is none.
     """
 
     ratio: float
@@ -45,6 +47,12 @@ class RobustAnswer:
     high: float
     bound: float | None
     against: tuple[str, ...]
+    holds_at: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim holds, if need be with a larger arena that is still smaller than Vela's."""
+        return self.bound is not None and (not self.against or self.holds_at is not None)
 
     @property
     def verdict(self) -> str:
@@ -56,7 +64,7 @@ class RobustAnswer:
             return "-"
         if not self.against:
             return "holds"
-        return f"depends on: {self.against[0]}"
+        return f"depends on: {self.against[0]}" + ("" if self.holds_at is None else f"; holds at {self.holds_at:,} bytes")
 
 
 def needed_ratio(answer: Answer) -> float | None:
@@ -81,10 +89,29 @@ def judged(answer: Answer, changes: Sequence[Change], ours: Sequence[int], vela:
     return RobustAnswer(ratio, min(ratio, *ratios), max(ratio, *ratios), bound, tuple(name for _, _, name in sorted(broken)))
 
 
+def _holding(
+    points: Sequence[FrontierPoint],
+    answer: Answer,
+    bound: float,
+    theirs: Sequence[int],
+    cycles_of: Callable[[FrontierPoint], tuple[int, ...]],
+) -> int | None:
+    """The smallest arena above an answer's and below Vela's whose schedule keeps the bound under every change; None if there is none."""
+    assert answer.ours is not None  # noqa: S101  # only an answer has a verdict
+    for point in sorted(points, key=lambda one: one.memory):
+        larger = answer.ours.memory < point.memory < answer.vela.memory
+        if larger and all(one <= bound * other for one, other in zip(cycles_of(point), theirs, strict=True)):
+            return point.memory
+    return None
+
+
 def robust_answers(
-    answers: Sequence[Answer], task: VelaTask, executor: Executor, show: Progress = silent
+    answers: Sequence[Answer], points: Sequence[FrontierPoint], task: VelaTask, executor: Executor, show: Progress = silent
 ) -> tuple[RobustAnswer | None, ...]:
-    """For each answer its range and verdict, on the memories and around the timing of ``task``; None where ours has no schedule."""
+    """For each answer its range and verdict, on the memories and around the timing of ``task``; None where ours has no schedule.
+
+    For a claim of bytes that does not hold, the next larger of our ``points`` are tried.
+    """
     changes = undecided()
     timings = tuple(change.timing(task.timing) for change in changes)
     schedules = {answer.ours.digest: answer.ours.schedule for answer in answers if answer.ours is not None}
@@ -92,7 +119,18 @@ def robust_answers(
     show(f"Replaying {len(schedules) + len(runs)} schedules under {len(changes)} changes of the model")
     ours = {name: executor.submit(our_cycles, schedule, task.system, timings) for name, schedule in schedules.items()}
     vela = {run: executor.submit(vela_cycles, task, run, timings) for run in runs}
-    return tuple(
-        None if answer.ours is None else judged(answer, changes, ours[answer.ours.digest].result(), vela[answer.vela.run].result())
-        for answer in answers
-    )
+
+    def cycles_of(point: FrontierPoint) -> tuple[int, ...]:
+        return executor.submit(our_cycles, point.schedule, task.system, timings).result()
+
+    found: list[RobustAnswer | None] = []
+    for answer in answers:
+        if answer.ours is None:
+            found.append(None)
+            continue
+        theirs = vela[answer.vela.run].result()
+        verdict = judged(answer, changes, ours[answer.ours.digest].result(), theirs)
+        if verdict.against and verdict.bound == SLOWEST:
+            verdict = replace(verdict, holds_at=_holding(points, answer, SLOWEST, theirs, cycles_of))
+        found.append(verdict)
+    return tuple(found)

@@ -11,7 +11,7 @@ from validation.fvp.undecided import undecided
 
 def _sentence(what: str, wins: Sequence[tuple[str, RobustAnswer]]) -> str:
     lost = "; ".join(f"{name} ({one.ratio:.3f}, {one.low:.3f} to {one.high:.3f}) {one.verdict}" for name, one in wins if one.against)
-    return f"{what}: {sum(not one.against for _, one in wins)} of {len(wins)} hold" + (f"; {lost}." if lost else ".")
+    return f"{what}: {sum(one.holds for _, one in wins)} of {len(wins)} hold" + (f"; {lost}." if lost else ".")
 
 
 def robust_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 _FIRST = 1
 _VERSIONS = {
-    "compare": 3,
+    "compare": 4,
     "schedule": 6,
     "simulate schedule": 5,
     "simulate vela": 5,

@@ -1,0 +1,58 @@
+"""The Ethos-U65 beside the published counters of Arm's FVP: beats are exact, cycles are not."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from command_line import call
+from reference_data import shared_data
+from small_programs import feature_map
+
+from npu_model.cost.traffic import write_runs
+from npu_model.cost.traversal import Box
+from npu_model.program import Layout
+from npu_model.shapes import Shape3D
+
+POINTS = tuple(f"u65-{macs}-taon-{name}" for macs in (256, 512) for name in ("rnnoise", "kws", "yolo"))
+
+WORST = {"rnnoise": 0.40, "kws": 0.26, "yolo": 0.09}
+"""Errors of NPU ACTIVE that are known: the U65's command fetch, DMA and weight streams wait otherwise for memory of 500 cycles latency."""
+
+
+@cache
+def rows() -> dict[str, dict[str, str]]:
+    with (shared_data() / "fvp" / "u65_calibration.csv").open(encoding="utf-8", newline="") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+@cache
+def replayed(point: str) -> dict[str, Any]:
+    path = shared_data() / "fvp" / rows()[point]["stream"]
+    document: dict[str, Any] = json.loads(
+        call("simulate", "vela", path, "--timing-adapter", "u65_high_end", "--no-advice", "--json").output
+    )
+    return document["summary"]  # type: ignore[no-any-return]  # an object
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_its_beats_are_those_of_the_fvp(point: str) -> None:
+    beats, row = replayed(point)["beats"], rows()[point]
+    found = beats["axi0_read"], beats["axi0_write"], beats["axi1_read"]
+    assert found == tuple(int(row[name]) for name in ("axi0_rd_beats", "axi0_wr_beats", "axi1_rd_beats"))
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_its_cycles_are_missed_by_what_the_page_says_and_no_more(point: str) -> None:
+    error = replayed(point)["cycles"] / int(rows()[point]["npu_active_cycles"]) - 1
+    assert abs(error) <= WORST[point.rsplit("-", maxsplit=1)[-1]]
+
+
+def test_two_cores_write_32_channels_of_a_pixel_in_one_run() -> None:
+    """42 channels from the middle of a word of 16 bytes: three runs of two words each for one core, and runs of 3 and 2 words for two."""
+    mapped = feature_map(Shape3D(1, 1, 42), base=8, layout=Layout.NHWC)
+    assert write_runs(mapped, Box(0, 1, 0, 1, 0, 42), 16) == (2, 2, 2)
+    assert write_runs(mapped, Box(0, 1, 0, 1, 0, 42), 16, cores=2) == (3, 2)
