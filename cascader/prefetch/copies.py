@@ -95,7 +95,7 @@ class CopySearch:
         return Timeline(tuple(found), cycles)
 
 
-def best_copies(
+def best_copies(  # noqa: PLR0913  # a search has its problem, its switches and its limit
     jobs: CostedJobs,
     constants: CopyTable,
     extents: Extents,
@@ -112,7 +112,7 @@ def best_copies(
     return found
 
 
-def best_copies_in_python(
+def best_copies_in_python(  # noqa: PLR0913  # a search has its problem, its switches and its limit
     jobs: CostedJobs,
     constants: CopyTable,
     extents: Extents,
