@@ -27,7 +27,7 @@ WORD_BYTES = 4
 DMA_CHUNK_BEATS = 32
 """Beats that the DMA reads before it writes them on; coarser than the hardware, to save events."""
 
-DMA_CHUNKS_AHEAD = 2
+DMA_CHUNKS_AHEAD = 8
 """Chunks that the DMA has asked for before the oldest has arrived."""
 
 
