@@ -51,7 +51,7 @@ def commands(source: str, budget: str, jobs: str, *, long: bool) -> Iterator[tup
     yield "schedule", (*OURS, "schedule", source, *bound, "--no-advice", *many, "-o", "s.json")
     yield "simulate schedule", (*OURS, "simulate", "schedule", "s.json", "--no-advice")
     if long:
-        yield "verify", (*OURS, "verify", "s.json", source)
+        yield "verify", (*OURS, "verify", "s.json", "--model", source)
         yield "frontier", (*OURS, "frontier", source, *many, "-o", "f.json")
         yield "compare", (*OURS, "compare", source, "--no-advice", *many)
 
