@@ -59,7 +59,7 @@ class _Kind:
 
 
 _KINDS: dict[object, _Kind] = {
-    errands.ladder: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(tuple[int, ...], plain)),
+    errands.outline: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(errands.Outline, plain)),
     errands.promise: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(int | None, plain)),
     errands.at_limit: _Kind(_form_key, to_plain, _decisions_from_plain),
     errands.smallest: _Kind(_form_key, to_plain, _decisions_from_plain),

@@ -5,25 +5,20 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from command_line import call
 
-from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import compile_network, lift, named_network
-from cascader.frontends.zoo import build, zoo_names
-from npu_model.compiled.network import read_compiled
-from testbed.memory_use import arena_bytes
 from validation.fvp.scorecard import Scorecard, scorecard
 from validation.fvp.scores import SHARES
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-LAYERS_SHOWN = 6
+LAYERS_SHOWN = 2
 """Rows of the per-layer table that the README shows before it is cut."""
-
-ACCELERATOR = "ethos-u55-128"
+SUMMARY_SHOWN = ("NPU cycles", "Peak SRAM", "MACs")
+"""Lines of a replay's summary that the README shows."""
 
 
 def main_line() -> str:
@@ -40,27 +35,50 @@ def command_lines() -> list[list[str]]:
     return [words[1:] for words in commands if words and words[0].endswith("npu-testbed")]
 
 
-def main_output() -> str:
-    """What the main line prints: of the schedule the first line, of the replay all but the middle of the per-layer table."""
+def _called(commands: Iterable[list[str]]) -> list[str]:
+    """What each command prints, run in one fresh folder."""
     printed = []
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            for part in main_line().split("&&"):
-                words = part.split()
-                if words[0].endswith("npu-testbed"):
-                    outcome = call(*words[1:])
-                    assert outcome.status == 0, outcome
-                    scheduled = words[1] == "schedule"
-                    printed.append(f"{outcome.output.splitlines()[0]}\n...\n" if scheduled else outcome.output)
+            for words in commands:
+                outcome = call(*words)
+                assert outcome.status == 0, outcome
+                printed.append(outcome.output)
         finally:
             os.chdir(before)
-    lines = "".join(printed).splitlines()
+    return printed
+
+
+def _fenced(lines: Iterable[str]) -> str:
+    return "\n".join(["```text", *lines, "```"])
+
+
+def main_output() -> str:
+    """What the main line prints: of the schedule the first line, of the replay what most people ask for."""
+    parts = (part.split() for part in main_line().split("&&"))
+    scheduled, replayed = _called(words[1:] for words in parts if words[0].endswith("npu-testbed"))
+    lines = replayed.splitlines()
     rule = next(index for index, line in enumerate(lines) if line.startswith("---"))
     total = next(index for index, line in enumerate(lines) if line.startswith("total"))
+    advice = next(index for index, line in enumerate(lines) if line.startswith("What would"))
+    summary = [line for line in lines[:rule] if line.startswith(SUMMARY_SHOWN)]
     cut = f"... {total - rule - 1 - LAYERS_SHOWN} more layers ..."
-    return "\n".join(["```text", *lines[: rule + 1 + LAYERS_SHOWN], cut, *lines[total:], "```"])
+    table = [*lines[rule - 1 : rule + 1 + LAYERS_SHOWN], cut, lines[total]]
+    return _fenced([scheduled.splitlines()[0], *summary, "", *table, "", *lines[advice : advice + 2], "..."])
+
+
+def questions() -> str:
+    """What the three questions' commands print: the ends of the frontier, our lines of the comparison, the verdicts."""
+    lines = [line for line in command_lines() if "portfolio:mnist" in line]
+    frontier, compared, _, verified = (output.splitlines() for output in _called(lines))
+    rule = next(index for index, line in enumerate(frontier) if line.startswith("---"))
+    end = frontier.index("", rule)
+    ours = next(index for index, line in enumerate(compared) if line.startswith("ours"))
+    head = next(index for index, line in enumerate(verified) if line.startswith("output"))
+    points = [*frontier[rule - 1 : rule + 2], f"... {end - rule - 3} more ...", frontier[end - 1]]
+    return _fenced([*points, "", *compared[ours : ours + 6], "", *(line for line in verified[head:] if "mended" not in line)])
 
 
 def accuracy(card: Scorecard) -> str:
@@ -83,21 +101,7 @@ def accuracy(card: Scorecard) -> str:
     return "\n".join(rows)
 
 
-def memory() -> str:
-    """The arena of every network of the zoo, layer by layer and as Vela schedules it."""
-    rows = ["| network | layer by layer | Vela, Performance | Vela, Size |", "| --- | --: | --: | --: |"]
-    for name in zoo_names():
-        if name.startswith("tiny_"):
-            continue  # made for tests
-        model = build(name)
-        legalised = lift(named_network(compile_network(model, ACCELERATOR, legalise=True)))
-        arenas = [schedule_layer_by_layer(legalised, ACCELERATOR).arena_size]
-        arenas += [arena_bytes(read_compiled(compile_network(model, ACCELERATOR, optimise=o).compiled)) for o in ("Performance", "Size")]
-        rows.append(f"| `zoo:{name}` | {' | '.join(f'{arena:,}' for arena in arenas)} |")
-    return "\n".join(rows)
-
-
-BLOCKS: dict[str, Callable[[], str]] = {"main": main_output, "accuracy": lambda: accuracy(scorecard()), "memory": memory}
+BLOCKS: dict[str, Callable[[], str]] = {"main": main_output, "accuracy": lambda: accuracy(scorecard()), "questions": questions}
 
 
 def _pattern(name: str) -> re.Pattern[str]:

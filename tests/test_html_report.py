@@ -25,8 +25,13 @@ from testbed.html.data import replay_data
 from testbed.html.frontier import frontier_data
 from testbed.html.graph import cascades
 from testbed.html.recorder import MAX_EVENTS, TimelineEvents
+from testbed.html.sweep import sweep_page
+from testbed.memory_options import NO_OPTIONS
+from testbed.models import load_model
 from testbed.pipeline import schedule, simulate_schedule, simulate_vela
 from testbed.simulation import Simulation, replayed
+from testbed.sweep import Answer, Result, Space, points_of
+from testbed.sweep.report import enough
 from testbed.views.arena_map import arena_map
 from testbed.views.program_map import program_map
 
@@ -177,6 +182,22 @@ def test_a_point_of_the_frontier_says_what_it_is_and_a_budget_picks_one(page: Pa
     page.run("{" + budget.format(points[0].memory - 1) + "}")
     assert "none of ours fits" in text(page, "#chosen")
     assert page.run("document.querySelectorAll('#frontier path.point').length") == len(comparison.points)
+    assert not page.errors
+
+
+def test_a_deadline_marks_what_meets_it_with_fewest_macs_and_bytes(page: Page, tmp_path: Path) -> None:
+    model = load_model("zoo:tiny_conv")
+    results = []
+    for macs, arena, cycles in ((64, 9000, 2), (128, 9000, 1), (64, 20_000, 1), (128, 20_000, 1), (32, 0, 0)):
+        (point,) = points_of(Space([model], [f"ethos-u55-{macs}"], [NO_OPTIONS]))
+        results.append(Result(point, Answer(arena, 500_000 * cycles, 1, 2, "", "" if arena else EVIL)))
+    path = tmp_path / "sweep.html"
+    path.write_bytes(sweep_page(results, 1.0))
+    page.open(path)
+    marked = "[...document.querySelectorAll('#sweep .ours')].map((mark) => mark.classList.contains('chosen'))"
+    assert page.run(marked) == [False, True, True, False]
+    assert [(one.point.macs, one.answer.arena_bytes) for one in enough(results, 1.0)] == [(128, 9000), (64, 20_000)]
+    assert page.run("document.querySelectorAll('#points tbody tr').length") == len(results)
     assert not page.errors
 
 

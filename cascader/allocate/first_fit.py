@@ -165,7 +165,7 @@ def _neighbour(draw: Draw, packing: _Packing, tops: Sequence[int], alignment: in
     return order
 
 
-def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int, heat: float, alignment: int) -> _Packing:
+def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int, heat: float, alignment: int) -> _Packing:  # noqa: PLR0913  # the state of a search, and its limits
     """Simulated annealing over orders from ``start``; ``heat`` is the part of the peak that a worse order may cost at first."""
     best = current = start
     for move in range(moves):

@@ -8,18 +8,29 @@ from __future__ import annotations
 
 from cascader.graph.row_graph import RowGraph, RowPropagator
 
+Writers = dict[int, list[tuple[int, int]]]
+"""For every tensor the parts that write it, with its number among their outputs."""
 
-def _rows_behind(graph: RowGraph, part: int, count: int) -> list[int]:
-    """Rows of each part up to ``part`` that are surely made once that has made its first ``count``."""
+
+def _writers(graph: RowGraph) -> Writers:
+    found: Writers = {}
+    for index, part in enumerate(graph.parts):
+        for output, tensor in enumerate(part.outputs):
+            found.setdefault(tensor, []).append((index, output))
+    return found
+
+
+def _rows_behind(graph: RowGraph, writers: Writers, part: int, count: int, first: int) -> list[int]:
+    """Rows of each part from ``first`` up to ``part`` that are surely made once that has made its first ``count``."""
     made = [0] * part + [count]
-    for index in range(part, -1, -1):
+    for index in range(part, first - 1, -1):
         facts = graph.parts[index]
         if made[index]:
             made[index] = facts.rows if facts.atomic else made[index]
             for tensor, propagator in facts.inputs:
                 _, end = propagator.demand(0, made[index])
-                for producer, output in graph.writers(tensor):
-                    if producer < index:
+                for producer, output in writers.get(tensor, ()):
+                    if first <= producer < index:
                         made[producer] = max(made[producer], graph.parts[producer].rows_until(output, end))
     return made
 
@@ -34,9 +45,10 @@ def is_last_reader(graph: RowGraph, part: int, tensor: int) -> bool:
     others = [(reader, propagator) for reader, propagator in graph.consumers(tensor) if reader != part]
     if any(reader > part for reader, _ in others):
         return False
-    facts = graph.parts[part]
+    facts, writers = graph.parts[part], _writers(graph) if others else {}
+    first = min((reader for reader, _ in others), default=part)
     for count in range(1, facts.rows + 1) if others else ():
-        made, until = _rows_behind(graph, part, count), facts.written(0, 0, count, graph.tensors[tensor].rows)[1]
+        made, until = _rows_behind(graph, writers, part, count, first), facts.written(0, 0, count, graph.tensors[tensor].rows)[1]
         if not all(_is_done(propagator, made[reader], graph.parts[reader].rows, until) for reader, propagator in others):
             return False
     return True

@@ -91,7 +91,7 @@ class Part:
     work: Rational = 1
 
     @staticmethod
-    def striped(  # each is a fact of its own, most have a default
+    def striped(  # noqa: PLR0913  # each is a fact of its own, most have a default
         name: str,
         operands: tuple[Operand, ...],
         output: str,

@@ -60,11 +60,25 @@ class _Work:
     saved: Numbers
 
 
-def _work(jobs: JobTable, cost: CostModel) -> _Work:
-    """The work of the jobs; those of a part that are equally high cost the same."""
+class KnownCosts:
+    """What the device says of stripes, asked once for each part and height: those of a part that are equally high cost the same."""
+
+    def __init__(self, cost: CostModel) -> None:
+        self.cost = cost
+        self._cycles: dict[int, tuple[int, int]] = {}
+
+    def cycles(self, kind: int, job: list[int]) -> tuple[int, int]:
+        """Cycles of a kind of job (its part and height as one number) with the constants in cascade memory, and read from home."""
+        if kind not in self._cycles:
+            self._cycles[kind] = self.cost.compute_cycles(*job), self.cost.direct_cycles(*job)
+        return self._cycles[kind]
+
+
+def _work(jobs: JobTable, known: KnownCosts) -> _Work:
+    """The work of the jobs."""
     parts, starts, ends = jobs.T
-    _, firsts, numbers = np.unique(parts * _HEIGHTS + ends - starts, return_index=True, return_inverse=True)
-    asked = [(cost.compute_cycles(*job), cost.direct_cycles(*job)) for job in jobs[firsts].tolist()]
+    kinds, firsts, numbers = np.unique(parts * _HEIGHTS + ends - starts, return_index=True, return_inverse=True)
+    asked = [known.cycles(kind, job) for kind, job in zip(kinds.tolist(), jobs[firsts].tolist(), strict=True)]
     cycles = np.array(asked, dtype=np.int64)[numbers.reshape(len(jobs))]
     present, first_jobs = np.unique(parts, return_index=True)
     order = np.argsort(first_jobs, kind="stable")
@@ -76,13 +90,13 @@ def _work(jobs: JobTable, cost: CostModel) -> _Work:
     return _Work(tuple(present[order].tolist()), direct, direct - staged)
 
 
-def staged_costs(longest: Group, jobs: JobTable, cost: CostModel, staging: Sequence[int]) -> Iterator[tuple[StagedCosts, ...]]:
+def staged_costs(longest: Group, jobs: JobTable, known: KnownCosts, staging: Sequence[int]) -> Iterator[tuple[StagedCosts, ...]]:
     """The costs of every group that ends like ``longest``, from that one to the last part alone, with each choice of staged constants.
 
     ``jobs`` are those of the longest group; a shorter one has those that fall to its parts. Each size of ``staging`` is a choice:
-    to stage the constants of at most as many bytes, where that saves cycles. Choices that come to the same are given once.
+    to stage the constants of at most as many bytes, where that saves cycles; they ascend. Choices that come to the same are given once.
     """
-    work = _work(jobs, cost)
+    work, cost = _work(jobs, known), known.cost
     sizes, transfers = (np.array([f(part) for part in work.parts], dtype=np.int64) for f in (cost.constant_bytes, cost.transfer_cycles))
     worth = (work.saved[-1] > 0) & (sizes > 0)
     # Axes: group, choice, part or time.
@@ -93,6 +107,8 @@ def staged_costs(longest: Group, jobs: JobTable, cost: CostModel, staging: Seque
     # Whoever waits for a copy, waits with its first job; all that comes later is as late.
     late = np.where(chosen, copied - spent[..., :-1], 0).max(axis=-1, initial=0)
     columns = (chosen @ sizes, np.maximum(spent[..., -1], copied[..., -1]), spent[..., -1] + late)
-    for choices, costs in zip(chosen.tolist(), np.stack(columns, axis=-1).tolist(), strict=True):
-        found = {tuple(compress(work.parts, choice)): some for choice, some in zip(choices, costs, strict=True)}
-        yield tuple(StagedCosts(staged, *some) for staged, some in found.items())
+    for choices, costs in zip(chosen, np.stack(columns, axis=-1).tolist(), strict=True):
+        # A larger size stages all that a smaller one does: where it stages no more, the choice is the same.
+        staged = choices.sum(axis=1).tolist()
+        new = [at for at, count in enumerate(staged) if at == 0 or count != staged[at - 1]]
+        yield tuple(StagedCosts(tuple(compress(work.parts, choices[at].tolist())), *costs[at]) for at in new)

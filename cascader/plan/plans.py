@@ -8,12 +8,12 @@ forks and joins (residual sums, concatenations) need nothing special, as a skip 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
-from cascader.plan.group_costs import CostModel, StagedCosts, staged_costs
+from cascader.plan.group_costs import CostModel, KnownCosts, StagedCosts, staged_costs
 from cascader.plan.pareto import pareto
 from cascader.plan.plan import Plan
 
@@ -50,7 +50,8 @@ class _Ending:
 
     def plans(self, first: int) -> tuple[RowPlan, ...]:
         """The group that begins with part ``first``, with each choice of staged constants that is worth something."""
-        group, number = replace(self._longest, first=first), first - self._longest.first
+        longest, number = self._longest, first - self._longest.first
+        group = Group(first, longest.last, longest.stripe_rows, longest.inner_rows)
         return tuple(
             Plan(group, costs.staged, self._bytes[number] + costs.constant_bytes, costs.cycles, costs.cold_cycles)
             for costs in self._costs[number]
@@ -64,6 +65,7 @@ class Planner:
         self.scheduler = scheduler
         self.cost = cost
         self.options = options
+        self._known = KnownCosts(cost)
 
     @property
     def graph(self) -> RowGraph:
@@ -77,7 +79,7 @@ class Planner:
     def _ending(self, longest: Group) -> _Ending:
         jobs = self.scheduler.table(longest)
         memory = group_bytes(self.scheduler, longest, jobs, in_place=self.options.in_place)
-        return _Ending(longest, memory, staged_costs(longest, jobs, self.cost, self.options.staging))
+        return _Ending(longest, memory, staged_costs(longest, jobs, self._known, self.options.staging))
 
     def _stripe_choices(self, first: int, last: int) -> tuple[int, ...]:
         part = self.graph.parts[last]

@@ -78,7 +78,7 @@ class CopySearch:
             found = form(self._jobs, self._constants, self._extents, addresses, self._budget, sets, improve=improve, ends=ends)
             return found if found.cycles < below else None
         jobs = self._jobs
-        marks = np.array([[part in chosen for part in self._parts] for chosen in sets], dtype=np.int64)
+        marks = np.array([list(map(chosen.__contains__, self._parts)) for chosen in sets], dtype=np.int64)
         how = np.array([int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, UNITS, improve, ends], dtype=np.int64)
         tables = jobs.times, jobs.pairs, jobs.pair_costs, self._constants
         places = np.array(addresses, dtype=np.int64)
@@ -95,7 +95,7 @@ class CopySearch:
         return Timeline(tuple(found), cycles)
 
 
-def best_copies(
+def best_copies(  # noqa: PLR0913  # a search has its problem, its switches and its limit
     jobs: CostedJobs,
     constants: CopyTable,
     extents: Extents,
@@ -112,7 +112,7 @@ def best_copies(
     return found
 
 
-def best_copies_in_python(
+def best_copies_in_python(  # noqa: PLR0913  # a search has its problem, its switches and its limit
     jobs: CostedJobs,
     constants: CopyTable,
     extents: Extents,

@@ -95,7 +95,7 @@ def start_of(feature_map: FeatureMap, storage: Storage, axis: Axis) -> Start:
     return Start(base % step, base // step)
 
 
-def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, start: Start, axis: Axis, what: str) -> Elements:
+def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, start: Start, axis: Axis, what: str) -> Elements:  # noqa: PLR0913  # a feature map in a place
     """The parameter ``name`` for a feature map in ``storage``, which points to all of its bytes from the ``start`` on.
 
     InputError if the map's shape in memory cannot be expressed.

@@ -63,7 +63,7 @@ def count(writer: Writer, macs: Any, number: int) -> None:
         writer.store(macs, 0, macs[0] + writer.constant(number))
 
 
-def _store_block(
+def _store_block(  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
     writer: Writer, operation: KernelOperation, made: Filter, ofm: Elements, place: tuple[Any, Any, Any], lanes: int, lut: Any, what: str
 ) -> None:
     """Rescale and store ``lanes`` accumulators as the channels from ``place``'s first one, a multiple of 16, on."""
@@ -80,7 +80,7 @@ def _clear(writer: Writer, made: Filter, lanes: int) -> None:
         writer.store(made.scratch, c, writer.constant(0, made.accumulator))
 
 
-def convolve(
+def convolve(  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
     writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, made: Filter, lut: Any, stripe: Stripe, what: str
 ) -> None:
     """A stripe of a CONV_2D operation (fully connected is one of 1x1)."""
@@ -116,7 +116,7 @@ def each_group(
             body(y, x, channels)
 
 
-def depthwise(
+def depthwise(  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
     writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, made: Filter, lut: Any, stripe: Stripe, what: str
 ) -> None:
     """A stripe of a DEPTHWISE operation."""

@@ -64,7 +64,7 @@ def averaged(
     return writer.select(negative, quotient * writer.constant(-1), quotient)
 
 
-def _reduce_sum(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, stripe: Stripe, what: str) -> None:
+def _reduce_sum(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, stripe: Stripe, what: str) -> None:  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
     depth = operation.ifm.shape.depth
     with stripe.positions(writer, operation) as (y, x):
         writer.store(pool.scratch, 0, writer.constant(0))
@@ -78,7 +78,7 @@ def _reduce_sum(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: 
         writer.store(ofm.buffer, ofm.index(writer, y, x, (zero, zero)), finished(writer, operation, total.expression, pool.lut, what))
 
 
-def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, stripe: Stripe, what: str) -> None:
+def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, stripe: Stripe, what: str) -> None:  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
     """A stripe of a POOL operation; InputError if it cannot be expressed."""
     check(operation, what)
     if operation.pool is PoolKind.REDUCE_SUM:

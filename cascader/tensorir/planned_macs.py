@@ -8,7 +8,7 @@ from cascader.ethosu.network.axis import Axis
 from npu_model.program import KernelOperation, OperationKind, PoolKind, Upscale
 
 
-def _taps(outputs: range, taps: int, stride: int, dilation: int, before: int, limit: int, upscale: Upscale) -> int:
+def _taps(outputs: range, taps: int, stride: int, dilation: int, before: int, limit: int, upscale: Upscale) -> int:  # noqa: PLR0913  # a window along one axis
     positions = np.arange(outputs.start, outputs.stop)[:, None] * stride + np.arange(taps)[None, :] * dilation - before
     valid = (positions >= 0) & (positions < limit)
     if upscale is Upscale.ZEROS:

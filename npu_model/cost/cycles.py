@@ -44,7 +44,7 @@ def kernel_step_delay(op: KernelOperation, accelerator: Accelerator) -> int:
     return 3 if wide and accelerator.macs <= 128 else 2
 
 
-def mac_cycles(
+def mac_cycles(  # noqa: PLR0913  # a block of a kernel
     op: KernelOperation,
     accelerator: Accelerator,
     block: Shape3D,

@@ -98,7 +98,7 @@ def ifm_channel_steps(op: KernelOperation, ofm_box: Box) -> tuple[tuple[int, int
     return tuple((c, min(depth, c + step)) for c in range(0, depth, step))
 
 
-def _side(first: int, last: int, stride: int, pad: int, taps: int, extent: int, upscale: Upscale) -> tuple[int, int]:
+def _side(first: int, last: int, stride: int, pad: int, taps: int, extent: int, upscale: Upscale) -> tuple[int, int]:  # noqa: PLR0913  # a window along one axis
     """IFM rows (or columns) behind OFM rows ``first`` to ``last`` (exclusive), clipped to the IFM."""
     low, high = first * stride - pad, (last - 1) * stride - pad + taps
     if upscale is not Upscale.NONE:

@@ -116,7 +116,7 @@ class _Request:
 class PortServer:
     """One direction of one port: issues transactions, channel by channel in turn, and completes transfers."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # a port has the limits of its memory
         self, env: Clock, memory: Memory, gate: PulseGate, path: DataPath, timing: TimingParameters, word: int, *, reads: bool
     ) -> None:
         self._env = env

@@ -203,12 +203,16 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
         f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
         f"{cycles:,} NPU cycles"
     )
+    said = [made]
+    if remark := legaliser_remark(plan.provenance.tools):
+        said.append(remark)
     if least is not None:
-        made += f"\nNo schedule that is searched takes fewer than {least:,}: this one takes at most {cycles / max(least, 1) - 1:.1%} more."
+        said.append(
+            f"No schedule that is searched takes fewer than {least:,}: this one takes at most {cycles / max(least, 1) - 1:.1%} more."
+        )
     if ending.stopped:
-        made += f"\nThe search was ended by {ending.stopped}: another run may find another schedule."
-    remark = legaliser_remark(plan.provenance.tools)
-    sections = [f"{made}\n{remark}" if remark else made, layers_text(simulation.replay, min_percent(arguments))]
+        said.append(f"The search was ended by {ending.stopped}: another run may find another schedule.")
+    sections = ["\n".join(said), layers_text(simulation.replay, min_percent(arguments))]
     if arguments.show_cpu_operations:
         sections.append(cpu_operators_text(simulation.network))
     if found is not None:

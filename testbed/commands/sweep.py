@@ -95,6 +95,7 @@ def add(commands: Any) -> None:
     group.add_argument("--deadline", metavar="MS", type=milliseconds, help="also say what meets this time with fewest MACs and bytes")
     group.add_argument("--csv", metavar="F.csv", help="write a line for each point")
     group.add_argument("--plot", metavar="F.svg", help="draw milliseconds over bytes; for one MODEL")
+    group.add_argument("--report", metavar="R.html", help="write a page with all points, which asks for a deadline; it needs no network")
     add_json_option(group)
     parser.set_defaults(run=run)
 
@@ -119,24 +120,14 @@ def _add_memories(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Sweep, write and print."""
-    from testbed.files import require_picture, require_writable, write_file
+    from testbed.files import write_file
+    from testbed.html.sweep import sweep_page
     from testbed.progress import progress
     from testbed.sweep import sweep
     from testbed.sweep.report import sweep_csv, sweep_json, sweep_text
     from testbed.views.sweep_plot import sweep_svg
 
-    if arguments.plot is not None:
-        if len(arguments.models) > 1:
-            raise InputError(f"--plot was given with {len(arguments.models)} models: a picture shows one, sweep them one by one.")
-        require_picture(arguments.plot, *arguments.models)
-    if arguments.csv is not None:
-        require_writable(arguments.csv, *arguments.models)
-    if arguments.distributed is not None and arguments.jobs is not None:
-        raise InputError("--jobs was given together with --distributed, whose cluster has its own workers: drop one of them.")
-    if arguments.distributed is not None and arguments.vela_timeout is not None:
-        raise InputError("--vela-timeout was given together with --distributed: set it where the workers run, or leave it out.")
-    if arguments.deadline is not None and arguments.json:
-        raise InputError("--deadline was given together with --json, which has the time of every point: drop one of them.")
+    _check(arguments)
     with progress() as show:
         found = sweep(
             _points(arguments, show),
@@ -149,11 +140,33 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(arguments.csv, sweep_csv(found))
     if arguments.plot is not None:
         write_file(arguments.plot, sweep_svg(found).encode("utf-8"))
+    if arguments.report is not None:
+        write_file(arguments.report, sweep_page(found, arguments.deadline))
     if arguments.json:
         print_json("sweep", sweep_json(found))
     else:
         print(sweep_text(found, arguments.deadline))
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """InputError for options that cannot be followed, before any work."""
+    from testbed.files import require_page, require_picture, require_writable
+
+    if arguments.plot is not None:
+        if len(arguments.models) > 1:
+            raise InputError(f"--plot was given with {len(arguments.models)} models: a picture shows one, sweep them one by one.")
+        require_picture(arguments.plot, *arguments.models)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, *arguments.models)
+    if arguments.report is not None:
+        require_page(arguments.report, *arguments.models)
+    if arguments.distributed is not None and arguments.jobs is not None:
+        raise InputError("--jobs was given together with --distributed, whose cluster has its own workers: drop one of them.")
+    if arguments.distributed is not None and arguments.vela_timeout is not None:
+        raise InputError("--vela-timeout was given together with --distributed: set it where the workers run, or leave it out.")
+    if arguments.deadline is not None and arguments.json and arguments.report is None:
+        raise InputError("--deadline was given together with --json, which has the time of every point: drop one of them.")
 
 
 def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple[Point, ...]:

@@ -27,7 +27,7 @@ GOOD_ENOUGH = 0.005
 """An error on networks left out that passes however small the error in sample is: half of what the model is out by on the FVP's points."""
 
 
-def calibrate_fit(
+def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
     measurements: Sequence[Measurement],
     *,
     name: str,

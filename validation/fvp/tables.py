@@ -200,7 +200,7 @@ def _readings(scores: Sequence[ReadingScore]) -> Table:
     return Table("Other readings of the single operators", headers, rows, (_READINGS,))
 
 
-def score_tables(
+def score_tables(  # noqa: PLR0913  # the options of validate fvp
     bars: Sequence[Bar],
     summaries: Sequence[Summary],
     points: Sequence[PointScore],

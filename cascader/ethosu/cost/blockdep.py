@@ -50,7 +50,7 @@ def _blocks(shape: Shape3D, block: Shape3D, *, backwards: bool) -> Iterator[_Are
         yield _Area(y, min(y + block.height, shape.height), x, min(x + block.width, shape.width), c, min(c + block.depth, shape.depth))
 
 
-def _span(first: int, last: int, stride: int, dilated: int, pad: int, limit: int, upscale: Upscale) -> tuple[int, int]:
+def _span(first: int, last: int, stride: int, dilated: int, pad: int, limit: int, upscale: Upscale) -> tuple[int, int]:  # noqa: PLR0913  # a window along one axis
     """IFM rows (or columns) under OFM rows ``first`` to ``last`` (exclusive), clipped to the map."""
     start, end = first * stride - pad, (last - 1) * stride + dilated - pad
     if upscale is not Upscale.NONE:

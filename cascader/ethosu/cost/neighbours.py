@@ -17,7 +17,7 @@ _APART = 1 << 48
 
 
 _KEPT = 1024
-"""Pairs of jobs whose operations are kept."""
+"""Jobs, and pairs of jobs, whose operations are kept."""
 
 
 class Neighbours:
@@ -30,11 +30,12 @@ class Neighbours:
         self._accelerator = accelerator
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
+        self._operations: dict[StripeJob, KernelOperation | None] = {}
         self._couplings: dict[tuple[StripeJob, StripeJob], Coupling | None] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """What pairs share goes with them to another process, not how it was found."""
-        return self.__dict__ | {"_couplings": {}}
+        return self.__dict__ | {"_couplings": {}, "_operations": {}}
 
     def _first_read(self, before: StripeJob, after: StripeJob) -> int | None:
         """The first row of the first job's part from which on the second one reads all of its operands; None if it reads none."""
@@ -65,8 +66,12 @@ class Neighbours:
         raise AssertionError(f"{before} and {after} are no such pair themselves")
 
     def _operation(self, job: StripeJob) -> KernelOperation | None:
-        payload = self._payloads[job.part]
-        return None if payload is None else stripe(payload, job.start, job.end, self._places)
+        if job not in self._operations:
+            if len(self._operations) >= _KEPT:
+                self._operations.clear()
+            payload = self._payloads[job.part]
+            self._operations[job] = None if payload is None else stripe(payload, job.start, job.end, self._places)
+        return self._operations[job]
 
     def _coupling(self, before: StripeJob, after: StripeJob) -> Coupling | None:
         """What the kernels of two jobs are to each other, wherever their constants are; None with a CPU part."""

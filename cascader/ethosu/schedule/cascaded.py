@@ -22,7 +22,7 @@ _UNKNOWN = Provenance()
 _NONE_ROLL: Mapping[int, int] = MappingProxyType({})
 
 
-def make_schedule(
+def make_schedule(  # noqa: PLR0913  # what a schedule is made of
     network: Network,
     accelerator: str,
     graph: RowGraph,

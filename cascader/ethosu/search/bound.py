@@ -12,7 +12,6 @@ from fractions import Fraction
 from math import ceil
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, Network, ethosu_part
-from cascader.ethosu.network.rows import row_graph
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
@@ -79,13 +78,15 @@ def _constant_bytes(network: Network, parts: Iterable[EthosuPart]) -> int:
     return sum(len(content) for content in {network.constants[span.start : span.end] for span in spans})
 
 
-def least_cycles(network: Network, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> int:
-    """Cycles that every schedule of a network in this form takes, in any arena.
+def least_cycles(
+    network: Network, scheduler: DepthFirstScheduler, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING
+) -> int:
+    """Cycles that every schedule of a network in this form takes, in any arena; ``scheduler`` is that of its row graph.
 
     The largest of five sums: MACs, output unit, words that are read and written through the arena's port, and words of weights through
     their own; where a memory has one path for all, its sums add up.
     """
-    device, scheduler = find_accelerator(accelerator), DepthFirstScheduler(row_graph(network))
+    device = find_accelerator(accelerator)
     payloads = [ethosu_part(part) for part in network.graph.parts]
     shares = [Fraction(needed, part.rows) for needed, part in zip(scheduler.needed, scheduler.graph.parts, strict=True)]
     kernels = [(part, share) for part, share in zip(payloads, shares, strict=True) if part is not None]

@@ -8,6 +8,7 @@ from fractions import Fraction
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.bound import least_cycles
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
 from cascader.plan.jobs import Buffer, Copy, Job
@@ -38,9 +39,18 @@ class Decisions:
         return Candidate(self.schedule(form), self.cycles)
 
 
-def ladder(form: Form) -> tuple[int, ...]:
-    """The memory limits (bytes) of a form, from the least on."""
-    return form.cascader.limits()
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is known of a planned form: its memory limits (bytes) from the least on, and the cycles that each of its schedules takes."""
+
+    limits: tuple[int, ...]
+    least_cycles: int
+
+
+def outline(form: Form) -> Outline:
+    """The outline of a form."""
+    plans = form.cascader
+    return Outline(plans.limits(), least_cycles(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing))
 
 
 def promise(form: Form, limit: int, part: Fraction) -> int | None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-from cascader.ethosu.search.bound import least_cycles
-from cascader.ethosu.search.errands import at_limit, ladder, promise, smallest
+from cascader.ethosu.search.errands import at_limit, outline, promise, smallest
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Candidate, Show, Task, silent
 from cascader.ethosu.search.wish import Wish
@@ -62,9 +61,8 @@ def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
         Form(Place(number, len(origins)), origin.network, task.accelerator, task.system, task.options, origin.provenance)
         for number, origin in enumerate(origins)
     )
-    ladders = answers([executor.submit(ladder, form) for form in forms], "Planning stripes: {} of {} layouts", show)
-    least = min(least_cycles(form.network, form.accelerator, form.system, form.provenance.timing) for form in forms)
-    return Explored(forms, tuple(ladders), least)
+    outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} layouts", show))
+    return Explored(forms, tuple(one.limits for one in outlines), min(one.least_cycles for one in outlines))
 
 
 def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = nothing) -> Found:

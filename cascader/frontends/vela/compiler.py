@@ -125,7 +125,7 @@ def _check_device(accelerator: str, system_config: str, *, legalise: bool) -> No
         require_schedulable(accelerator)
 
 
-def _arguments(
+def _arguments(  # noqa: PLR0913  # Vela's options
     accelerator: str,
     optimise: str,
     arena_cache_size: int | None,
@@ -200,7 +200,7 @@ def _summary(folder: Path) -> VelaSummary:
     )
 
 
-def compile_network(
+def compile_network(  # noqa: PLR0913  # Vela's options
     model: bytes,
     accelerator: str = DEFAULT_ACCELERATOR,
     *,

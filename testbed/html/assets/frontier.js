@@ -1,33 +1,11 @@
 // The frontier: bytes and cycles of our schedules and of Vela's, on logarithmic axes; a click says all of a point.
 function showFrontier(frontier) {
-  const WIDTH = 820, HEIGHT = 440, left = 84, right = WIDTH - 20, top = 16, bottom = HEIGHT - 48;
-  const all = [...frontier.points, ...frontier.vela];
-  const range = (values) => {
-    const low = Math.min(...values), high = Math.max(...values), air = Math.max(Math.sqrt(high / low), 1.2) ** 0.2;
-    return [low / air, high * air];
-  };
-  const [bytesLow, bytesHigh] = range([...all.map((point) => point.bytes), Math.max(frontier.bound, 1)]);
-  const [cyclesLow, cyclesHigh] = range(all.map((point) => point.cycles));
-  const place = (value, low, high, start, end) => start + (Math.log(value / low) / Math.log(high / low)) * (end - start);
-  const x = (bytes) => place(bytes, bytesLow, bytesHigh, left, right);
-  const y = (cycles) => place(cycles, cyclesLow, cyclesHigh, bottom, top);
-  const svg = element("svg", { id: "frontier", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, role: "img", "aria-label": "Schedules by bytes and cycles" });
+  const all = [...frontier.points, ...frontier.vela], million = Math.max(...all.map((point) => point.cycles)) >= 2e6;
+  const plot = logPlot("frontier", "Schedules by bytes and cycles", [...all.map((point) => point.bytes), Math.max(frontier.bound, 1)],
+    all.map((point) => point.cycles), { unit: 1024, name: "arena [KiB]" },
+    million ? { unit: 1e6, name: "NPU cycles [million]" } : { unit: 1e3, name: "NPU cycles [thousand]" });
+  const { svg, x, y, xRange: [bytesLow, bytesHigh], right, top, bottom } = plot;
   const say = element("dl", { id: "chosen" });
-
-  function grid(low, high, unit, line, label) {
-    const values = [1, 1.5, 2, 3, 5, 7].flatMap((factor) => Array.from({ length: 14 }, (_, power) => factor * 10 ** power)).filter((value) => low <= value * unit && value * unit <= high);
-    const shown = values.length > 12 ? values.filter((value) => "125".includes(String(value)[0])) : values.length > 2 ? values : ticks(low / unit, high / unit, 6);
-    for (const value of shown) { line(value * unit); label(value * unit, value.toLocaleString("en-US")); }
-  }
-  grid(bytesLow, bytesHigh, 1024,
-    (value) => svg.append(element("line", { x1: x(value), x2: x(value), y1: top, y2: bottom, stroke: "var(--line)" })),
-    (value, words) => svg.append(element("text", { x: x(value), y: bottom + 18, "text-anchor": "middle", class: "faint" }, words)));
-  const unit = cyclesHigh >= 2e6 ? 1e6 : 1e3;
-  grid(cyclesLow, cyclesHigh, unit,
-    (value) => svg.append(element("line", { x1: left, x2: right, y1: y(value), y2: y(value), stroke: "var(--line)" })),
-    (value, words) => svg.append(element("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end", class: "faint" }, words)));
-  svg.append(element("text", { x: (left + right) / 2, y: HEIGHT - 10, "text-anchor": "middle" }, "arena [KiB]"),
-    element("text", { transform: `translate(18 ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, unit === 1e6 ? "NPU cycles [million]" : "NPU cycles [thousand]"));
   svg.append(element("line", { x1: x(frontier.bound), x2: x(frontier.bound), y1: top, y2: bottom, stroke: "var(--faint)", "stroke-dasharray": "6 4" }));
 
   const steps = frontier.points.map((point, index) => (index ? `L${x(point.bytes)} ${y(frontier.points[index - 1].cycles)}` : "") + `${index ? "L" : "M"}${x(point.bytes)} ${y(point.cycles)}`);
@@ -35,37 +13,22 @@ function showFrontier(frontier) {
   const limit = element("line", { y1: top, y2: bottom, stroke: "var(--limit)", "stroke-width": 2, visibility: "hidden", id: "limit" });
   svg.append(limit);
 
-  function facts(rows) {
-    say.replaceChildren(...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
-  }
-  function choose(mark, rows) {
-    svg.querySelector(".chosen")?.classList.remove("chosen");
-    mark.classList.add("chosen");
-    facts(rows);
-  }
-  const marks = frontier.points.map((point) => {
-    const mark = element("circle", { cx: x(point.bytes), cy: y(point.cycles), r: 5, fill: "var(--accent)", class: "point ours", tabindex: 0 });
-    const best = frontier.vela.filter((one) => one.bytes <= point.bytes && !one.overflows).sort((one, other) => one.cycles - other.cycles)[0];
-    mark.choose = () => choose(mark, [["schedule", "npu-testbed"], ["arena", `${number(point.bytes)} bytes`], ["NPU cycles", number(point.cycles)],
-      ["stripe jobs", number(point.jobs)], ["groups of layers", number(point.groups)], ["staged weights", `${number(point.staged)} bytes`],
-      ["make it", `npu-testbed schedule MODEL --arena-cache-size ${point.bytes}`],
-      ...(best ? [["Vela in these bytes", `${number(best.cycles)} cycles (${best.name}): ours takes ${(point.cycles / best.cycles).toFixed(3)} of them`]] : [])]);
-    return mark;
-  });
+  const { facts, clickable } = chooser(svg, say);
   const theirs = frontier.vela.map((point) => {
     const fill = point.swept ? "swept" : point.name.startsWith("Vela Size") ? "vela-size" : "vela";
     const size = point.swept ? 4 : 6, at = x(point.bytes), to = y(point.cycles);
     const d = point.core === "C++" ? `M${at - size} ${to - size}h${2 * size}v${2 * size}h${-2 * size}Z` : `M${at} ${to - size * 1.2}L${at + size * 1.1} ${to + size}L${at - size * 1.1} ${to + size}Z`;
     const mark = element("path", { d, fill: point.overflows ? "var(--panel)" : `var(--${fill})`, stroke: `var(--${fill})`, class: "point", tabindex: 0 });
-    mark.choose = () => choose(mark, [["schedule", point.name], ["arena", `${number(point.bytes)} bytes`], ["NPU cycles", number(point.cycles)], ...(point.overflows ? [["arena cache size", "overflows"]] : [])]);
-    return mark;
+    return clickable(mark, [["schedule", point.name], ["arena", `${number(point.bytes)} bytes`], ["NPU cycles", number(point.cycles)], ...(point.overflows ? [["arena cache size", "overflows"]] : [])]);
   });
-  for (const mark of [...theirs, ...marks]) {
-    mark.addEventListener("click", mark.choose);
-    mark.addEventListener("keydown", (event) => event.key === "Enter" && mark.choose());
-    svg.append(mark);
-  }
-
+  const marks = frontier.points.map((point) => {
+    const mark = element("circle", { cx: x(point.bytes), cy: y(point.cycles), r: 5, fill: "var(--accent)", class: "point ours", tabindex: 0 });
+    const best = frontier.vela.filter((one) => one.bytes <= point.bytes && !one.overflows).sort((one, other) => one.cycles - other.cycles)[0];
+    return clickable(mark, [["schedule", "npu-testbed"], ["arena", `${number(point.bytes)} bytes`], ["NPU cycles", number(point.cycles)],
+      ["stripe jobs", number(point.jobs)], ["groups of layers", number(point.groups)], ["staged weights", `${number(point.staged)} bytes`],
+      ["make it", `npu-testbed schedule MODEL --arena-cache-size ${point.bytes}`],
+      ...(best ? [["Vela in these bytes", `${number(best.cycles)} cycles (${best.name}): ours takes ${(point.cycles / best.cycles).toFixed(3)} of them`]] : [])]);
+  });
   function budgetOf(text) {
     const bytes = Number(text.replace(/[ ,_]/g, ""));
     const fits = bytes > 0 && bytes >= bytesLow && bytes <= bytesHigh;

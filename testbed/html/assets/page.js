@@ -6,6 +6,7 @@ function showSummary(replay) {
   section("Findings", list.length ? "Each from a replay with that one thing changed." : "No single change that is tried saves a per cent.", element("ol", { id: "findings" }, ...list));
 }
 
+if (data.sweep) showSweep(data.sweep);
 if (data.frontier) showFrontier(data.frontier);
 if (data.replay) {
   startTime(data.replay.map.cycles);

@@ -1,24 +1,22 @@
-// The layers as a table that a click on a heading sorts.
-function showTable(layers) {
-  const columns = [
-    ["layer", "layer", (row) => row.layer], ["operator", "operator", (row) => row.operator],
-    ["cycles", "cycles", (row) => number(row.cycles)], ["share", "%", (row) => (100 * row.share).toFixed(1)],
-    ["binding", "bound by", (row) => row.binding], ["axi0_read_bytes", "AXI0 read", (row) => number(row.axi0_read_bytes)],
-    ["axi0_write_bytes", "AXI0 write", (row) => number(row.axi0_write_bytes)], ["axi1_read_bytes", "AXI1 read", (row) => number(row.axi1_read_bytes)],
-    ["mac_utilisation", "MAC %", (row) => (100 * row.mac_utilisation).toFixed(1)],
-  ];
+// Rows as a table that a click on a heading sorts.
+// A column is [key, title, text of a row, part of its cell that is filled (none if left out)].
+function sortable(id, rows, columns) {
   const body = element("tbody"), headings = [];
+  const numeric = (key) => rows.some((row) => typeof row[key] === "number");
   let sorted = null, falling = false;
 
+  // Numbers before what is missing, text as people sort it.
+  function compare(one, other) {
+    if (!numeric(sorted)) return String(one[sorted]).localeCompare(String(other[sorted]), "en", { numeric: true });
+    return (one[sorted] ?? Infinity) - (other[sorted] ?? Infinity) || 0;
+  }
+
   function fill() {
-    const rows = [...layers];
-    if (sorted) {
-      const way = falling ? -1 : 1;
-      rows.sort((one, other) => way * (typeof one[sorted] === "number" ? one[sorted] - other[sorted] : one[sorted].localeCompare(other[sorted])));
-    }
-    body.replaceChildren(...rows.map((row) => element("tr", {}, ...columns.map(([key, , text]) => {
-      const cell = element("td", typeof row[key] === "number" ? {} : { class: "text" }, text(row));
-      if (key === "share") cell.style.background = `linear-gradient(to left, var(--bar) ${100 * row.share}%, transparent 0)`;
+    const ordered = [...rows];
+    if (sorted) ordered.sort((one, other) => (falling ? -1 : 1) * compare(one, other));
+    body.replaceChildren(...ordered.map((row) => element("tr", {}, ...columns.map(([key, , text, filled]) => {
+      const cell = element("td", numeric(key) ? {} : { class: "text" }, text(row));
+      if (filled) cell.style.background = `linear-gradient(to left, var(--bar) ${100 * filled(row)}%, transparent 0)`;
       return cell;
     }))));
     headings.forEach((heading, index) => {
@@ -28,15 +26,24 @@ function showTable(layers) {
   }
 
   function sort(key) {
-    falling = sorted === key ? !falling : typeof layers[0]?.[key] === "number";
+    falling = sorted === key ? !falling : numeric(key);
     sorted = key;
     fill();
   }
 
   for (const [key, title] of columns) {
-    headings.push(element("th", typeof layers[0]?.[key] === "number" ? {} : { class: "text" }, element("button", { onclick: () => sort(key) }, title)));
+    headings.push(element("th", numeric(key) ? {} : { class: "text" }, element("button", { onclick: () => sort(key) }, title)));
   }
   fill();
-  section("Layers", "A click on a heading sorts.", element("div", { class: "scroll" },
-    element("table", { id: "layers" }, element("thead", {}, element("tr", {}, ...headings)), body)));
+  return element("div", { class: "scroll" }, element("table", { id }, element("thead", {}, element("tr", {}, ...headings)), body));
+}
+
+function showTable(layers) {
+  section("Layers", "A click on a heading sorts.", sortable("layers", layers, [
+    ["layer", "layer", (row) => row.layer], ["operator", "operator", (row) => row.operator],
+    ["cycles", "cycles", (row) => number(row.cycles)], ["share", "%", (row) => (100 * row.share).toFixed(1), (row) => row.share],
+    ["binding", "bound by", (row) => row.binding], ["axi0_read_bytes", "AXI0 read", (row) => number(row.axi0_read_bytes)],
+    ["axi0_write_bytes", "AXI0 write", (row) => number(row.axi0_write_bytes)], ["axi1_read_bytes", "AXI1 read", (row) => number(row.axi1_read_bytes)],
+    ["mac_utilisation", "MAC %", (row) => (100 * row.mac_utilisation).toFixed(1)],
+  ]));
 }

@@ -66,7 +66,7 @@ def _compile(model: bytes, device: str, optimise: str, system_config: str, memor
     return result.compiled, named_network(result), result.version
 
 
-def validate_live(
+def validate_live(  # noqa: PLR0913  # the options of validate fvp
     model: bytes,
     accelerator_config: str = DEFAULT_ACCELERATOR,
     options: FvpOptions | None = None,
