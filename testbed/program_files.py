@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.compiled.containers import is_tflite, unpacked
+from npu_model.compiled.executorch import is_executorch, read_executorch
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.printable import printable
@@ -39,8 +41,9 @@ def _read_network(path: str | Path) -> tuple[CompiledNetwork, Schedule | None]:
 
 
 def inspect(path: str | Path) -> str:
-    """The text form of every Program in a ``*_vela.tflite`` or a schedule file, in order, with a line for each CPU operator."""
-    network, _ = _read_network(path)
+    """The text form of every Program in a ``*_vela.tflite``, a ``.pte`` or a schedule file, in order, with a line for each CPU operator."""
+    data = unpacked(read_file(path, "File"))
+    network = read_executorch(data) if is_executorch(data) and not is_tflite(data) else _read_network(path)[0]
     return "\n".join(f"cpu {printable(step.code)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
 
 

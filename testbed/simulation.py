@@ -9,11 +9,11 @@ from pathlib import Path
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
-from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
+from npu_model.compiled.containers import read_container, unpacked
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
-from npu_model.tflite.model import read_tflite
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
@@ -151,16 +151,16 @@ def simulate_vela(
     engine: str = "",
     timing: TimingParameters = DEFAULT_TIMING,
 ) -> Simulation:
-    """Replay Vela's own schedule of a model: a compiled ``*_vela.tflite`` as it is, anything else compiled first.
+    """Replay Vela's own schedule of a model: a ``*_vela.tflite``, a ``.pte`` or a C array of one as it is, anything else compiled first.
 
     InputError if the model or a name is wrong, ``options`` are given for a model that is compiled already, or the stream is wrong.
     """
     progress(f"Reading {source}")
     model = load_model(source)
-    compiled = is_compiled(read_tflite(model.data))
-    if compiled:
+    model = replace(model, data=unpacked(model.data))
+    network = read_container(model.data)
+    if network is not None:
         _require_nothing_given(model.name, options)
-        network = read_compiled(model.data)
         _require_right(model.name, network)
         device = network.programs[0].accelerator
     else:
@@ -168,7 +168,7 @@ def simulate_vela(
     memory = memory_of(device, memory)
     # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
     system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
-    if compiled:
+    if network is not None:
         size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
         plan = _VelaPlan(network, "the compiled file", size)
     else:

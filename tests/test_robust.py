@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cache
 
 import pytest
-from command_line import call
 from test_compare import PERFORMANCE, SIZE, point
 
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from testbed.compare.comparison import Answer
+from testbed.compare.comparison import Answer, compare
+from testbed.compare.report import comparison_json, comparison_text
 from testbed.compare.robust import _holding, judged
+from testbed.compare.summary import summary_table
 from testbed.compare.verdicts import SLOWEST
 from validation.fvp.ablation import AblationScore
 from validation.fvp.undecided import NAMES, Change, is_undecided, score_of, undecided
@@ -86,12 +86,14 @@ def test_nothing_is_claimed_of_the_cycles_of_the_smallest_or_of_one_that_is_no_f
     assert judged(answer(condition, cycles), (ONE,), (900,), (300,)).verdict == "-"
 
 
-def test_the_command_prints_ranges_verdicts_and_the_changes_that_were_tried() -> None:
-    words = ("compare", "zoo:tiny_conv", "--jobs", 1, "--robust", "--no-advice")
-    document = json.loads(call(*words, "--json").output)["networks"][0]
+def test_a_comparison_says_ranges_verdicts_and_the_changes_that_were_tried() -> None:
+    made = compare("zoo:tiny_conv", rungs=2, sweep=0, processes=1, robust=True)
+    document = comparison_json(made)
     assert len(document["robust"]["changes"]) == 78
     for one, robust in zip(document["answers"], document["robust"]["answers"], strict=True):
         assert robust is None or robust["low"] <= one["cycles_ratio"] <= robust["high"]
-    printed = call(*words).output
+    printed = " ".join(comparison_text(made).split())
     assert "under 78 changes of the timing model" in printed
-    assert NAMES[0] in printed.replace("\n", " ")
+    assert "; ".join(NAMES) in printed
+    assert any("Wins in bytes at Vela Size's cycles: " in note for note in summary_table((made,)).notes)
+    assert "robust" not in comparison_json(replace(made, robust=None))

@@ -27,8 +27,11 @@ WORD_BYTES = 4
 DMA_CHUNK_BEATS = 32
 """Beats that the DMA reads before it writes them on; coarser than the hardware, to save events."""
 
-DMA_CHUNKS_AHEAD = 2
-"""Chunks that the DMA has asked for before the oldest has arrived."""
+DMA_CHUNKS_AHEAD = 8
+"""Chunks that the DMA has asked for before the oldest has arrived: the reads that the AXI_LIMIT registers allow (32 of 64 bytes, U65: 64).
+
+The U65's published runs, whose memory answers after 500 cycles, decide against two; those of the U55 do not depend on it.
+"""
 
 
 def command_fetch(machine: Machine) -> Process:

@@ -38,7 +38,9 @@ def add(commands: Any) -> None:
             "npu-testbed check network.json --against baseline.json --tolerance 1 --markdown",
         ),
     )
-    parser.add_argument("file", metavar="FILE", help="a schedule file, a *_vela.tflite, a .tflite to compile, zoo:NAME or portfolio:NAME")
+    parser.add_argument(
+        "file", metavar="FILE", help="a schedule file, a *_vela.tflite, a .pte, a C array, a .tflite to compile, zoo:NAME or portfolio:NAME"
+    )
     parser.add_argument("--max-cycles", metavar="N", type=cycle_count, help="most NPU cycles")
     parser.add_argument("--max-bytes", metavar="N", type=byte_count, help="most bytes of SRAM to set aside")
     parser.add_argument(

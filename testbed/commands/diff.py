@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
             "npu-testbed diff network_vela.tflite --timing-adapter u55_high_end,off",
         ),
     )
-    file = "a schedule file, a *_vela.tflite, a .tflite to compile, zoo:NAME or portfolio:NAME"
+    file = "a schedule file, a *_vela.tflite, a .pte, a C array, a .tflite to compile, zoo:NAME or portfolio:NAME"
     parser.add_argument("before", metavar="BEFORE", help=file)
     parser.add_argument("after", metavar="AFTER", nargs="?", help="another one (default: BEFORE, with other options)")
     parser.add_argument("--all", action="store_true", help="show every layer that is different")

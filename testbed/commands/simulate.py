@@ -88,7 +88,11 @@ def _add_vela(kinds: Any) -> None:
             "npu-testbed simulate vela network_vela.tflite --timing-adapter off --stalls --sram-map network.svg",
         ),
     )
-    parser.add_argument("model", metavar="MODEL", help="a *_vela.tflite, a .tflite to compile, zoo:NAME or portfolio:NAME")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a *_vela.tflite, an ExecuTorch .pte, a C array of either, a .tflite to compile, zoo:NAME or portfolio:NAME",
+    )
     group = parser.add_argument_group("compilation", "For a network that is not compiled yet.")
     add_accelerator_option(group, None)
     group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")

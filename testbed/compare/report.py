@@ -98,7 +98,7 @@ def _robust_sections(comparison: Comparison) -> list[str]:
     changes = undecided()
     tried = (
         f"Both sides were replayed under {len(changes)} changes of the timing model that public data cannot exclude: "
-        f"{', '.join(NAMES)}; and {len(changes) - len(NAMES)} pairs of these."
+        f"{'; '.join(NAMES)}; and {len(changes) - len(NAMES)} pairs of these."
     )
     return [grid(headers, rows, (True, False, False, False, False, True)), tried]
 

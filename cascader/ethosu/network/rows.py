@@ -118,13 +118,17 @@ def _written_together(graph: RowGraph) -> RowGraph:
     rows; where none does, the last of them asks the others, as if it read what they write.
     """
     parts = list(graph.parts)
-    for tensor in range(len(graph.tensors)):
-        writers = graph.producers(tensor)
-        alike = {(parts[w].rows, parts[w].maps, parts[w].segment, parts[w].outputs) for w in writers}
-        if len(writers) > 1 and len(alike) == 1 and not graph.consumers(tensor) and not any(parts[w].atomic for w in writers):
-            last = parts[writers[-1]]
+    read = {tensor for part in parts for tensor, _ in part.inputs}
+    writers: dict[int, list[int]] = {}
+    for number, part in enumerate(parts):
+        for tensor in part.outputs:
+            writers.setdefault(tensor, []).append(number)
+    for tensor, several in writers.items():
+        alike = {(parts[w].rows, parts[w].maps, parts[w].segment, parts[w].outputs) for w in several}
+        if len(several) > 1 and len(alike) == 1 and tensor not in read and not any(parts[w].atomic for w in several):
+            last = parts[several[-1]]
             at = last.maps[0] if last.maps else None
-            parts[writers[-1]] = replace(last, inputs=(*last.inputs, (tensor, RowPropagator(last.rows, at=at))))
+            parts[several[-1]] = replace(last, inputs=(*last.inputs, (tensor, RowPropagator(last.rows, at=at))))
     return RowGraph(tuple(parts), graph.tensors)
 
 

@@ -1,0 +1,42 @@
+"""The files that compiled networks come in: ``*_vela.tflite``, ExecuTorch's ``.pte``, and C arrays of either."""
+
+from __future__ import annotations
+
+from npu_model.compiled.c_array import c_arrays, is_c_source
+from npu_model.compiled.executorch import is_executorch, read_executorch
+from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
+from npu_model.errors import InputError
+from npu_model.tflite.model import read_tflite
+
+TFLITE_IDENTIFIER = b"TFL3"
+"""Bytes 4 to 8 of a .tflite file."""
+
+
+def is_tflite(data: bytes) -> bool:
+    """Whether the bytes are a .tflite file."""
+    return data[4:8] == TFLITE_IDENTIFIER
+
+
+def unpacked(data: bytes) -> bytes:
+    """What a C source holds: its one array that is a .tflite or a ``vela_bin_stream``; anything else as it is.
+
+    InputError if the source has none, or several.
+    """
+    if is_tflite(data) or is_executorch(data) or not is_c_source(data):
+        return data
+    found = [array for array in c_arrays(data) if is_tflite(array) or is_executorch(array)]
+    if len(found) != 1:
+        raise InputError(
+            f"The C source has {len(found)} arrays of bytes with a .tflite or a vela_bin_stream: give a file with one of them."
+        )
+    return found[0]
+
+
+def read_container(data: bytes) -> CompiledNetwork | None:
+    """The compiled network in what :func:`unpacked` gives; None if it is a .tflite that is not compiled yet.
+
+    InputError if it is damaged.
+    """
+    if not is_tflite(data) and is_executorch(data):
+        return read_executorch(data)
+    return read_compiled(data) if is_compiled(read_tflite(data)) else None
