@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import io
 import json
 import os
 import random
@@ -20,7 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import test_fuzz
+from delegates import raw_network, stream
 
 from cascader.frontends.vela import compile_network
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
@@ -89,6 +91,22 @@ def _text(rng: random.Random, data: bytes) -> bytes:
     return data
 
 
+def _delegate() -> bytes:
+    """A vela_bin_stream."""
+    with tempfile.TemporaryDirectory() as folder:
+        return stream(raw_network(Path(folder)))
+
+
+def _baseline() -> bytes:
+    """What ``check --json`` prints of the network that baselines are held against."""
+    printed = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(printed):
+        path = Path(folder) / "n.tflite"
+        path.write_bytes(compile_network(build("tiny_residual")).compiled)
+        main(["check", str(path), "--json"])
+    return printed.getvalue().encode()
+
+
 @cache
 def _seeds() -> dict[str, tuple[bytes, ...]]:
     """What is damaged, by kind."""
@@ -96,6 +114,9 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
     return {
         "network": (build("tiny_conv"), build("tiny_residual"), cpu_split_network()),
         "compiled": (compile_network(build("tiny_residual")).compiled, compile_network(cpu_split_network()).compiled),
+        "executorch": (_delegate(),),
+        "source": (b"const uint8_t n[] = {\n" + b",".join(b"%d" % byte for byte in build("tiny_conv")) + b"\n};\n",),
+        "baseline": (_baseline(),),
         "ini": (vela_ini_text().encode(),),
         "toml": tuple(path.read_bytes() for path in sorted(adapters.glob("*.toml"))),
         "profile": (PROFILE.read_bytes(),),
@@ -106,6 +127,9 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
 COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "network": ("n.tflite", (("simulate", "vela", "{}"), ("schedule", "{}", "--no-cascade", "-o", "s.json"), ("validate", "vela", "{}"))),
     "compiled": ("n_vela.tflite", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"), ("export", "{}", "-o", "x.tflite"))),
+    "executorch": ("n.pte", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"))),
+    "source": ("n.cc", (("simulate", "vela", "{}"),)),
+    "baseline": ("b.json", (("check", "{model}", "--against", "{}"),)),
     "ini": ("v.ini", (("simulate", "vela", "{model}", "--config", "{}", "--system-config", "Ethos_U55_High_End_Embedded"),)),
     "toml": ("t.toml", (("simulate", "vela", "{model}", "--timing-adapter", "{}"),)),
     "profile": ("p.toml", (("calibrate", "check", "{}", "{csv}"),)),
@@ -123,7 +147,7 @@ def case_of(kind: str, seed: int) -> Case:
     rng = random.Random(f"{kind} {seed}")
     name, commands = COMMANDS[kind]
     data = rng.choice(_seeds()[kind])
-    if kind in ("network", "compiled"):
+    if kind in ("network", "compiled", "executorch"):
         copy = bytearray(data)
         test_fuzz.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
         data = bytes(copy)
@@ -208,7 +232,19 @@ def cases(start: int) -> Iterator[Case]:
 def fuzz(more: Callable[[int], bool], start: int, found: Path) -> bool:
     """Run cases while there are to be ``more``; whether all passed."""
     counts: Counter[tuple[str, str]] = Counter()
-    for number, case in enumerate(cases(start)):
+    numbered = enumerate(cases(start))
+    # Whoever interrupts a long run sees what it has come to.
+    with suppress(KeyboardInterrupt):
+        _run_all(numbered, more, found, counts)
+    for (kind, outcome), count in sorted(counts.items()):
+        print(f"{kind:>20} {outcome:>8} {count}")  # noqa: T201  # run by hand
+    print(f"{counts.total()} cases")  # noqa: T201  # run by hand
+    return not any(outcome == "FAILED" for _, outcome in counts)
+
+
+def _run_all(numbered: Iterator[tuple[int, Case]], more: Callable[[int], bool], found: Path, counts: Counter[tuple[str, str]]) -> None:
+    """Run the cases and count how they ended; what fails is printed and kept."""
+    for number, case in numbered:
         if not more(number):
             break
         outcome = run(case)
@@ -217,9 +253,6 @@ def fuzz(more: Callable[[int], bool], start: int, found: Path) -> bool:
             found.mkdir(exist_ok=True)
             (found / f"{case.kind}_{case.seed}.json").write_text(json.dumps(asdict(case)) + "\n")
             print(f"{case.kind} {case.seed} {' '.join(case.argv)}\n{outcome}\n", flush=True)  # noqa: T201  # run by hand
-    for (kind, outcome), count in sorted(counts.items()):
-        print(f"{kind:>20} {outcome:>8} {count}")  # noqa: T201  # run by hand
-    return not any(outcome == "FAILED" for _, outcome in counts)
 
 
 def _parse() -> argparse.Namespace:

@@ -14,6 +14,8 @@ from cascader.graph.intervals import Box, clip, elements, hull, is_empty, whole
 from cascader.graph.propagator import Propagator
 from npu_model.errors import InputError
 
+pytestmark = pytest.mark.law
+
 SAME = Propagator.identity(2)
 IN = Tensor.dense("in", TensorKind.INPUT, (8, 6))
 OUT = Tensor.dense("out", TensorKind.OUTPUT, (8, 6))

@@ -16,6 +16,8 @@ from cascader.allocate.exact import exact_allocation
 from cascader.allocate.extents import fixed
 from npu_model.tflite.model import read_tflite
 
+pytestmark = pytest.mark.law
+
 A, B = fixed("a", 32, 0, 4), fixed("b", 16, 0, 2)
 C, D = fixed("c", 16, 3, 10), fixed("d", 32, 4, 10)
 FOUR = (A, B, C, D)

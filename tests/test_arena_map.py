@@ -22,6 +22,8 @@ from testbed.memory_options import MemoryOptions
 from testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map
 from testbed.views.sram_map import sram_map_svg
 
+pytestmark = pytest.mark.law
+
 SYSTEM = MemoryOptions().memory_system()
 
 

@@ -21,6 +21,8 @@ from npu_model.errors import InputError
 from npu_model.program import DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation, OperationKind, Program
 from testbed.legalise import load_task
 
+pytestmark = pytest.mark.law
+
 Reorder = Callable[[Program], Program]
 """The same operations in another order that the hardware may choose."""
 

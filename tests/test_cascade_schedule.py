@@ -28,6 +28,8 @@ from npu_model.errors import InputError
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, Operation
 from sim.footprint import footprint
 
+pytestmark = pytest.mark.law
+
 
 @cache
 def tight(name: str) -> Schedule:

@@ -24,6 +24,8 @@ from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, prefetch
 from cascader.search.candidates import Draft, Drafter, DraftOptions
 
+pytestmark = pytest.mark.law
+
 EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 COST = ToyCosts()
 ROWS = (1, 2)

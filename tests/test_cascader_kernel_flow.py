@@ -27,6 +27,8 @@ from sim import replay
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
+pytestmark = pytest.mark.law
+
 DEVICE = accelerator("ethos-u55-128")
 IDEAL = Source(1.0, 0)
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)

@@ -35,6 +35,8 @@ from sim.functional import run
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
+pytestmark = pytest.mark.law
+
 
 @cache
 def network() -> Network:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_rows import KEPT, PRESENT, bytes_held, families, first_writes, lives, span
@@ -13,6 +14,8 @@ from cascader.graph.row_graph import RowGraph, RowPropagator, RowTensor
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, schedule_groups
 from cascader.plan.liveness import live_rows
+
+pytestmark = pytest.mark.law
 
 Divided = tuple[RowGraph, tuple[Group, ...]]
 

@@ -24,6 +24,8 @@ from sim.footprint import footprint
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
+pytestmark = pytest.mark.law
+
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 

@@ -17,6 +17,8 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import propose, smallest_limit
 
+pytestmark = pytest.mark.law
+
 Divided = tuple[RowGraph, tuple[Group, ...]]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
@@ -14,6 +15,8 @@ from moving_extents import extent, extents
 from cascader.allocate.extents import Extent
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, JobTimes, Prefetcher, Timeline, choose_copies, prefetch
+
+pytestmark = pytest.mark.law
 
 JOBS = 8
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from cascader.plan.depth_first import Group
 from cascader.plan.pareto import pareto
 from cascader.plan.plans import Plan
 from cascader.plan.proposals import ladder, propose, smallest_limit
+
+pytestmark = pytest.mark.law
 
 Ending = tuple[tuple[Plan, ...], ...]
 

@@ -27,6 +27,8 @@ from npu_model.weight_stream.work import operation_work
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
+pytestmark = pytest.mark.law
+
 DEVICE = accelerator(DEFAULT)
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 DIRECT, STAGED = Sources.direct(SYSTEM), Sources.staged(SYSTEM)

@@ -43,6 +43,8 @@ from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from testbed.verification import functional_outputs, seeded_inputs
 from validation.litert.judge import litert_installed, reference_outputs
 
+pytestmark = pytest.mark.law
+
 EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 WAV2LETTER = "tiny_wav2letter_i8"
 

@@ -43,6 +43,8 @@ from npu_model.program import (
 from npu_model.shapes import Shape3D
 from npu_model.tflite.model import read_tflite
 
+pytestmark = pytest.mark.law
+
 INT8 = DataType(8, signed=True)
 STOP = Control(ControlKind.STOP, 0xFFFF)
 

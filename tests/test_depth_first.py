@@ -20,6 +20,8 @@ from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, schedule_groups
 from cascader.plan.liveness import live_rows
 
+pytestmark = pytest.mark.law
+
 Divided = tuple[RowGraph, tuple[Group, ...]]
 
 

@@ -34,6 +34,8 @@ from npu_model.errors import InputError
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, PoolKind, Upscale
 from npu_model.shapes import Shape3D
 
+pytestmark = pytest.mark.law
+
 SMALL = ("tiny_conv", "tiny_residual", "resnet8", "ds_cnn", "unet", "cpu")
 REAL = ("resnet8_i8", "rnnoise_INT8", "yolo_fastest_192_face_i8", "deeplabv3_mnv3_256_i8")
 EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"

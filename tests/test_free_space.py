@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
 
 from cascader.allocate.extents import Extent
 from cascader.prefetch.free_space import UNITS, Gap, Room
+
+pytestmark = pytest.mark.law
 
 STEPS = 6
 

@@ -42,6 +42,8 @@ from testbed.replaying import QuickReplay
 from testbed.reports.frontier import frontier_json, frontier_text
 from testbed.views.frontier_plot import frontier_svg
 
+pytestmark = pytest.mark.law
+
 SYSTEM = MemoryOptions().memory_system()
 NETWORKS = ("tiny_residual", "resnet8")
 """The smaller has every choice to itself; the larger has residual sums and weights that are worth staging."""

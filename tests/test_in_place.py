@@ -13,6 +13,8 @@ from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
 
+pytestmark = pytest.mark.law
+
 WINDOW = RowPropagator(8, taps=3, pad=1)
 SAME = RowPropagator(8)
 

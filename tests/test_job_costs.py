@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_graphs import row_graphs
@@ -15,6 +16,8 @@ from cascader.prefetch.copies import UNKNOWN, CostedJobs
 from cascader.prefetch.timeline import JobTimes
 from cascader.search.job_costs import JobCosts
 from cascader.search.local_moves import divisions
+
+pytestmark = pytest.mark.law
 
 COST = ToyCosts()
 

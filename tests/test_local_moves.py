@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from row_graphs import chain, divided_graphs
 
 from cascader.graph.row_graph import RowGraph, RowPropagator
 from cascader.plan.depth_first import Group
 from cascader.search.local_moves import Groups, neighbours
+
+pytestmark = pytest.mark.law
 
 ROWS = (1, 2, 4)
 

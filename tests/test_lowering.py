@@ -48,6 +48,8 @@ from npu_model.program import (
 from npu_model.shapes import Shape3D
 from sim.functional import run
 
+pytestmark = pytest.mark.law
+
 MODELS = (
     "deeplabv3_mnv3_256_i8",
     "ds_cnn_kws_i8",

@@ -22,6 +22,8 @@ from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.weight_stream.mlw import bits_at, decode, slices
 
+pytestmark = pytest.mark.law
+
 END = b"\xff" * 16
 KINDS = np.concatenate([np.repeat([3, -7, 0], 60), np.arange(-255, 256, 3), np.zeros(90, int), np.tile([0, 0, 0, 0, 0, 1, -1], 30)])
 """Weights whose stream has slices of several codings."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents, is_valid
@@ -17,6 +18,8 @@ from cascader.allocate.extents import gap
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
+
+pytestmark = pytest.mark.law
 
 
 def top(found: Sequence[Extent], addresses: Sequence[int]) -> int:

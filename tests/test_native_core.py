@@ -27,7 +27,7 @@ from cascader.search.local_moves import Groups, divisions
 from cascader.search.placement import PlacementSearch
 from npu_model.native import native
 
-pytestmark = pytest.mark.skipif(native("cascader") is None, reason="the compiled core was not built, or is switched off")
+pytestmark = [pytest.mark.law, pytest.mark.skipif(native("cascader") is None, reason="the compiled core was not built, or is switched off")]
 COST = ToyCosts()
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import permutations
 
+import pytest
 from cascades import outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,8 @@ from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKin
 from cascader.graph.memory_order import live_peak, thrifty_order
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+
+pytestmark = pytest.mark.law
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 

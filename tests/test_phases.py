@@ -38,6 +38,8 @@ from sim.functional import run
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
+pytestmark = pytest.mark.law
+
 DEVICE = accelerator(DEFAULT)
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 STAGED = Sources.staged(SYSTEM)

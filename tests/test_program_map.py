@@ -16,6 +16,8 @@ from testbed.simulation import Simulation, VelaOptions, simulate_vela
 from testbed.views.arena_map import AreaKind
 from testbed.views.program_map import program_map
 
+pytestmark = pytest.mark.law
+
 CASES = [("zoo:tiny_residual", "Size"), ("zoo:resnet8", "Size"), ("zoo:resnet8", "Performance"), ("zoo:ds_cnn", "Performance")]
 
 

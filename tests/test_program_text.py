@@ -16,6 +16,8 @@ from npu_model.errors import InputError
 from npu_model.program import Binding, Control, ControlKind, Operation, Program, Quantisation, Region, RegionRole
 from npu_model.program.text import parse_text, to_text
 
+pytestmark = pytest.mark.law
+
 GOLDEN = Path(__file__).parent / "golden" / "program.txt"
 BINDINGS = st.builds(
     Binding,

@@ -17,6 +17,8 @@ from cascader.graph.propagator import Axis, Propagator, upscaled, window
 from cascader.graph.stripe_config import StripeConfig
 from npu_model.errors import InputError
 
+pytestmark = pytest.mark.law
+
 CONV_3X3 = Propagator(((1, 0, 0, 0, 0), (0, 1, 0, 0, 2), (0, 0, 1, 0, 2), (0, 0, 0, 0, 8), (0, 0, 0, 0, 1)), (0, -1, -1, 0))
 """The RFC's example: 3 x 3, stride 1, 8 input channels; here with a padding of 1."""
 

@@ -9,6 +9,8 @@ from readme_blocks import BLOCKS, README, command_lines, quoted
 
 from testbed.cli import build_parser
 
+pytestmark = pytest.mark.law
+
 
 def test_every_command_line_of_the_readme_parses() -> None:
     lines = command_lines()

@@ -27,6 +27,8 @@ from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap, OperationKind, Strides, Tiles
 from npu_model.shapes import Shape3D
 
+pytestmark = pytest.mark.law
+
 DEVICE = accelerator(DEFAULT)
 Shaped = Callable[[FeatureMap], FeatureMap]
 

@@ -27,6 +27,8 @@ from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind
 from testbed.configs import load_memory_system
 
+pytestmark = pytest.mark.law
+
 INPUT, OUTPUT, INTERMEDIATE, VARIABLE, CONSTANT = (
     TensorKind.INPUT,
     TensorKind.OUTPUT,

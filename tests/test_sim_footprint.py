@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -12,6 +13,8 @@ from small_programs import ARENA, CONSTANTS, INT8, conv, copy, program
 from npu_model.program import Binding, ByteRange, DmaOperation, Program, Region, RegionRole
 from npu_model.shapes import Shape3D
 from sim import footprint
+
+pytestmark = pytest.mark.law
 
 BLOCK = Shape3D(4, 4, 16)
 SIZE = 64

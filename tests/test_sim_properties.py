@@ -24,6 +24,8 @@ from sim import Beats, Unit, operation_beats, replay
 from sim.engine.clock import Clock
 from sim.engine.ports import Channel, Ports
 
+pytestmark = pytest.mark.law
+
 EXAMPLES = settings(max_examples=120, deadline=None, derandomize=True)
 PULSES = (None, Pulse(320, 80, 50), Pulse(320, 80, 25), Pulse(3999, 1, 2000), Pulse(100, 20, 0))
 BOUNDS = st.sampled_from([0, 1, 2, 4, 8])

@@ -54,6 +54,8 @@ from sim.fast.jobs import ReplayCache
 from sim.fast.ports import make_ports
 from testbed.memory_options import MemoryOptions
 
+pytestmark = pytest.mark.law
+
 EVERYTHING = "NPU_TESTBED_ALL" in os.environ
 SLOW = pytest.mark.skipif(not EVERYTHING, reason="takes minutes: set NPU_TESTBED_ALL to run it")
 FEW = 40 if EVERYTHING else 6

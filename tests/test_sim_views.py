@@ -15,7 +15,7 @@ from small_programs import IDEAL, conv, copy, memories, memory, program
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import cpu_split_network
+from cascader.frontends.zoo import build, cpu_split_network
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
@@ -166,6 +166,26 @@ def test_slices_of_a_unit_s_work_and_waits_never_overlap_and_sum_to_its_cycles()
         assert sum(end - begin for begin, end in busy) == row.busy
         assert sum(end - begin for begin, end in waits) == row.waiting
         assert all(one[1] <= other[0] for one, other in pairwise(sorted(busy + waits)))
+
+
+@pytest.mark.parametrize("max_events", [10, 300_000])
+def test_an_arrow_leads_from_every_copy_of_weights_to_the_kernel_that_reads_them(max_events: int) -> None:
+    recorder = TraceRecorder(max_events)
+    made = compile_network(build("ds_cnn")).compiled
+    replayed = replay_network(read_compiled(made), SLOW, [recorder])
+    (program,) = (one.program for one in replayed.replays)
+    events = json.loads(trace_json(replayed, recorder))["traceEvents"]
+    begins, ends = ({one["id"]: one for one in events if one["ph"] == kind} for kind in "sf")
+    copies = [op for op in program.transfers if not op.to_shram]
+    assert len(copies) > 5
+    assert sorted(begins) == sorted(ends)
+    assert len(begins) == len(copies)
+    # Each end lies at the beginning of a slice of its track, as the viewer needs it, and a copy has begun before it is read.
+    starts = {(one["tid"], one["ts"]) for one in events if one["ph"] == "X"}
+    assert all((one["tid"], one["ts"]) in starts for one in (*begins.values(), *ends.values()))
+    assert all(begins[number]["ts"] < ends[number]["ts"] for number in begins)
+    names = [one["args"]["name"] for one in events if one["ph"] == "M" and one["name"] == "thread_name"]
+    assert {names[(one["tid"] - 1)] for one in begins.values()} == {"DMA"}
 
 
 def test_a_trace_names_its_clock_accelerator_memory_and_level_of_detail() -> None:

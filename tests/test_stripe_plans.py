@@ -37,6 +37,8 @@ from cascader.plan.stripe_trace import StripedGroup, trace
 from examples.stripe_plans import rfc_table
 from npu_model.errors import InputError
 
+pytestmark = pytest.mark.law
+
 RECOMPUTE, ROLLING, DOUBLE = BufferMode.RECOMPUTE, BufferMode.ROLLING, BufferMode.DOUBLE
 
 

@@ -24,6 +24,8 @@ from npu_model.shapes import Shape3D, ceil_div
 from sim.functional.execute import execute
 from sim.functional.memory import Memory, Store
 
+pytestmark = pytest.mark.law
+
 NETWORKS = ("tiny_residual", "resnet8", "ds_cnn", "unet")
 
 

@@ -17,6 +17,8 @@ from cascader.graph.cascader_graph import CascaderGraph
 from npu_model.accelerator import accelerator
 from npu_model.program import ActivationKind, ByteRange, DmaOperation, KernelWait
 
+pytestmark = pytest.mark.law
+
 DEVICE = accelerator(DEFAULT)
 
 

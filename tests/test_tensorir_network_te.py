@@ -74,7 +74,7 @@ def test_every_kernel_is_one_part_whose_derived_propagators_are_the_hand_written
         if any(stage.name.endswith("_reshaped") for stage in match.stages):
             # The operand is another tensor's shape: there is no hand-written form of it.
             continue
-        derived = [operand.propagator for operand in part.inputs if operand.tensor not in graph.constants]
+        derived = [operand.propagator for operand in part.operands if operand.tensor not in graph.constants]
         assert derived == hand_written(match.payload), part.name
         compared += len(derived)
     assert compared >= len(kernels) - 1

@@ -37,6 +37,8 @@ from sim.fast import quick_replay
 from sim.functional.execute import execute
 from sim.functional.memory import Memory
 
+pytestmark = pytest.mark.law
+
 SIDE, COUNT, ROWS = 48, 2, 4
 SERIAL, TILES, BANDS, RING = range(len(WAYS))
 

@@ -18,6 +18,8 @@ from npu_model.program import DataType, FeatureMap, Kernel, KernelOperation, Lay
 from npu_model.shapes import Shape3D
 from npu_model.timing import TimingParameters
 
+pytestmark = pytest.mark.law
+
 EXAMPLES = settings(max_examples=150, deadline=None)
 
 

@@ -1,7 +1,7 @@
 """Trace: a replay's events as Chrome Trace Event JSON, which ui.perfetto.dev opens.
 
 One process is the NPU. Every unit has two tracks, in pipeline order: what it worked on and what it waited for. A counter shows the live
-bytes of SRAM. One microsecond of the trace is one NPU cycle.
+bytes of SRAM, arrows lead from every copy to the kernel that first reads it. One microsecond of the trace is one NPU cycle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npu_model.printable import printable
-from npu_model.program import DmaOperation, KernelOperation, Program
+from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
 from sim.events import Busy, Cause, Event, Unit, Wait
 from sim.replay import NetworkReplay, Replay
 
@@ -153,6 +153,35 @@ def _merged(program: Program, spans: dict[tuple[Unit, bool, int], _Span], origin
         yield _slice(unit, name, span.start + origin, span.end + origin, args, waits=waits)
 
 
+def _uses(program: Program) -> Iterator[tuple[int, int]]:
+    """Every copy with the first kernel that reads what it brought, unless something else is written there before."""
+    waiting: list[tuple[int, ByteRange]] = []
+    for index, op in enumerate(program.operations):
+        if isinstance(op, DmaOperation):
+            written = op.writes()
+            waiting = [(copy, place) for copy, place in waiting if not any(place.overlaps(one) for one in written)]
+            waiting += [(index, place) for place in written]
+        elif isinstance(op, KernelOperation):
+            read = op.reads()
+            used = [entry for entry in waiting if any(entry[1].overlaps(one) for one in read)]
+            yield from ((copy, index) for copy, _ in used)
+            gone = op.writes()
+            waiting = [entry for entry in waiting if entry not in used and not any(entry[1].overlaps(one) for one in gone)]
+
+
+def _flows(program: Program, spans: dict[tuple[Unit, bool, int], _Span], origin: int, first: int) -> Iterator[dict[str, Any]]:
+    """An arrow from every copy to the kernel that first reads it: from the DMA's slice to that of the unit that reads."""
+    for number, (copy, kernel) in enumerate(_uses(program), start=first):
+        readers = (unit for unit in (Unit.WD, Unit.IFM, Unit.MAC) if (unit, False, kernel) in spans)
+        unit = next(readers, None)
+        source = spans.get((Unit.DMA, False, copy))
+        if unit is None or source is None:
+            continue
+        arrow = {"name": "copy to use", "cat": "copy", "id": number, "pid": _PROCESS}
+        yield arrow | {"ph": "s", "tid": _track(Unit.DMA, waits=False), "ts": source.start + origin}
+        yield arrow | {"ph": "f", "bp": "e", "tid": _track(unit, waits=False), "ts": spans[unit, False, kernel].start + origin}
+
+
 def _live(replay: Replay, live: tuple[int, ...], origin: int) -> Iterator[dict[str, Any]]:
     """The live bytes of SRAM: an operation's count from the time it was issued and the kernel before it finished."""
     time = finished = 0
@@ -173,6 +202,7 @@ def _events(network: NetworkReplay, recorder: TraceRecorder) -> Iterator[dict[st
             yield from _each(replay.program, recording.events, origin)
         else:
             yield from _merged(replay.program, recording.spans, origin)
+        yield from _flows(replay.program, recording.spans, origin, first)
         yield from _live(replay, network.footprint.live[first : first + count], origin)
         origin += replay.cycles
         first += count
