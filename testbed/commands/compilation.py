@@ -43,9 +43,8 @@ def add(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help="a .tflite file, zoo:NAME or portfolio:NAME")
     _add_vela_options(parser)
     group = parser.add_argument_group("search")
-    group.add_argument(
-        "--effort", choices=("quick", "standard", "thorough"), default="standard", help="how hard to search (default: standard)"
-    )
+    efforts = ("quick", "standard", "thorough")
+    group.add_argument("--effort", choices=efforts, default="standard", help="how hard to search (default: standard)")
     add_jobs_option(group)
     add_vela_timeout_option(group)
     add_memory_options(parser, "the timing adapter u55_high_end, which is Ethos_U55_High_End_Embedded with Shared_Sram")
