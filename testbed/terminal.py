@@ -68,5 +68,6 @@ def show(text: str) -> None:
     """Print a report, in colour where standard output is a terminal that has any and ``NO_COLOR`` is not set."""
     if isinstance(sys.stdout, Output):
         sys.stdout.write_coloured(f"{text}\n", spans(text))
-    else:
+    elif sys.stdout is not None:
+        # It is None where it was closed before the command began.
         sys.stdout.write(f"{text}\n")
