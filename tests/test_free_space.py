@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from moving_extents import extent, extents
 
 from cascader.allocate.extents import Extent
-from cascader.prefetch.free_space import UNITS, Gap, Room
+from cascader.prefetch.free_space import EXACT, UNITS, Gap, Room
 
 pytestmark = pytest.mark.law
 
@@ -116,8 +116,8 @@ def naive(found: list[Extent], addresses: list[int], size: int, room: Room) -> N
 @settings(max_examples=10)
 @given(
     extents(count=3, size=9000, steps=STEPS, within=STEPS),
-    st.lists(st.integers(0, 18 * UNITS), min_size=3, max_size=3),
-    st.integers(16 * UNITS + 1, 20 * UNITS),
+    st.lists(st.integers(0, EXACT), min_size=3, max_size=3),
+    st.integers(EXACT + 1, EXACT + 32_768),
     requests(3000),
 )
 def test_a_large_arena_is_looked_at_in_larger_units_and_the_same_holds(

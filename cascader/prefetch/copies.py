@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.allocate.extents import Extents
-from cascader.prefetch.free_space import UNITS, Room
+from cascader.prefetch.free_space import Room, most_units
 from cascader.prefetch.timeline import Constants, Issue, JobTimes, Prefetcher, Shared, Timeline, choose_copies, nothing_shared
 from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
@@ -79,7 +79,7 @@ class CopySearch:
             return found if found.cycles < below else None
         jobs = self._jobs
         marks = np.array([list(map(chosen.__contains__, self._parts)) for chosen in sets], dtype=np.int64)
-        how = np.array([int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, UNITS, improve, ends], dtype=np.int64)
+        how = np.array([int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, most_units(self._budget), improve, ends], dtype=np.int64)
         tables = jobs.times, jobs.pairs, jobs.pair_costs, self._constants
         places = np.array(addresses, dtype=np.int64)
         raw = _NATIVE.copies(self._work, *tables, *self._extents.arrays, places, marks, how, jobs.shared)

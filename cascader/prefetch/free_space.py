@@ -16,8 +16,16 @@ from npu_model.shapes import ceil_div, round_up
 Steps = npt.NDArray[np.signedinteger[Any]]
 """Numbers of jobs, in as few bytes as they need: there are many."""
 
-UNITS = 8192
-"""Pieces that an arena is divided into at most: up to 128 KiB every 16 bytes are one, in a larger arena more are."""
+UNITS = 2048
+"""Pieces that an arena of more than :data:`EXACT` bytes is divided into at most: its last bytes are not worth the time that they take."""
+
+EXACT = 128 * 1024
+"""Bytes of an arena up to which every 16 are a piece."""
+
+
+def most_units(size: int, alignment: int = 16) -> int:
+    """Pieces that an arena of ``size`` bytes is divided into at most."""
+    return UNITS if size > EXACT else max(1, ceil_div(size, alignment))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,7 @@ class Room:
     """The free bytes of an arena of ``size`` bytes over ``steps`` jobs, in units that are multiples of ``alignment``."""
 
     def __init__(self, extents: Sequence[Extent], addresses: Sequence[int], steps: int, size: int, alignment: int = 16) -> None:
-        self.unit = round_up(ceil_div(size, UNITS), alignment)
+        self.unit = round_up(ceil_div(size, most_units(size, alignment)), alignment)
         self.units = size // self.unit
         self._free_from = _free_from(extents, addresses, steps, self.unit, self.units)
         self._windows: dict[tuple[int, int], Steps] = {}

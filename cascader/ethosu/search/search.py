@@ -18,6 +18,9 @@ T = TypeVar("T")
 HOPEFUL = ((Fraction(1, 4), Fraction(106, 100)), (Fraction(1, 2), Fraction(1015, 1000)))
 """Parts of a search at a limit, and how many times the fewest cycles that are promised then, within as many bytes, make it go on."""
 
+HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fraction(108, 100)))
+"""The same for a frontier, of which a limit's schedule may be a point although another one promises more in as many bytes."""
+
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
 
@@ -73,7 +76,7 @@ def search(explored: Explored, wish: Wish, executor: Executor, show: Show = sile
     pairs = zip(explored.forms, explored.ladders, strict=True)
     places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*wish.budgets, *wish.limits(rungs)))]
     if not wish.thorough and max(len(form.network.graph.parts) for form in explored.forms) > _TINY:
-        for part, times in HOPEFUL:
+        for part, times in HOPEFUL_ANYWHERE if wish.near is None else HOPEFUL:
             promised = answers([executor.submit(promise, *place, part) for place in places], "Looking at {} of {} memory limits", show)
             places = list(hopeful(places, list(promised), wish, times))
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if wish.smallest else []
