@@ -19,6 +19,7 @@ from cascader.frontends.zoo import build, cpu_split_network
 from npu_model.accelerator import accelerator_names
 from npu_model.memory.timing_adapter import profile_names
 from npu_model.program.text import parse_text
+from npu_model.tflite.model import read_tflite
 from testbed import VERSION
 from testbed.cli import build_parser
 from testbed.commands.options import Parser
@@ -275,3 +276,15 @@ def test_a_window_that_is_none_is_refused(window: str) -> None:
 def test_a_timeline_begins_within_the_replay_and_is_no_json(plan: Path) -> None:
     assert "give a smaller one" in refusal("simulate", "schedule", plan, "--timeline", "99999999:")
     assert "has no drawings" in refusal("simulate", "schedule", plan, "--timeline", "--json")
+
+
+def test_the_node_data_of_model_explorer_are_cycles_by_the_names_of_the_networks_tensors(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.json"
+    document = json.loads(call("simulate", "vela", "zoo:ds_cnn", "--node-data", path, "--json").output)
+    data = json.loads(path.read_text())
+    assert sum(one["value"] for one in data["results"].values()) == document["summary"]["cycles"]
+    model = read_tflite(build("ds_cnn"))
+    written = {model.tensors[index].name for operator in model.operators for index in operator.outputs}
+    # A reshape moves nothing: the NPU has no operation for it.
+    assert written - set(data["results"]) == {"flatten"}
+    assert [stop["stop"] for stop in data["gradient"]] == [0, 1]

@@ -113,6 +113,7 @@ def _add_report_options(parser: Parser) -> None:
     add_cpu_operations_option(group)
     group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
+    group.add_argument("--node-data", metavar="F.json", help="write the cycles by tensor name, which Model Explorer shows on the .tflite")
     group.add_argument(
         "--timeline",
         metavar="FIRST:LAST",
@@ -171,10 +172,11 @@ def run_vela(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
+    from sim.views.node_data import node_data_json
     from sim.views.timeline import TimelineRecorder
     from sim.views.trace import TraceRecorder
     from testbed.commands.choices import memory_options
-    from testbed.files import require_page, require_picture, require_writable, write_file
+    from testbed.files import write_file
     from testbed.findings import findings
     from testbed.html import html_report
     from testbed.html.data import replay_data, report_title
@@ -188,14 +190,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     if arguments.timeline is not None and arguments.json:
         raise InputError("--timeline was given together with --json, which has no drawings: leave one of them out.")
     recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder()
-    if arguments.trace is not None:
-        require_writable(arguments.trace, source)
-    if arguments.sram_map is not None:
-        require_picture(arguments.sram_map, source)
-    if arguments.csv is not None:
-        require_writable(arguments.csv, source)
-    if arguments.report is not None:
-        require_page(arguments.report, source)
+    _require_places(arguments, source)
     with progress() as show:
         listeners: list[Listener] = [recorder] if arguments.trace is not None else []
         listeners += [events] if arguments.report is not None else []
@@ -207,6 +202,9 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
         if arguments.trace is not None:
             show(f"Writing {arguments.trace}")
             write_trace(simulation, recorder, arguments.trace)
+        if arguments.node_data is not None:
+            show(f"Writing {arguments.node_data}")
+            write_file(arguments.node_data, node_data_json(simulation.replay).encode("ascii"))
         if arguments.csv is not None:
             show(f"Writing {arguments.csv}")
             write_file(arguments.csv, layers_csv(simulation.replay))
@@ -217,6 +215,22 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
     _report(simulation, found, drawing, arguments)
     return 0
+
+
+def _require_places(arguments: argparse.Namespace, source: str) -> None:
+    """InputError if what is asked for cannot be written."""
+    from testbed.files import require_page, require_picture, require_writable
+
+    if arguments.trace is not None:
+        require_writable(arguments.trace, source)
+    if arguments.node_data is not None:
+        require_writable(arguments.node_data, source)
+    if arguments.sram_map is not None:
+        require_picture(arguments.sram_map, source)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, source)
+    if arguments.report is not None:
+        require_page(arguments.report, source)
 
 
 def _drawn(timeline: TimelineRecorder, window: tuple[int, int | None]) -> str:

@@ -1,0 +1,29 @@
+"""Node data for Model Explorer: the cycles of every layer by the name of the tensor that it writes, to be shown on the user's own .tflite.
+
+The structure is that of ``GraphNodeData`` in ai-edge-model-explorer 0.1.34 (``node_data_builder.py``): keys are names of output tensors.
+"""
+
+from __future__ import annotations
+
+import json
+
+from sim.replay import NetworkReplay
+from sim.views.layers import layers
+
+_GRADIENT = ((0, "#f5f8ff"), (1, "#d93025"))
+"""Colours of the least and the most cycles."""
+
+
+def node_data_json(network: NetworkReplay) -> str:
+    """The document; layers whose tensors have no name are left out, and what one name has of several programs is one sum."""
+    cycles: dict[str, int] = {}
+    for layer in layers(network):
+        name = next((one.name for one in layer.operations if one.name), "")
+        if name:
+            cycles[name] = cycles.get(name, 0) + layer.cycles
+    document = {
+        "name": "NPU cycles",
+        "results": {name: {"value": value} for name, value in cycles.items()},
+        "gradient": [{"stop": stop, "bgColor": colour} for stop, colour in _GRADIENT],
+    }
+    return json.dumps(document, indent=1) + "\n"
