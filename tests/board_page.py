@@ -44,9 +44,9 @@ def _printed(body: str) -> str:
         assert words[0] == "npu-testbed", line
         outcome = call(*words[1:])
         assert outcome.status == 0, outcome
-        summary, blank, rest = outcome.output.partition("\n\n")
         # Of a schedule its layers are left out: they are not what the page is about.
-        text += f"{line}\n{summary}\n...\n" if blank and rest and words[1] in ("schedule", "simulate") else f"{line}\n{outcome.output}"
+        ends = {"schedule": "\n", "simulate": "\n\n"}.get(words[1])
+        text += f"{line}\n" + (outcome.output.partition(ends)[0] + "\n...\n" if ends else outcome.output)
     return text
 
 
