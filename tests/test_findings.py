@@ -127,12 +127,12 @@ def test_an_ideal_memory_has_weights_that_nobody_copies() -> None:
 
 def test_a_copy_that_brings_more_than_is_read_is_better_left_out() -> None:
     block = Shape3D(4, 4, 16)
-    first, second = conv(block, block), conv(block, block, 64, weights=1024)
-    there = tuple(replace(span, region=1, start=0x40000, end=0x40000 + span.length) for span in second.weights)
-    late = small(program(first, copy(16384), DmaWait(0), replace(second, weights=there)), system=memories(memory(), memory(500)))
+    kernel = conv(block, block, 64, weights=1024)
+    there = tuple(replace(span, region=1, start=0x40000, end=0x40000 + span.length) for span in kernel.weights)
+    late = small(program(copy(16384), DmaWait(0), replace(kernel, weights=there)), system=memories(memory(), memory(500)))
     (found,) = weights(late)
     assert "through AXI1 as the kernel runs, without a copy, saves" in found.text
-    assert found.cycles == late.replay.cycles - small(program(first, DmaWait(0), second), system=late.system).replay.cycles
+    assert found.cycles == late.replay.cycles - small(program(DmaWait(0), kernel), system=late.system).replay.cycles
 
 
 def test_every_way_to_read_weights_computes_the_same() -> None:
