@@ -57,7 +57,7 @@ def spans(text: str) -> list[Span]:
     r"""Stretches of a report and their colours: what binds each layer, and what each finding saves.
 
     >>> spans("layer  bound by\n-----  ---------\nconv   MAC array")
-    [(39, 48, 'green')]
+    [(40, 49, 'green')]
     """
     found = list(_bound_column(text))
     found += [(match.start(), match.end(), _colour(match[0])) for match in _RECORD.finditer(text)]

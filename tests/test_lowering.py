@@ -16,6 +16,7 @@ from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, blockdep
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import compile_network, named_network
+from cascader.frontends.vela.backward_steps import forwards
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer
 from npu_model.accelerator import accelerator, accelerator_names
@@ -111,7 +112,9 @@ def comparable(program: Program, constants: bytes) -> list[Operation | tuple[Ope
             result.append((replace(operation, source=ByteRange(0, 0, 0)), [content]))
         elif isinstance(operation, KernelOperation):
             spans = [span for span in operation.reads() if span.region == 0]
-            result.append((without_constant_addresses(operation), [constants[span.start : span.end] for span in spans]))
+            # Of a single row Vela's stride may be negative, and the cascader's is not.
+            (forward,) = forwards(operation)
+            result.append((without_constant_addresses(forward), [constants[span.start : span.end] for span in spans]))
         else:
             result.append(operation)
     return result
@@ -158,12 +161,18 @@ def test_tables_are_loaded_and_waited_for_as_vela_does_where_they_share_banks_wi
     assert_is_velas_stream(name, "ethos-u55-32")
 
 
+def steps_backwards(kernel: KernelOperation) -> bool:
+    return min(kernel.ofm.strides.y, kernel.ofm.strides.x) < 0
+
+
 def blockdeps(names: tuple[str, ...], device: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for name in names:
         lowered = lower(as_vela_placed_it(name, device), early_tables=False)
         for ours, theirs in zip(lowered.programs, legalised(name, device).programs, strict=True):
-            for mine, velas in zip(ours.kernels, theirs.kernels, strict=True):
+            for before, mine, velas in zip((None, *theirs.kernels), ours.kernels, theirs.kernels, strict=False):
+                if steps_backwards(velas) or (before is not None and steps_backwards(before)):
+                    continue  # Vela never lets these overlap, although their rows and columns are apart
                 counts["equal" if mine.blockdep == velas.blockdep else "lower" if mine.blockdep < velas.blockdep else "higher"] += 1
     return counts
 

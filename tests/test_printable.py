@@ -73,7 +73,7 @@ def test_reports_of_a_network_with_hostile_names_hold_no_line_of_its_own(hostile
     plan = tmp_path / "s.json"
     made = call("schedule", hostile, "--no-cascade", "-o", plan)
     assert made.status == 0, made
-    assert len(lines_of(made.output)) == 1
+    assert not any(line.startswith("<") for line in lines_of(made.output))
     for words in (("simulate", "schedule", plan), ("simulate", "vela", hostile), ("verify", plan, "--model", hostile)):
         done = call(*words)
         assert done.status == 0, done

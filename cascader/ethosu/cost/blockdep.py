@@ -96,17 +96,11 @@ def _overlap(operand: FeatureMap | None, ofm: FeatureMap) -> bool:
 
 
 def _same_grid(operand: FeatureMap, ofm: FeatureMap) -> bool:
-    """Whether the operand's elements are elements of the OFM, or of what both are part of: all of them, or every n-th row or column."""
+    """Whether rows, columns and channels of both are the same distances apart, or the operand takes every n-th column of the OFM's rows."""
     read, written = operand.strides, ofm.strides
-    return (
-        (operand.layout, operand.dtype.bytes, read.c) == (ofm.layout, ofm.dtype.bytes, written.c)
-        and _is_multiple(read.y, written.y)
-        and _is_multiple(read.x, written.x)
-    )
-
-
-def _is_multiple(stride: int, of: int) -> bool:
-    return stride == of or (of > 0 and stride > 0 and stride % of == 0)
+    if (operand.layout, operand.dtype.bytes, read.y, read.c) != (ofm.layout, ofm.dtype.bytes, written.y, written.c):
+        return False
+    return read.x == written.x or (read.x % max(1, written.x) == 0 and operand.shape.width * read.x <= ofm.shape.width * written.x)
 
 
 def _distance(written: FeatureMap, before: Shape3D, operation: KernelOperation, block: Shape3D, operand: FeatureMap) -> int:
