@@ -199,6 +199,13 @@ def test_the_page_has_the_totals_the_misses_and_a_table_for_each_group() -> None
     assert "- `mnist`: Keras' MNIST example" in text
 
 
+def test_no_line_of_the_pages_prose_is_wider_than_120_characters() -> None:
+    named = replace(found(), check=Check.EXCEPTION, remark="As named, at length. " * 10)
+    lines = page(Report((named,))).splitlines()
+    assert "- mnist: As named, at length. As named, at length." in "\n".join(lines)
+    assert max(len(line) for line in lines if not line.startswith("|")) <= 120
+
+
 def test_the_command_prints_every_finding_and_its_status_tells_of_a_miss(examined: list[str], tmp_path: Path) -> None:
     outcome = call("validate", "portfolio", "mnist", "--jobs", 1, "--page", tmp_path / "page.md")
     assert outcome.status == 0
