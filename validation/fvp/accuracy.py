@@ -9,8 +9,8 @@ from validation.fvp.scorecard import CLAIM, Scorecard, render, scorecard
 
 _HEAD = f"""# Accuracy of the timing model
 
-**{CLAIM}** The reference is the Corstone FVP, Arm's own model of the NPU,
-which is cycle-approximate itself. No public cycle counts of Ethos-U55 silicon were used.
+**{CLAIM}** The reference is the Corstone FVP, Arm's own model of the NPU, which
+is cycle-approximate itself. No public cycle counts of Ethos-U55 silicon were used.
 
 This page is written by `python -m validation.fvp.accuracy > docs/accuracy.md`; a test holds it to what the model does
 today. The same figures come from `npu-testbed validate fvp`. Everything that they need is in the package: the published
@@ -27,8 +27,8 @@ One network of small kernels is held to the time of its whole run, among them th
 
 A few constants were chosen by looking at these very points, so the errors below are those of a calibration set, not of
 a blind test: `docs/decisions/0003-timing-model.md` names them and shows what each is worth. Nothing was fitted by a
-program. Operators that no measured network has are held against Vela's estimate instead (`tests/test_unit_cycles.py`),
-which is no measurement.
+program. Operators that no measured network has are held against Vela's estimate instead
+(`tests/sim/test_unit_cycles.py`), which is no measurement.
 """
 
 
