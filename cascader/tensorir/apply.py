@@ -241,7 +241,7 @@ def _placements(group: _Group) -> list[Placed]:
 
 
 def _unclipped(group: _Group, tensor: str) -> list[Box]:
-    """What each stripe needs of a tensor by the geometry that TVM's own analysis follows."""
+    """The box of a tensor that each stripe needs, by the geometry that TVM's own analysis follows."""
     axes = group.stripes[tensor].axes
     return [
         tuple(stripes.intervals[0 if stripes.loop is None else numbers[stripes.loop]] for stripes in axes)

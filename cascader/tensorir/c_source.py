@@ -30,7 +30,7 @@ _C_TYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for b
 }
 
 _EXTERN = '#ifdef __cplusplus\nextern "C"\n#endif\n'
-"""What TVM writes before each function; these are static."""
+"""Text that TVM writes before each function. It is removed, as these functions are static."""
 
 _PER_LINE = 24
 

@@ -23,7 +23,7 @@ from npu_model.program.alignment import ALIGNMENT
 _PER_LINE = 40
 
 _EXTERN = re.compile(r'#ifdef __cplusplus\nextern "C"\n#endif\n')
-"""What TVM writes before each function; all but one are static here."""
+"""Text that TVM writes before each function, where all functions but one become static."""
 
 _QUIET = '#ifdef __GNUC__\n#pragma GCC diagnostic ignored "-Wunused-variable"\n#endif\n'
 """TVM names values that its later passes have no use for."""

@@ -34,7 +34,7 @@ def _without_comments(data: bytes) -> bytes:
 
 
 def _initialisers(data: bytes) -> Iterator[bytes]:
-    """What stands between the braces after every declaration of an array of bytes."""
+    """The text between the braces after every declaration of an array of bytes."""
     position = 0
     while (start := data.find(b"{", position)) >= 0:
         end = data.find(b"}", start)

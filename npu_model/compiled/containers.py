@@ -18,7 +18,7 @@ def is_tflite(data: bytes) -> bool:
 
 
 def unpacked(data: bytes) -> bytes:
-    """What a C source holds: its one array that is a .tflite or a ``vela_bin_stream``; anything else as it is.
+    """Unpack a C source: its one array that is a .tflite or a ``vela_bin_stream``. Other files come back as they are.
 
     InputError if the source has none, or several.
     """

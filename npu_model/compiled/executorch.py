@@ -21,7 +21,7 @@ from npu_model.shapes import round_up
 
 MAGIC = b"vela_bin_stream\0"
 RUNTIME = "EXECUTORCH"
-"""What hands tensors from one delegate to the next: kernels on the CPU, or a copy."""
+"""Name of the step that hands tensors from one delegate to the next: kernels on the CPU, or a copy."""
 
 _END = "vela_end_stream"
 _NAME, _HEADER, _ALIGNMENT = 16, 32, 16
@@ -33,7 +33,7 @@ _TENSOR = struct.Struct(f"<{_DIMENSIONS}iiii")
 
 _ARENA = 1
 _RANK = 4
-"""Dimensions that are shown: those before them are 1 of most tensors."""
+"""Last dimensions that are shown: those before them are 1 for most tensors."""
 
 
 def is_executorch(data: bytes) -> bool:
