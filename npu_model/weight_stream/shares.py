@@ -18,7 +18,7 @@ TURNS_PER_32_WEIGHTS = 4
 
 @dataclass(frozen=True, slots=True)
 class WeightShare:
-    """A step's share of the weights: port words of each core's stream before the step and in it, and the decoder's cycles (None: unknown)."""
+    """A step's share of the weights: port words of each core's stream before it and in it, and the decoder's cycles (None: unknown)."""
 
     firsts: tuple[int, ...]
     beats: tuple[int, ...]
