@@ -89,19 +89,23 @@ class _Processes(Executor):
     def __init__(self, lines: Sequence[Executor]) -> None:
         self._lines = lines
         self._waiting = [0] * len(lines)
+        # Every line tells of its answers in a thread of its own.
+        self._lock = threading.Lock()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer, from the process that the errand is led to."""
         homes = getattr(args[0], "homes", None) if args else None
         open_to = range(len(self._lines)) if homes is None else homes(len(self._lines))
-        line = min(open_to, key=lambda number: self._waiting[number])
-        self._waiting[line] += 1
+        with self._lock:
+            line = min(open_to, key=lambda number: self._waiting[number])
+            self._waiting[line] += 1
         answer = self._lines[line].submit(fn, *args, **kwargs)
         answer.add_done_callback(lambda _: self._done(line))
         return answer
 
     def _done(self, line: int) -> None:
-        self._waiting[line] -= 1
+        with self._lock:
+            self._waiting[line] -= 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as every Executor
         """End all processes."""
