@@ -18,14 +18,14 @@ Steps = npt.NDArray[np.signedinteger[Any]]
 """Numbers of jobs, in as few bytes as they need: there are many."""
 
 UNITS = 2048
-"""Pieces that an arena of more than :data:`EXACT` bytes is divided into at most: its last bytes are not worth the time that they take."""
+"""Most pieces of an arena of more than :data:`EXACT` bytes: finer pieces are not worth their time."""
 
 EXACT = 128 * 1024
 """Bytes of an arena up to which every :data:`ALIGNMENT` of them are a piece."""
 
 
 def most_units(size: int, alignment: int = ALIGNMENT) -> int:
-    """Pieces that an arena of ``size`` bytes is divided into at most."""
+    """Most pieces that an arena of ``size`` bytes is divided into."""
     return UNITS if size > EXACT else max(1, ceil_div(size, alignment))
 
 

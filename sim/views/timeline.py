@@ -43,7 +43,7 @@ class _Activity:
 
 
 class _Drawing:
-    """One Program: what its operations are called, and what every unit did."""
+    """Drawing of one Program: the marks and names of its operations, and the activities of every unit."""
 
     def __init__(self, program: Program) -> None:
         works = [(i, op) for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
