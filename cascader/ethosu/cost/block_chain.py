@@ -38,7 +38,7 @@ class BlockOption:
 
     @property
     def cost(self) -> int:
-        """What is to be least."""
+        """Cycles that the choice of blocks makes least: the job's own and its burden."""
         return self.cycles + self.burden
 
 

@@ -89,7 +89,7 @@ class StripeCost:
         return self._estimates.of(operation, work, decoding_bytes(work), staged=staged)
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
-        """What the part's weight streams ask of the decoder, whatever rows are made of it."""
+        """The decoder's work for each of the part's weight streams, the same for all of its rows; empty if streams are not decoded."""
         if part not in self._decoder_work:
             payload = self._payloads[part]
             assert payload is not None  # noqa: S101  # only kernels have weights

@@ -21,7 +21,7 @@ _Access = tuple[FeatureMap, Axis]
 
 
 def _accesses(network: Network) -> dict[str, list[_Access]]:
-    """How kernels address each tensor of the arena."""
+    """Feature maps by which kernels address each tensor of the arena, each with the axis along which its part is cut."""
     found: dict[str, list[_Access]] = {tensor.name: [] for tensor in network.graph.tensors}
     for part in network.graph.parts:
         payload = ethosu_part(part)

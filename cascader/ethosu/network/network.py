@@ -82,7 +82,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What is scheduled: the graph (payloads EthosuPart or CpuPart), its segments in order, constants, and ports.
+    """A network to be scheduled: its graph (payloads EthosuPart or CpuPart), segments in order, constants, and ports.
 
     ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
     ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written. ``others`` counts the

@@ -20,7 +20,7 @@ from npu_model.weight_stream.weights import RECORD_BYTES
 
 
 def work_of(operation: KernelOperation, elements: int) -> Rational:
-    """What each of ``elements`` of an OFM costs: its share of the multiply-accumulates; an elementwise result counts as one.
+    """Work of each of ``elements`` of an OFM: its share of the multiply-accumulates. Without any, each element of the result counts as one.
 
     The channels that fill up the last brick cost nothing, so their share is spread over all.
     """

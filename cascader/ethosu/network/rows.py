@@ -34,7 +34,7 @@ def _borders(part: EthosuPart) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What must hold of the order of a network's parts: (predecessors that end before, runs in one piece, segment) by name."""
+    """Constraints on the order of a network's parts, by name: predecessors that end before, parts that run in one piece, and segments."""
 
     after: dict[str, list[int]]
     single: frozenset[str]

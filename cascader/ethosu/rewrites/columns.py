@@ -74,7 +74,7 @@ _PIECES = (2, 3, 4, 6)
 
 
 def column_counts(network: Network) -> tuple[int, ...]:
-    """How many columns a stripe may have, in ascending order; none if no part is cut along the width."""
+    """Numbers of columns that a stripe may have, in ascending order; none if no part is cut along the width."""
     payloads = (payload for part in network.graph.parts if _is_flat(part) and (payload := ethosu_part(part)) is not None)
     widths = {payload.operation.ofm.shape.width for payload in payloads if payload.axis is Axis.COLUMNS}
     equal = {ceil_div(width, pieces) for width in widths for pieces in _PIECES}

@@ -18,7 +18,7 @@ def _is_whole(feature_map: FeatureMap) -> bool:
 
 
 def _dense(tensor: Tensor, maps: list[FeatureMap], largest_depth: int) -> NhwcForm | None:
-    """How ``tensor`` would be stored densely; None if it gains nothing or an access does not allow it."""
+    """Dense form of ``tensor``; None if it gains nothing or an access does not allow it."""
     if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
         return None
     first = maps[0]

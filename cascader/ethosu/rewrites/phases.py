@@ -33,7 +33,7 @@ from npu_model.weight_stream.weights import RECORD_BYTES, encode_weights, weight
 Weights = npt.NDArray[np.integer]
 
 WORTHWHILE = 0.9
-"""What part of the estimated cycles of one kernel those that stand for it may take at most, and of all around them together."""
+"""Largest share of a kernel's estimated cycles that its phases may take; the same bound holds for all kernels around them together."""
 
 
 @dataclass(frozen=True, slots=True)

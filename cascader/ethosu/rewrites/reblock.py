@@ -25,7 +25,7 @@ from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 from npu_model.weight_stream.work import operation_work
 
 GAIN = 0.95
-"""What part of the estimated cycles another depth may at most have: less gain is not worth a new stream."""
+"""Largest share of the estimated cycles at which another depth is taken: less gain is not worth a new stream."""
 
 SMALLEST = 2048
 """Bytes of weights below which a layer is left as it is."""

@@ -27,10 +27,10 @@ from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 
 WORTHWHILE = 0.99
-"""What part of the estimated cycles of all kernels the turned network may take at most: less gain is not worth a search of its own."""
+"""Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""
 
 _TRIED = 4
-"""Kernels from which on turning is tried."""
+"""Number of kernels that are tried as the first one to be turned."""
 
 
 def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) -> bool:
@@ -50,7 +50,7 @@ def _maps(payload: EthosuPart) -> Iterator[tuple[str | None, FeatureMap]]:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What is turned: parts by name, the tensors that are stored turned, and those that become NHWC as not all of their parts are."""
+    """A choice of parts to turn. ``tensors`` are stored turned; ``dense`` ones become NHWC, as not all of their parts are turned."""
 
     parts: frozenset[str]
     tensors: Mapping[str, Bricks]
@@ -70,7 +70,10 @@ def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Turnable:
-    """What can be turned of a network: its kernels, those of them that may be turned in their order, the tensors in bricks, and as NHWC."""
+    """Kernels of a network by name, with those that may be turned (``able``) in their order.
+
+    ``forms`` are its tensors in bricks, ``dense`` the same as NHWC.
+    """
 
     payloads: Mapping[str, EthosuPart]
     able: tuple[str, ...]
@@ -79,7 +82,7 @@ class _Turnable:
 
     @classmethod
     def of(cls, network: Network) -> _Turnable:
-        """What a network has of it."""
+        """Find the turnable kernels and tensors of a network."""
         payloads = {part.name: payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None}
         maps = maps_by_tensor(network)
         forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
@@ -88,7 +91,7 @@ class _Turnable:
 
 
 def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
-    """What becomes of the tensors if these parts are turned."""
+    """The choice of these parts, with the forms that their tensors get."""
     users: dict[str, set[str]] = {}
     forms = turnable.forms
     for part, payload in turnable.payloads.items():

@@ -28,7 +28,7 @@ class Best:
     _expected: tuple[float, float] = (inf, inf)
 
     def rank(self, made: Point | Candidate) -> tuple[float, float]:
-        """What the best has least of: cycles and then bytes, or bytes and then cycles."""
+        """Sort key of which the best has the least: cycles and then bytes, or with ``smallest`` bytes and then cycles."""
         return (made.memory, made.cycles) if self.smallest else (made.cycles, made.memory)
 
     def fits(self, candidate: Candidate) -> bool:

@@ -13,7 +13,7 @@ from cascader.ethosu.search.search import answers
 from cascader.ethosu.search.task import Candidate, Point, Replay, Show, silent
 
 GAIN = 0.002
-"""What part of its cycles a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
+"""Least part of its cycles that a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
 
 EFFORT = 200_000_000
 """Expected cycles up to which schedules that promise less are replayed too, the most promising first.
@@ -44,7 +44,7 @@ def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int =
 
 
 CLOSE = 1.03
-"""How many times the fewest expected cycles a schedule may be expected to take to be replayed for a budget."""
+"""Largest multiple of the fewest expected cycles at which a schedule is replayed for a budget in any case."""
 FEW = 3
 """Schedules that are replayed for a budget whatever is expected of them."""
 

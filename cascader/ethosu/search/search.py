@@ -50,7 +50,7 @@ class Explored:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search has made: its candidates in a fixed order, and what further budgets can be asked of."""
+    """Result of a search: its candidates in a fixed order, and the forms of which further budgets can be asked."""
 
     candidates: tuple[Candidate, ...]
     explored: Explored

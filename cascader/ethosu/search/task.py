@@ -1,4 +1,4 @@
-"""What is searched: a network for a device with its memories, and the replay that judges what is found."""
+"""The task of a search: a network for a device with its memories, and the replay that judges what is found."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Choice:
 
     @property
     def gap(self) -> float | None:
-        """How much more than proven to be needed the schedule takes, relative to that."""
+        """Cycles of the schedule above ``least_cycles``, relative to these; None if these are not known."""
         return None if not self.least_cycles else self.point.cycles / self.least_cycles - 1
 
 
@@ -67,7 +67,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is searched, and how; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
+    """Task of a search; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
     ``others`` are other networks of the same mathematics, from another legaliser, that are searched too.
     """
