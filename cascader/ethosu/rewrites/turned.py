@@ -19,12 +19,11 @@ from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_p
 from cascader.ethosu.rewrites.estimates import kernel_cycles
 from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
+from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import Shape3D, round_up
-from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 
 WORTHWHILE = 0.99
 """Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""
@@ -132,8 +131,7 @@ def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamE
     """``after`` with the weights of ``before`` for its turned window; a window of one element has none to turn."""
     if not before.weights or before.kernel.elements == 1:
         return after
-    weights = weights_from_stream(before, constants.read(before.weights[0]), accelerator).swapaxes(1, 2)
-    return replace(after, weights=(constants.append(encode_weights(weights, WeightFormat.of(after), accelerator)),))
+    return with_weights(after, weights_of(before, constants, accelerator).swapaxes(1, 2), constants, accelerator)
 
 
 def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
