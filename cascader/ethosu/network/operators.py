@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cascader.graph.propagator import Axis, Propagator, upscaled, window
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, Upscale
-from npu_model.weight_stream.weights import RECORD_BYTES
+from npu_model.weight_stream.weights import RECORD_BYTES, weight_shape
 
 NHWC_AXES = 4
 """Axes of the space that operators are described in: batch, height, width, channels."""
@@ -48,12 +48,6 @@ def operand_propagator(operation: KernelOperation, operand: FeatureMap, *, fetch
     if operation.kind is OperationKind.ELEMENTWISE:
         return elementwise_propagator(operand, operation.ofm)
     return kernel_propagator(operation, fetched=fetched)
-
-
-def weight_shape(operation: KernelOperation) -> tuple[int, int, int, int]:
-    """Weights as (output channels, height, width, input channels); depthwise ones have one input channel."""
-    inputs = operation.ifm.shape.depth if operation.kind is OperationKind.CONV_2D else 1
-    return (operation.ofm.shape.depth, operation.kernel.height, operation.kernel.width, inputs)
 
 
 def weight_propagator(operation: KernelOperation) -> Propagator:

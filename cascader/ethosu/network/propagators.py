@@ -10,13 +10,13 @@ from fractions import Fraction
 from math import prod
 
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
-from cascader.ethosu.network.operators import UPSCALE, operand_propagator, scale_propagator, weight_propagator, weight_shape
+from cascader.ethosu.network.operators import UPSCALE, operand_propagator, scale_propagator, weight_propagator
 from cascader.ethosu.network.tensor_forms import TensorForm, tensor_form
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import Rational
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Padding, Upscale
-from npu_model.weight_stream.weights import RECORD_BYTES
+from npu_model.weight_stream.weights import RECORD_BYTES, weight_shape
 
 
 def work_of(operation: KernelOperation, elements: int) -> Rational:
