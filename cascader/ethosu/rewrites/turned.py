@@ -15,7 +15,7 @@ from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps, ethosu_part
 from cascader.ethosu.rewrites.estimates import kernel_cycles
 from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
@@ -94,9 +94,8 @@ def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
     users: dict[str, set[str]] = {}
     forms = turnable.forms
     for part, payload in turnable.payloads.items():
-        for name, feature_map in _maps(payload):
-            if name is not None and feature_map.region == ARENA:
-                users.setdefault(name, set()).add(part)
+        for name, _ in arena_maps(payload):
+            users.setdefault(name, set()).add(part)
     tensors = {name: form for name, form in forms.items() if users[name] <= parts}
     mixed = {name: form for name, form in forms.items() if users[name] & parts and not users[name] <= parts}
     # Pixels of whole bricks: both kinds of kernels read them, and each begins at a word.
