@@ -10,7 +10,7 @@ from math import inf
 from cascader.ethosu.search.errands import Decisions, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.search import answers
-from cascader.ethosu.search.task import Candidate, Point, Replay, Show, silent
+from cascader.ethosu.search.task import Candidate, Point, Replay, Show, ignored, silent
 
 GAIN = 0.002
 """Least part of its cycles that a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
@@ -68,12 +68,8 @@ Took = Callable[[Point], None]
 """Told of a point as soon as it is there."""
 
 
-def nothing(_point: Point) -> None:
-    """Nobody waits for single points."""
-
-
 def replayed(
-    candidates: Sequence[Candidate], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, took: Took = nothing
+    candidates: Sequence[Candidate], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, took: Took = ignored
 ) -> tuple[Point, ...]:
     """The candidates of some forms with what their replay shows, in their order; ``took`` is told of each."""
     form_of = {id(form.network): form for form in forms}

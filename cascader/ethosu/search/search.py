@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from cascader.ethosu.search.errands import at_limit, outline, promise, smallest
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.task import Candidate, Show, Task, silent
+from cascader.ethosu.search.task import Candidate, Show, Task, ignored, silent
 from cascader.ethosu.search.wish import Wish
 
 T = TypeVar("T")
@@ -27,10 +27,6 @@ _TINY = 8
 
 Came = Callable[[Candidate], None]
 """Told of a candidate as soon as it is there."""
-
-
-def nothing(_candidate: Candidate) -> None:
-    """Nobody waits for single candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
     return Explored(forms, tuple(one.limits for one in outlines), min(one.least_cycles for one in outlines))
 
 
-def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = nothing) -> Found:
+def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = ignored) -> Found:
     """Make the schedules that are wished for, form by form, without repeats; the order does not depend on the executor.
 
     ``came`` is told of each candidate.

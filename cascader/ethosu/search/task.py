@@ -13,7 +13,7 @@ from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 
-__all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "silent", "unseen"]
+__all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "ignored", "silent", "unseen"]
 
 Replay = Callable[[CompiledNetwork], int]
 """Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
@@ -24,6 +24,10 @@ Show = Callable[[str], None]
 
 def silent(_doing: str) -> None:
     """Nobody watches."""
+
+
+def ignored(_made: object) -> None:
+    """Nobody waits for single candidates or points."""
 
 
 @dataclass(frozen=True, slots=True)
