@@ -43,7 +43,7 @@ def _first_with_same_constants(network: Network) -> list[int]:
 class StripeCost:
     """Costs of the stripes of one network on one accelerator and memory system; each is computed once.
 
-    Of the stripes of a part that are equally high, one in its middle speaks for all.
+    One stripe in the middle of a part stands for all of its stripes of the same height.
     """
 
     def __init__(

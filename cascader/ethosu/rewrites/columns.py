@@ -70,7 +70,7 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
 _COUNTS = (4, 16)
 """Columns per stripe where little memory counts for more than cycles."""
 _PIECES = (2, 3, 4, 6)
-"""Into so many equal stripes a tensor is cut: the kernels of 1-D networks read all of their weights for each of them."""
+"""Numbers of equal stripes into which a tensor is cut: the kernels of 1-D networks read all of their weights for each stripe."""
 
 
 def column_counts(network: Network) -> tuple[int, ...]:

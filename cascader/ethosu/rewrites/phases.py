@@ -43,7 +43,7 @@ class _Taps:
 
     @classmethod
     def of(cls, taps: int, pad: int, phase: int) -> _Taps:
-        """Those of a window behind ``pad`` elements of padding that meet no zeros where the result's index modulo 2 is ``phase``.
+        """The taps of a window behind ``pad`` elements of padding that meet no zeros where the result's index modulo 2 is ``phase``.
 
         Element 2 r + phase of the result meets element 2 r + phase + k - pad of the upscaled map with tap k, and zeros where that is odd.
         """

@@ -1,4 +1,4 @@
-"""Replays: which candidates are worth one, and what it shows."""
+"""Replays: the choice of candidates that are worth one, and their replayed cycles."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def close(candidates: Sequence[Candidate], effort: int = EFFORT // 10) -> tuple[
 
 
 Took = Callable[[Point], None]
-"""Told of a point as soon as it is there."""
+"""Listener that is told of a point as soon as it is there."""
 
 
 def replayed(

@@ -19,15 +19,15 @@ Replay = Callable[[CompiledNetwork], int]
 """Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
 
 Show = Callable[[str], None]
-"""Told what is being done now."""
+"""Listener that is told what is being done now."""
 
 
 def silent(_doing: str) -> None:
-    """Nobody watches."""
+    """Watch nothing."""
 
 
 def ignored(_made: object) -> None:
-    """Nobody waits for single candidates or points."""
+    """Wait for no single candidate or point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class Choice:
 
 
 Seen = Callable[[Choice], None]
-"""Told of each schedule that is better than all before it. It may raise, which ends the search."""
+"""Listener that is told of each schedule that is better than all before it. It may raise, which ends the search."""
 
 
 def unseen(_choice: Choice) -> None:
-    """Nobody waits for less than the end."""
+    """Wait for nothing before the end."""
 
 
 @dataclass(frozen=True, slots=True)

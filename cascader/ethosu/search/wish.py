@@ -1,4 +1,4 @@
-"""Memory limits: at which of them schedules are looked for."""
+"""Wishes: the memory limits at which a search looks for schedules."""
 
 from __future__ import annotations
 
