@@ -43,8 +43,9 @@ def accesses(network: Network) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]
     found: dict[str, list[tuple[EthosuPart, FeatureMap]]] = {}
     for part in network.graph.parts:
         payload = ethosu_part(part)
-        for name, feature_map in arena_maps(payload) if payload is not None else ():
-            found.setdefault(name, []).append((payload, feature_map))
+        if payload is not None:
+            for name, feature_map in arena_maps(payload):
+                found.setdefault(name, []).append((payload, feature_map))
     return found
 
 
