@@ -26,12 +26,12 @@ DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""
 
 EFFORTS = ("quick", "standard", "thorough")
-"""How hard is searched: near the budget with a quarter of the changes or all of them, or at all memory limits of a frontier to the end."""
+"""Efforts of the search: near the budget with a quarter of the changes, there with all of them, or to the end at every memory limit."""
 
 DEFAULT_EFFORT = "standard"
 
 _QUICK = 4
-"""What part of the standard search's changes a quick one makes."""
+"""Divisor of the standard search's number of changes in a quick search."""
 
 
 def _with_effort(task: Task, effort: str) -> Task:

@@ -41,7 +41,7 @@ def _layer_cells(one: Moved) -> tuple[str, ...]:
 
 
 def totals(before: Simulation, after: Simulation) -> list[tuple[str, int, int]]:
-    """What is compared of the whole: its name, before and after."""
+    """Totals of both sides, each as its name, before and after; ports that carry nothing on either side are left out."""
     pairs = [("NPU cycles", before.replay.cycles, after.replay.cycles), ("SRAM bytes", before.planned_bytes, after.planned_bytes)]
     sides = [(side.replay.beats, side.device.port_bytes_per_cycle) for side in (before, after)]
     for port in ("axi0_read", "axi0_write", "axi1_read", "axi1_write"):
@@ -90,7 +90,7 @@ def diff_text(before: Simulation, after: Simulation, shown: int | None = SHOWN) 
 
 
 def side_json(side: Simulation) -> dict[str, Any]:
-    """What a side is, and its totals."""
+    """A side and its totals, as values that JSON can hold."""
     return {
         "model": side.model,
         "planner": side.planner,

@@ -1,4 +1,4 @@
-"""What a faster memory would save: one speed, or one latency, changed at a time."""
+"""Savings of a faster memory: one speed, or one latency, is changed at a time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _with(system: MemorySystem, port: int, memory: Memory) -> MemorySystem:
 
 
 def memories(simulation: Simulation) -> Iterator[Finding]:
-    """What twice the bandwidth, and what half the latency, of each memory saves: a replay with it."""
+    """Yield the saving of twice the bandwidth, and that of half the latency, of each memory: a replay of each."""
     system, cycles = simulation.system, simulation.replay.cycles
     used = sorted({system.command_port, *(system.port_of(region) for region in range(3))})
     for port in used:

@@ -1,4 +1,4 @@
-"""Points of a design space: what is scheduled, on what, within which budget; and what came of one."""
+"""Points of a design space: a network, an accelerator, a memory system and a budget each; and the answer to one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a point: the schedule's figures in replay, or in ``refused`` why there is none, and zeros."""
+    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused`` why there is no schedule."""
 
     arena_bytes: int = 0
     cycles: int = 0
@@ -78,7 +78,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What a sweep combines, each with each; ``memories`` are the memory systems before ``choices`` set their parameters."""
+    """Axes of a sweep, all combined with each other; ``memories`` are the memory systems before ``choices`` set their parameters."""
 
     models: Sequence[Model]
     accelerators: Sequence[str]

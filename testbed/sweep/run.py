@@ -42,7 +42,7 @@ class Result:
 
 @lru_cache(maxsize=2)
 def _compiled(data: bytes, accelerator_config: str) -> Legalised:
-    """What Vela makes of a model: the same on every memory system and for every budget."""
+    """Legalise a model with Vela; the result is the same on every memory system and for every budget."""
     return legalised(data, accelerator_config)
 
 
