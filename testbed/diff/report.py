@@ -7,7 +7,7 @@ from typing import Any
 
 from npu_model.printable import printable
 from testbed.diff.layers import Moved, beside
-from testbed.memory_options import memory_system_sha256
+from testbed.memory_options import memory_system_json
 from testbed.reports.tables import shortened
 from testbed.simulation import Simulation
 from testbed.timing import timing_clause, timing_json
@@ -95,11 +95,7 @@ def side_json(side: Simulation) -> dict[str, Any]:
         "model": side.model,
         "planner": side.planner,
         "accelerator": side.device.name,
-        "memory_system": {
-            "name": side.system.name,
-            "sha256": memory_system_sha256(side.system),
-            "clock_hz": side.system.clock_hz,
-        },
+        "memory_system": memory_system_json(side.system),
         "timing": timing_json(side.timing),
         "cycles": side.replay.cycles,
         "arena_bytes": side.planned_bytes,

@@ -11,7 +11,7 @@ from npu_model.accelerator import accelerator, require_schedulable
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.answers import key_of
-from testbed.memory_options import MemoryOptions, memory_system_sha256
+from testbed.memory_options import MemoryOptions, memory_system_json
 from testbed.memory_use import require_one_memory
 from testbed.models import Model
 from testbed.settings import Choice, Setting, with_setting
@@ -42,11 +42,7 @@ class Point:
             "model": self.model.name,
             "model_sha256": self.model.sha256,
             "accelerator": self.accelerator,
-            "memory_system": {
-                "name": self.system.name,
-                "sha256": memory_system_sha256(self.system),
-                "clock_hz": self.system.clock_hz,
-            },
+            "memory_system": memory_system_json(self.system),
             "settings": dict(self.settings),
             "budget_bytes": self.budget,
             "optimise": self.optimise,
