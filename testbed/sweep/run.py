@@ -121,10 +121,9 @@ def sweep(
     kept = None if results is None else Answers(results, packed=False)
     keys = {point: point.key for point in points}
     found: dict[Point, Answer] = {}
-    for point, key in keys.items() if kept is not None else ():
-        known = kept.find(key, _kept) if kept is not None else None
-        if known is not None:
-            found[point] = known
+    if kept is not None:
+        known = ((point, kept.find(key, _kept)) for point, key in keys.items())
+        found |= {point: answer for point, answer in known if answer is not None}
     todo = [point for point in keys if point not in found]
     already = f", {len(found)} of them known already" if found else ""
     if not todo:
