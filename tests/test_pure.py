@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(folder: Path, *words: str, pure: str) -> str:
-    """What a command prints in a process with the switch at ``pure``."""
+    """Output of a command in a process with the switch at ``pure``."""
     environment = os.environ | {SWITCH: pure, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "testbed", *words]
     return subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
