@@ -36,7 +36,7 @@ SECONDS = 20.0
 """Bound of one case: all but a few take some hundredths of a second."""
 
 DECISIONS = ("jobs", "buffers", "arena_size", "copies")
-"""What a schedule decides; all else is the network, and another network computes something else."""
+"""Fields that a schedule decides; all else is the network, and another network computes something else."""
 
 BIG = (0, 1, -1, 15, 16, 255, 1 << 16, 1 << 31, (1 << 40) - 1)
 

@@ -48,7 +48,7 @@ WORDS = (
     *(b"nan", b"inf", b"-1", b"0", b"1e999999999", b"\x00", b"\xff\xfe"),
     *(b"9" * 5000, b"0x" + b"f" * 4000, b"%(core_clock)s" * 40, b"[" * 3000),
 )
-"""What is put into texts."""
+"""Words that are put into texts: numbers out of range, bytes that are no text, and endless lines."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _delegate() -> bytes:
 
 
 def _baseline() -> bytes:
-    """What ``check --json`` prints of the network that baselines are held against."""
+    """The document that ``check --json`` prints of the network that baselines are held against."""
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(printed):
         path = Path(folder) / "n.tflite"
@@ -109,7 +109,7 @@ def _baseline() -> bytes:
 
 @cache
 def _seeds() -> dict[str, tuple[bytes, ...]]:
-    """What is damaged, by kind."""
+    """Inputs that are damaged, by kind."""
     adapters = ROOT / "npu_model" / "data" / "timing_adapters"
     return {
         "network": (build("tiny_conv"), build("tiny_residual"), cpu_split_network()),

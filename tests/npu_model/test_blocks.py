@@ -81,7 +81,7 @@ def vela_operation(api: Any, query: BlockQuery) -> Any:
 
 
 def vela_layout(query: BlockQuery, block: Shape3D, device: Accelerator) -> Shram | None:
-    """What Vela's legacy allocator makes of a block."""
+    """Layout of the SHRAM that Vela's legacy allocator gives a block; None if the block does not fit."""
     allocator, features, operation = (
         pytest.importorskip(f"ethosu.vela.{name}", reason="Vela 6 has no Python allocator")
         for name in ("architecture_allocator", "architecture_features", "operation")

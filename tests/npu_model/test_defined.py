@@ -1,4 +1,4 @@
-"""What a replay refuses without computing anything: bytes that nobody wrote, operations on their own input, wrong numbers of weights."""
+"""Refusals of a replay, which computes nothing: bytes that nobody wrote, operations on their own input, wrong numbers of weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sim import replay_network
 from sim.functional import require_defined
 
 VALUES = re.compile(r"accumulates|is not public|16-bit scales|only Scale|rounding|not verified|clamps|looks up|32 bits|shift")
-"""What depends on values, or on what is known of the NPU's arithmetic: a matter for `verify`."""
+"""Refusals that depend on values, or on what is known of the NPU's arithmetic: a matter for `verify`."""
 
 
 def first_kernel(program: Program) -> int:

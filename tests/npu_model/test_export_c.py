@@ -99,7 +99,7 @@ def build(folder: Path, network: CompiledNetwork, *flags: str) -> Path:
 
 
 def described(side: str, binding: Binding) -> str:
-    """What the test program prints of an array."""
+    """The line that the test program prints of an array."""
     quantisation = binding.quantisation or Quantisation(0.0, 0)
     fields = [side, binding.address, binding.size, binding.dtype.bits, int(binding.dtype.signed), f"{quantisation.scale:.9g}"]
     fields += [quantisation.zero_point, len(binding.shape), *binding.shape, binding.name.encode().hex()]

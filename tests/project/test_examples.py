@@ -30,7 +30,14 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", WITHOUT, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("words", [("examples.stripe_plans",), ("examples.tiled_convolution", "--side", "64", "--ways", "1")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("examples.stripe_plans",),
+        ("examples.tiled_convolution", "--side", "64", "--ways", "1"),
+        ("examples.own_replay", "zoo:tiny_conv"),
+    ],
+)
 def test_examples_that_need_no_extra_run_without_one(words: tuple[str, ...]) -> None:
     done = run(*words)
     assert done.returncode == 0, done.stderr
@@ -42,6 +49,7 @@ def test_examples_that_need_no_extra_run_without_one(words: tuple[str, ...]) -> 
     [
         (("examples.generic_device",), "pip install 'npu-testbed[tensorir]'."),
         (("examples.stripe_plans", "zoo:none"), "no network 'none'"),
+        (("examples.own_replay", "zoo:tiny_conv", "16"), "16"),
         (("examples.tiled_convolution", "--accelerator-config", "ethos-u99"), "ethos-u99"),
         (("examples.tiled_convolution", "--plot", "picture.png"), "does not end in .svg"),
     ],

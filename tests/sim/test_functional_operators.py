@@ -19,7 +19,7 @@ from sim.functional import run
 ZERO = {"int8": (4, -7, 11), "uint8": (130, 100, 128), "int16": (0, 0, 0)}
 """Zero points of first input, second input and output."""
 UNIT = {"int8": 1.0, "uint8": 1.0, "int16": 1 / 200}
-"""What scales are multiplied with, so that values of every type span about the same range."""
+"""Factors of the scales by type, so that values of every type span about the same range."""
 SHAPE = (1, 6, 7, 20)
 LEGACY = "--debug-force-legacy-core"
 CASES: dict[str, bytes] = {}

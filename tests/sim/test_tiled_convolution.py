@@ -58,7 +58,7 @@ def image(side: int) -> npt.NDArray[np.int8]:
 
 
 def computed(program: Program, side: int) -> npt.NDArray[np.int8]:
-    """What the program makes of the image, in memories in which every byte that is read must have been written."""
+    """Result of the program for the image, in memories in which every byte that is read must have been written."""
     memory = Memory(program)
     memory.place(binding("image", IMAGE, side + HALO), image(side))
     execute(program, memory)

@@ -28,7 +28,7 @@ QUICK = ("--disable-cascading", "--jobs", "1")
 
 
 def vela(folder: Path, *words: str) -> str:
-    """What Vela prints."""
+    """Run Vela in ``folder`` and return its output."""
     command = [sys.executable, "-m", "ethosu.vela", *words]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 

@@ -1,4 +1,4 @@
-"""What one expects of a command line that one has not read the manual of."""
+"""Conveniences that a user expects of a command line without having read its manual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fuzzer has found stays mended, and a few fresh cases of every kind pass."""
+"""Cases that the fuzzer has found stay mended, and a few fresh cases of every kind pass."""
 
 from __future__ import annotations
 

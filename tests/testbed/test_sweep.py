@@ -77,6 +77,8 @@ def test_settings_change_the_memory_that_they_name_and_nothing_else() -> None:
         ("ext.read_latency=", "no choice"),
         ("flash.read_latency=1", "does not have: it has 'sram' and 'ext'"),
         ("ext.read_latency=x", "give a number"),
+        ("ext.read_latency=1e999999999", "give a number"),
+        ("ext.cycles_per_word=1E-99999999", "give a number"),
         ("ext.read_latency=1.5", "give an integer"),
         ("ext.read_latency=-1", "ranges from 0"),
         ("ext.cycles_per_word=1/0", "give a number"),

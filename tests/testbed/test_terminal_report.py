@@ -113,6 +113,14 @@ def test_a_comparison_shows_the_layers_of_our_schedule(tmp_path: Path) -> None:
     assert path.read_text().startswith("layer,operator,cycles,")
 
 
+def test_a_section_of_a_page_asks_for_no_advice_that_it_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("testbed.findings.findings", asked)
+    assert call("compare", "zoo:tiny_conv", "--jobs", 1, "--markdown").status == 0
+
+
 def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
     assert "drop one of them" in refusal("simulate", "vela", "zoo:tiny_conv", "--json", "--min-percent", 2)
     assert "drop one of them" in refusal("schedule", "zoo:tiny_conv", "-o", tmp_path / "s.json", "--json", "--min-percent", 2)

@@ -78,7 +78,7 @@ def test_a_schedule_of_a_network_of_the_portfolio_records_what_it_is_verified_wi
 
 
 def interpreted(data: bytes) -> dict[int, np.ndarray]:
-    """What LiteRT's reference kernels give for seeded noise: the outputs by tensor."""
+    """Outputs of LiteRT's reference kernels for seeded noise, by the index of the tensor."""
     litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT (ai-edge-litert) is not installed")
     interpreter = litert.Interpreter(model_content=data, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF)
     interpreter.allocate_tensors()

@@ -137,7 +137,7 @@ def window(outer: range, stride: int, taps: int, dilation: int, pad: int, limit:
 
 
 def repeated(operand: FeatureMap, y: range, x: range, c: range) -> tuple[range, range, range]:
-    """What an elementwise block reads of an operand: an axis of one element is repeated."""
+    """Rows, columns and channels that an elementwise block reads of an operand: an axis of one element is repeated."""
     shape = operand.shape
     return y if shape.height > 1 else range(1), x if shape.width > 1 else range(1), c if shape.depth > 1 else range(1)
 

@@ -88,7 +88,7 @@ TURNED = conv(Shape3D(8, 8, 16), Shape3D(8, 8, 16), 64, weights=1024, ifm_base=1
 
 
 def alone(operation: KernelOperation, block: Shape3D, shram: Shram = SHRAM) -> BlockOption:
-    """What a cost model says of the operation in this block."""
+    """The operation in this block as an option of the search, with its cycles where it runs alone."""
     load = operation_load(replace(operation, block=block, shram=shram), DEVICE, (), STAGED.maps.burst, STAGED.constants.burst)
     return BlockOption(block, shram, int(kernel_flow(load, STAGED, led=True).cycles) + 32, load, STAGED, 32)
 
@@ -106,7 +106,7 @@ def test_a_kernel_that_waits_for_all_blocks_of_the_one_before_shares_nothing(blo
 
 @pytest.mark.parametrize(("one", "two"), list(product((SHALLOW, DEEP), repeat=2)), ids=str)
 def test_a_reader_shares_at_most_what_a_kernel_does_that_reads_something_else(one: Shape3D, two: Shape3D) -> None:
-    """Which is what the pipeline of the first drains in, and never all of the second."""
+    """The most is the time in which the first kernel's pipeline drains, and never all of the second kernel."""
     before = FIRST, alone(FIRST, one)
     reader, other = (shared_cycles(before, (operation, alone(operation, two)), DEVICE) for operation in (SECOND, APART))
     assert 0 < reader <= other < alone(APART, two).cycles

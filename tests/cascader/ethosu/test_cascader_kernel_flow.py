@@ -81,7 +81,10 @@ def test_constants_take_what_their_memory_keeps_up_for_long() -> None:
 
 
 def test_the_slowest_unit_sets_the_pace_of_many_blocks() -> None:
-    """Of 20 blocks, fetched in 10, computed in 25, put out in 7 and stored in 4 cycles, only the ends add to the MAC array's."""
+    """Blocks are fetched in 10, computed in 25, put out in 7 and stored in 4 cycles.
+
+    Of 20 of them only the first fetch, the last output and the last store add to the MAC array's cycles.
+    """
     assert run([block(step(10, 0, 25), output=7, store=4)] * 20, IDEAL, IDEAL).cycles == 10 + 20 * 25 + 7 + 4
 
 
@@ -112,7 +115,7 @@ def kernels(draw: st.DrawFn) -> list[BlockJob]:
 
 
 def loads(jobs: list[BlockJob]) -> tuple[int, int, int, int, int]:
-    """What each unit has to do on its own at a word a cycle: fetch, decode, multiply, put out, store."""
+    """Cycles of each unit on its own at a word a cycle: fetch, decode, multiply, put out, store."""
     steps = [step for job in jobs for step in job.steps]
     fetch = sum(sum(r.runs) for step in steps for r in step.fetches)
     decode = sum(sum(r.runs) for step in steps for r in step.weights) + sum(sum(r.runs) for job in jobs for r in job.scales)

@@ -103,7 +103,7 @@ def test_dense_layouts_of_a_dense_network_change_nothing() -> None:
 
 
 def test_quick_layouts_keep_the_bricks_that_are_estimated_to_be_faster() -> None:
-    """Of 24 channels a depthwise block takes 16 at a time: bricks are read row by row, dense pixels one by one."""
+    """A depthwise block takes 16 of 24 channels at a time: bricks are read row by row, dense pixels one by one."""
     net = NetworkBuilder("layouts")
     x = net.conv2d(net.input((1, 48, 48, 3), "image"), 24, (1, 1), activation="RELU6", name="wide")
     x = net.depthwise(x, (3, 3), strides=(2, 2), activation="RELU6", name="depthwise")

@@ -153,7 +153,7 @@ def taps(operation: KernelOperation, operand_map: FeatureMap, y: int, x: int, c:
 
 
 def place(address: int, shape: tuple[int, ...], element_size: int) -> tuple[int, ...]:
-    """Which element of a tensor lies at an address."""
+    """Index of the element of a tensor that lies at an address."""
     return tuple(int(i) for i in np.unravel_index(address // element_size, shape))
 
 

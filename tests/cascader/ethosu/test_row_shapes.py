@@ -81,7 +81,7 @@ def test_nothing_changes_where_all_rows_agree_or_nothing_is_dense() -> None:
 
 
 def test_a_sum_of_part_of_its_tensors_keeps_its_shape() -> None:
-    """Of 23 rows: the bytes behind them are somebody else's."""
+    """The sum is of the first 23 rows: the bytes behind them are not its own."""
     part = with_sum(plain(), dense(Shape3D(23, 24, 16)))
     assert in_row_shapes(part, DEVICE) == part
 

@@ -122,7 +122,7 @@ CHANGES: dict[str, Any] = {
 
 @cache
 def costs(timing: TimingParameters) -> tuple[object, ...]:
-    """What the search is told of a few networks' stripes and of neighbours among them, and of single kernels."""
+    """Costs that the search is told: of a few networks' stripes, of neighbours among them, and of single kernels."""
     found: list[object] = []
     for name in ("ds_cnn", "resnet8"):
         graph = row_graph(network(name))

@@ -105,7 +105,7 @@ def test_the_windows_of_weights_are_turned_too(form: Callable[..., Network]) -> 
 
 
 def addresses(feature_map: FeatureMap, *, exchanged: bool) -> list[int]:
-    """Of all elements, by height, width and channel of the map as it was before its axes were exchanged."""
+    """Addresses of all elements, by height, width and channel of the map as it was before its axes were exchanged."""
     shape = feature_map.shape
     height, width = (shape.width, shape.height) if exchanged else (shape.height, shape.width)
     return [
@@ -125,7 +125,7 @@ def test_in_place_every_element_of_an_nhwc_tensor_keeps_its_address_and_turned_t
 
 
 def test_all_accesses_to_a_turned_tensor_agree_on_where_its_elements_are() -> None:
-    """What one kernel writes, the next one reads at the same address."""
+    """A tensor between kernels has one layout and the same strides for the kernel that writes it and for all that read it."""
     net = made(turned)
     found: dict[str, set[tuple[object, ...]]] = {}
     for payload in kernels(net).values():

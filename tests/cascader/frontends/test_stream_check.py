@@ -86,7 +86,7 @@ def taller(fm: FeatureMap, rows: int) -> FeatureMap:
 
 
 def reads_24_rows_of_a_slice(network: CompiledNetwork) -> CompiledNetwork:
-    """What the C++ core was seen to do: a layer reads as many rows as the image has of a slice that has fewer."""
+    """The network with a fault that the C++ core was seen to make: a layer reads more rows of a slice than the slice has."""
     return changed(network, "conv2d_2", lambda op: replace(op, ifm=taller(op.ifm, 24)))
 
 

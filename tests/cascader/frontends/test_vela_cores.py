@@ -42,7 +42,7 @@ def layer_by_layer(network: Network) -> int:
 
 
 def test_the_network_of_the_python_core_is_searched_too_where_its_kernels_are_quicker() -> None:
-    """Of a map with one channel the C++ core copies every result into another shape by a kernel of its own."""
+    """The C++ core copies every result with one channel into another shape, by a kernel of its own."""
     task = load_task("portfolio:channels_1")
     (other,) = task.others
     assert len(other.network.graph.parts) < len(task.network.graph.parts)

@@ -166,7 +166,7 @@ def clashes(one: Extent, other: Extent, limit: int) -> set[int]:
 
 
 def placements(extents: Sequence[Extent], budget: int) -> set[tuple[int, ...]]:
-    """What every order makes in which each buffer goes to the lowest address that is free for it."""
+    """Placements by every order of the buffers, in which each goes to the lowest address that is free for it."""
     bad = {(i, j): clashes(extents[i], extents[j], budget) for i, j in permutations(range(len(extents)), 2)}
     tops = [int(extent.high.max()) for extent in extents]
     found: set[tuple[int, ...]] = set()

@@ -51,7 +51,7 @@ def shaped(array: np.ndarray, tensor: Any) -> np.ndarray:
 
 
 def hand_written(part: EthosuPart) -> list[Propagator]:
-    """Of the operands in the arena, in order; one for a tensor that is both."""
+    """Propagators of the operands in the arena, in order; one for a tensor that is both."""
     operation, found = part.operation, []
     if operation.ifm.region == ARENA:
         found.append(operand_propagator(operation, operation.ifm))
