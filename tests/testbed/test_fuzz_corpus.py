@@ -31,7 +31,7 @@ def test_a_case_that_fails_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(_kind: object, _seed: int) -> str:
         raise AssertionError
 
-    monkeypatch.setattr("test_fuzz.outcome", wrong)
+    monkeypatch.setattr("damage.outcome", wrong)
     assert run(Case("damaged_text", 1)).startswith(f"status {WRONG}")
     monkeypatch.setattr("fuzz.main", lambda _argv: 70)
     assert run(case_of("toml", 1)).startswith("status 70")

@@ -23,7 +23,7 @@ from testbed.json_schemas import json_schema, schema_names, schema_version
 
 jsonschema = pytest.importorskip("jsonschema", reason="the package jsonschema is not installed")
 
-DIGESTS = Path(__file__).parents[2] / "json_schema_digests.json"
+DIGESTS = Path(__file__).parents[1] / "json_schema_digests.json"
 """SHA-256 of every published version of every schema: one that is published is not changed, a changed one has a new version."""
 
 
