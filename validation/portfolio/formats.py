@@ -6,11 +6,9 @@ from functools import partial
 
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle
 from validation.portfolio.chains import CHAINS
-from validation.portfolio.entry import Chain, Draw, PortfolioNetwork
+from validation.portfolio.entry import WIDE_PRODUCTS, Chain, Draw, PortfolioNetwork
 
 GROUP = "number formats"
-
-_WIDE_PRODUCTS = "16-bit fully connected layers have 16-bit multipliers on the NPU (docs/exactness.md)"
 
 
 def _residual(net: NetworkBuilder) -> list[TensorHandle]:
@@ -63,7 +61,7 @@ NETWORKS = (
     _of("residual_uint8", "uint8", "a residual block in uint8, weights included", _residual, sampled=True),
     _of("residual_int16", "int16", "a residual block with 16-bit activations", _residual, sampled=True),
     _of("classifier_uint8", "uint8", "a small classifier in uint8", _classifier),
-    _of("classifier_int16", "int16", "a small classifier with 16-bit activations", _classifier, _WIDE_PRODUCTS),
+    _of("classifier_int16", "int16", "a small classifier with 16-bit activations", _classifier, WIDE_PRODUCTS),
     _of("decoder_uint8", "uint8", "an encoder and decoder with a concatenated skip in uint8", _decoder),
     _of("decoder_int16", "int16", "an encoder and decoder with a concatenated skip, 16-bit activations", _decoder),
     _of("camera_uint8", "int8", "uint8 at both ends of an int8 network", _camera),
