@@ -10,16 +10,15 @@ from npu_model.errors import InputError
 from testbed.commands.options import (
     BAR_MISSED,
     Parser,
-    add_accelerator_option,
+    add_compilation_options,
     add_json_option,
     add_memory_options,
-    add_vela_timeout_option,
     byte_count,
+    cycle_count,
     example,
     print_json,
 )
 
-_MOST_CYCLES = 1 << 62
 _MOST_TOLERANCE = 1000
 
 
@@ -48,21 +47,10 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--tolerance", metavar="PERCENT", type=percent, help="how much more than the baseline's is allowed (default: 0)")
     parser.add_argument("--markdown", action="store_true", help="print a summary in Markdown, for a pull request")
-    group = parser.add_argument_group("compilation", "For a network that is not compiled yet.")
-    add_accelerator_option(group, None)
-    group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
-    group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
-    add_vela_timeout_option(group)
+    add_compilation_options(parser)
     add_memory_options(parser, "of a schedule the one that it was made for, else the timing adapter u55_high_end")
     add_json_option(parser)
     parser.set_defaults(run=run)
-
-
-def cycle_count(text: str) -> int:
-    """A number of cycles, 1 or more."""
-    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= _MOST_CYCLES):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cycles, give an integer of 1 or more")
-    return int(text)
 
 
 def percent(text: str) -> Fraction:

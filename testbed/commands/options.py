@@ -58,6 +58,10 @@ def example(*lines: str) -> str:
     return "\n".join(("example:" if len(lines) == 1 else "examples:", *(f"  {line}" for line in lines)))
 
 
+MOST_CYCLES = 1 << 62
+"""Bound of a number of cycles."""
+
+
 def byte_count(text: str) -> int:
     """A number of bytes, 1 or more."""
     try:
@@ -67,6 +71,13 @@ def byte_count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of bytes, give an integer of 1 or more")
     return value
+
+
+def cycle_count(text: str) -> int:
+    """A number of cycles, 1 or more."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= MOST_CYCLES):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cycles, give an integer of 1 or more")
+    return int(text)
 
 
 def positive_count(text: str) -> int:
@@ -197,6 +208,15 @@ def add_accelerator_option(parser: Options, default: str | None) -> None:
     """``--accelerator-config``; ``default`` None if the command must see whether it was given."""
     help_text = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128; Vela's own default is ethos-u55-256)"
     parser.add_argument("--accelerator-config", metavar="NAME", default=default, help=help_text)
+
+
+def add_compilation_options(parser: argparse.ArgumentParser) -> None:
+    """The options of :class:`testbed.simulation.VelaOptions`, and ``--vela-timeout``."""
+    group = parser.add_argument_group("compilation", "For a network that is not compiled yet.")
+    add_accelerator_option(group, None)
+    group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
+    group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
+    add_vela_timeout_option(group)
 
 
 def add_cpu_operations_option(parser: Options) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.options import (
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     networks = _networks(arguments)
     if arguments.list:
-        return _list(networks, json=arguments.json)
+        return _list(networks, in_json=arguments.json)
     if arguments.page is not None:
         require_writable(arguments.page)
     with progress() as show:
@@ -112,11 +113,11 @@ def _networks(arguments: argparse.Namespace) -> tuple[PortfolioNetwork, ...]:
     return drawn_networks(arguments.drawn, arguments.seed or 0)
 
 
-def _list(networks: tuple[PortfolioNetwork, ...], *, json: bool) -> int:
+def _list(networks: Sequence[PortfolioNetwork], *, in_json: bool) -> int:
     """Print the networks by group."""
     from validation.layout import grid
 
-    if json:
+    if in_json:
         fields = ("name", "group", "idiom", "precision", "exception", "sampled")
         print_json("validate portfolio --list", {"networks": [{field: getattr(one, field) for field in fields} for one in networks]})
     else:

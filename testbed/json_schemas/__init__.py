@@ -14,8 +14,8 @@ _FIRST = 1
 _VERSIONS = {
     "compare": 4,
     "schedule": 6,
-    "simulate schedule": 5,
-    "simulate vela": 5,
+    "simulate schedule": 6,
+    "simulate vela": 6,
     "validate fvp": 3,
     "calibrate fit": 2,
     "frontier": 2,

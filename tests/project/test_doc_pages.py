@@ -1,0 +1,85 @@
+"""Pages that show commands show what these print today."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from importlib.util import module_from_spec, spec_from_file_location
+
+import pytest
+from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed, write_files
+
+from sim import Unit
+from testbed.cli import build_parser
+
+QUICK = ("measured.md", "report.md", "tutorial.md")
+LONG = ("sweep.md",)
+"""Pages whose commands take minutes."""
+
+EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
+
+
+PAGES = (*QUICK, *(pytest.param(page, marks=pytest.mark.skipif(not EVERY, reason="minutes: set NPU_TESTBED_ALL=1")) for page in LONG))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_what_its_commands_print(page: str) -> None:
+    if page == "tutorial.md":
+        pytest.importorskip("ai_edge_litert", reason="verify asks LiteRT: the extra 'numerics'")
+    shown = commands(page)
+    assert shown
+    with folder_of_its_own():
+        write_files(page)
+        for command, lines in shown:
+            assert is_shown(lines, printed(command)), f"{command}: `PYTHONPATH=. python tests/doc_pages.py {page}` writes it anew"
+
+
+def test_every_command_of_every_page_parses() -> None:
+    count = 0
+    for path in DOCS.glob("*.md"):
+        for block in re.findall(r"^```(?:sh|text)\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+            for line in re.findall(r"^(?:\$ )?npu-testbed (.*?)(?:\s+#.*)?$", block, re.MULTILINE):
+                if line.startswith(("-", "0.")) or re.search(r"[|&<>…\[]|\.\.\.|^[A-Z]", line):
+                    continue
+                count += 1
+                assert callable(build_parser().parse_args(shlex.split(line)).run), line
+    assert count > 15
+
+
+def test_lines_may_be_left_out_and_none_may_be_changed() -> None:
+    lines = ["a", "b", "c", "d"]
+    assert is_shown(lines, lines)
+    assert is_shown(["a", "...", "d"], lines)
+    assert is_shown(["...", "b", "...", "d"], lines)
+    assert not is_shown(["a", "b", "c"], lines)
+    assert not is_shown(["a", "...", "x"], lines)
+    assert not is_shown(["...", "d", "...", "a", "..."], lines)
+
+
+def test_the_drawing_of_the_simulator_has_every_unit() -> None:
+    drawing = (DOCS / "simulator.svg").read_text(encoding="utf-8")
+    names = {unit.value for unit in Unit}
+    assert {name for name in names if f">{name}<" in drawing} == names
+
+
+def test_the_page_on_the_simulator_shows_the_timeline_of_the_tests() -> None:
+    golden = (DOCS.parent / "tests" / "golden" / "timeline.txt").read_text(encoding="utf-8")
+    assert golden in (DOCS / "simulator.md").read_text(encoding="utf-8")
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = [path.relative_to(DOCS).as_posix() for path in (*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md"))]
+    assert [page for page in pages if f"]({page})" not in index and page != "index.md"] == []
+
+
+def test_examples_in_docstrings_are_code_on_the_site() -> None:
+    pytest.importorskip("griffe", reason="griffe is not installed: it comes with mkdocstrings")
+    spec = spec_from_file_location("site_docstrings", DOCS / "site_docstrings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = module.readable("See :func:`a.b`.\n\n>>> f(1)\n[1]\n\nMore.")
+    assert text == "See `a.b`.\n\n\n```python\n>>> f(1)\n[1]\n```\n\nMore."
