@@ -46,7 +46,10 @@ def add(peers: Any) -> None:
     parser.add_argument("names", metavar="NAME", nargs="*", help="networks or groups, with * and ? as in a shell (default: all)")
     parser.add_argument("--sample", action="store_true", help="only networks that stand for others of their kind")
     parser.add_argument(
-        "--drawn", metavar="N", type=int, help="N networks that nobody wrote down, in place of the portfolio's: portfolio:drawn_S and following"
+        "--drawn",
+        metavar="N",
+        type=int,
+        help="N networks that nobody wrote down, in place of the portfolio's: portfolio:drawn_S and following",
     )
     parser.add_argument("--seed", metavar="S", type=int, help="number of the first drawn network, up to 999999 (default: 0)")
     parser.add_argument("--list", action="store_true", help="name the networks and what each stands for, and compare nothing")

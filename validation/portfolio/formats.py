@@ -42,6 +42,11 @@ def _widened(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.as_precision(net.conv2d(x, 8), "int16")]
 
 
+def _prelu(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.prelu(net.input((1, 24, 24, 16), "image")), 24, activation="RELU6")
+    return [net.prelu(net.conv2d(x, 16, activation="RELU6"))]
+
+
 def _between(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 24, 24, 8), "image"), 16, activation="RELU6", name="before")
     return [net.conv2d(chain(net, x), 8, name="behind")]
@@ -73,4 +78,6 @@ NETWORKS = (
     *(_with(name, "int16") for name in ("concat_rows", "slice_rows", "split_rows", "transpose_hw")),
     *(_with(name, "uint8") for name in ("average_pool", "concat_columns", "hard_swish", "mean_keep", "minimum", "resize_bilinear_half")),
     *(_with(name, "uint8") for name in ("reshape", "softmax", "strided_rows", "transpose_conv_2x2")),
+    _with("transpose_hw", "uint8"),
+    _of("prelu_uint8", "uint8", "PReLU first and last in uint8, which one of Vela's cores cannot compile", _prelu),
 )

@@ -8,7 +8,7 @@ from cascader.frontends.vela.compiler import CORES
 from npu_model.tflite.model import TfliteModel, TfliteOperator, read_tflite
 
 _VERSION = "5.2"
-"""The version of Vela whose faults these are, seen beside LiteRT's bytes: `strided_rows_at_ends` and `uint8_transpose_hw` of the portfolio."""
+"""The version of Vela whose faults these are, seen beside LiteRT: `strided_rows_at_ends` and `uint8_transpose_hw` of the portfolio."""
 
 _STRIDES = 3
 """The operand of STRIDED_SLICE that holds its strides."""

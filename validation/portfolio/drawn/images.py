@@ -23,7 +23,8 @@ def image(net: NetworkBuilder, dice: Dice, low: int = 16, high: int = 56) -> Ten
 
 def classifier(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Stages with halvings in between, and one or two heads."""
-    x, taps = halved(net, dice, image(net, dice, 20, 64)), []
+    x = halved(net, dice, image(net, dice, 20, 64))
+    taps: list[TensorHandle] = []
     for _ in range(dice.between(2, 4)):
         x = stage(net, dice, x)
         taps.append(x)
@@ -50,12 +51,20 @@ def _head(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     if dice.chance(40):
         flat = net.fully_connected(flat, dice.pick(16, 32, 50), activation="RELU")
     last = net.fully_connected(flat, classes, spread="LOGITS")
-    return dice.pick(net.softmax, net.softmax, net.logistic, lambda logits: logits)(last)
+    return ended(net, last, dice.pick("softmax", "softmax", "logistic", ""))
+
+
+def ended(net: NetworkBuilder, x: TensorHandle, kind: str) -> TensorHandle:
+    """An output's last operator: softmax, logistic, tanh, or none."""
+    if kind == "softmax":
+        return net.softmax(x) if x.shape[-1] > 1 else net.logistic(x)
+    return net.logistic(x) if kind == "logistic" else net.tanh(x) if kind == "tanh" else x
 
 
 def unet(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Down and up again, with skips that are concatenated or added; odd sizes are cropped or padded to meet."""
-    x, skips = image(net, dice, 16, 48), []
+    x = image(net, dice, 16, 48)
+    skips: list[TensorHandle] = []
     for _ in range(dice.between(2, 3)):
         x = net.conv2d(stage(net, dice, x) if skips and dice.chance(40) else x, width(dice), activation="RELU6")
         skips.append(x)
@@ -65,7 +74,7 @@ def unet(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
         x = joined(net, dice, raised(net, dice, x), skip)
         x = conv(net, dice, x) if dice.chance(50) else net.conv2d(x, width(dice), activation="RELU6")
     x = net.conv2d(x, dice.pick(1, 2, 5), (1, 1))
-    return [dice.pick(net.logistic, net.tanh, net.softmax if x.shape[3] > 1 else net.logistic, lambda logits: logits)(x)]
+    return [ended(net, x, dice.pick("logistic", "tanh", "softmax", ""))]
 
 
 def raised(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
@@ -111,7 +120,7 @@ def detector(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
             maps[level] = net.conv2d(joined(net, dice, net.resize_nearest(maps[level + 1]), maps[level]), depth, activation="RELU6")
     anchors, classes = dice.pick(1, 2, 3), dice.pick(1, 3, 8)
     heads = [_box_heads(net, dice, one, anchors, classes) for one in maps]
-    outputs = []
+    outputs: list[TensorHandle] = []
     for found in zip(*heads, strict=True):
         if dice.chance(30):
             outputs += found
@@ -146,4 +155,5 @@ def decoder(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
             x = net.depth_to_space(net.conv2d(x, 4 * dice.pick(1, 2, 4)))
         else:
             x = raised(net, dice, x)
-    return [dice.pick(net.tanh, net.logistic, lambda last: last)(net.conv2d(x, dice.pick(1, 3)))]
+    kind = dice.pick("tanh", "logistic", "")
+    return [ended(net, net.conv2d(x, dice.pick(1, 3)), kind)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle
-from validation.portfolio.drawn.blocks import activated, conv, fits, pooled, stage, width
+from validation.portfolio.drawn.blocks import activated, conv, pooled, stage, width
 from validation.portfolio.drawn.dice import Dice
 
 Step = Callable[[NetworkBuilder, Dice, TensorHandle], TensorHandle]
@@ -15,7 +15,7 @@ LARGEST = 36_000
 
 
 def _pad(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
-    return net.pad(x, *(dice.between(0, 3) for _ in range(3)), dice.between(1, 2))
+    return net.pad(x, dice.between(0, 3), dice.between(0, 3), dice.between(0, 3), dice.between(1, 2))
 
 
 def _crop(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
@@ -32,8 +32,8 @@ def _resize(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     if x.shape[1] * x.shape[2] * x.shape[3] * 4 > LARGEST:
         return pooled(net, dice, x)
     kind = dice.pick(net.resize_nearest, net.resize_bilinear)
-    how = dice.pick({}, {"half_pixel": True}, {"align_corners": min(x.shape[1:3]) > 1})
-    return kind(x, **how)
+    how = dice.pick("plain", "half", "corners")
+    return kind(x, half_pixel=how == "half", align_corners=how == "corners" and min(x.shape[1:3]) > 1)
 
 
 def _transposed_convolution(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:

@@ -38,7 +38,9 @@ def spectral(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Keyword spotting on a spectrogram: tall kernels, depthwise layers, then an LSTM's last step or a mean."""
     frames, bands = dice.between(20, 64), dice.pick(10, 13, 20, 40)
     x = net.input((1, frames, bands, 1), "spectrogram")
-    x = net.conv2d(x, dice.pick(8, 16, 24), dice.pick((10, 4), (8, 8), (3, 3), (20, 8)), strides=dice.pick((2, 2), (1, 2), (2, 1)), activation="RELU")
+    x = net.conv2d(
+        x, dice.pick(8, 16, 24), dice.pick((10, 4), (8, 8), (3, 3), (20, 8)), strides=dice.pick((2, 2), (1, 2), (2, 1)), activation="RELU"
+    )
     for _ in range(dice.between(1, 3)):
         x = net.conv2d(net.depthwise(x, dice.pick((3, 3), (3, 1), (9, 1)), activation="RELU"), width(dice), (1, 1), activation="RELU")
     if dice.chance(40):
