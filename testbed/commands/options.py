@@ -204,6 +204,15 @@ def add_timing_option(parser: Options, default: str = "the model's own") -> None
     )
 
 
+def add_energy_option(parser: Options, what: str) -> None:
+    """``--energy``; ``what`` says whose energies are compared."""
+    parser.add_argument(
+        "--energy",
+        metavar="TABLE.toml",
+        help=f"{what}, by a table of what a MAC, a byte of each memory and a cycle take ('illustrative' is shipped; it is of no device)",
+    )
+
+
 def add_accelerator_option(parser: Options, default: str | None) -> None:
     """``--accelerator-config``; ``default`` None if the command must see whether it was given."""
     help_text = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128; Vela's own default is ethos-u55-256)"

@@ -13,7 +13,7 @@ from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed, writ
 from sim import Unit
 from testbed.cli import build_parser
 
-QUICK = ("measured.md", "report.md", "tutorial.md")
+QUICK = ("energy.md", "measured.md", "report.md", "tutorial.md")
 LONG = ("sweep.md",)
 """Pages whose commands take minutes."""
 
