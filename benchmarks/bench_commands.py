@@ -1,12 +1,11 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""How long whole commands take, beside Vela's compilation of the same network, all in one run.
+"""Time of whole commands, beside Vela's compilation of the same network, all in one run.
 
     python benchmarks/bench_commands.py MODEL[:BYTES] [MODEL[:BYTES] ...] [--runs 3] [--long] [--jobs 2]
 
-MODEL is a path or zoo:NAME, BYTES the budget of its schedule (default: none). A row per command: the median of the seconds by the clock and
-of the CPU seconds of all of its processes, and the ratio of the former to Vela's. With ``--long`` also a frontier, a comparison and a
-verification of each network. The last line is the load
-of the machine: on a busy one CPU seconds say more than the clock.
+MODEL is a path or zoo:NAME, BYTES the budget of its schedule (default: none). A row per command: the median of the seconds by the clock,
+the median of the CPU seconds of all of its processes, and the ratio of the clock's seconds to Vela's. With ``--long`` also a frontier, a
+comparison and a verification of each network. The last line is the load of the machine: on a busy one CPU seconds say more than the clock.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from math import prod
 from tabulate import tabulate
 
 from npu_model.errors import InputError
-from testbed.scheduling import EFFORTS, chosen
+from testbed.legalise import load_task
+from testbed.scheduling import EFFORTS, choice_of
 
 
 def measure(source: str, budget: int) -> list[tuple[int, float]]:
@@ -25,7 +26,7 @@ def measure(source: str, budget: int) -> list[tuple[int, float]]:
     found = []
     for effort in EFFORTS:
         start = time.process_time()
-        choice = chosen(source, arena_cache_size=budget, effort=effort, processes=1)
+        choice = choice_of(load_task(source), arena_cache_size=budget, effort=effort, processes=1)
         found.append((choice.point.cycles, time.process_time() - start))
     return found
 

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""How the search grows with the operators of a network: chains and residual networks of 12 to 400 operators.
+"""Growth of the search with the operators of a network: chains and residual networks of 12 to 400 operators.
 
     python benchmarks/bench_growth.py [--operators 12,50,100,200,400] [--kind chain|residual] [--frontier]
 

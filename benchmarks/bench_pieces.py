@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""What the forms of a network are worth: the fastest schedule of each form within some arenas, replayed.
+"""Worth of the forms of a network: the fastest schedule of each form within some arenas, replayed.
 
     python benchmarks/bench_pieces.py MODEL.tflite|zoo:NAME BYTES [BYTES ...] [--accelerator-config NAME]
 

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""How fast plans are made: all groups that end alike together, and each group on its own, both in one run.
+"""Speed of planning: all groups that end alike together, and each group on its own, both in one run.
 
     python benchmarks/bench_planning.py [MODEL.tflite | zoo:NAME] [--at-least 3]
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """What ``work`` returns and the CPU seconds that it takes."""
+    """Call ``work``: its result and the CPU seconds that it takes."""
     start = time.process_time()
     found = work()
     return found, time.process_time() - start

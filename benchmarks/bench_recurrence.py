@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""How much faster the fast recurrence is than the engine, on the schedules of a search, both in one run.
+"""Speed of the fast recurrence beside the engine's, on the schedules of a search, both in one run.
 
     python benchmarks/bench_recurrence.py [MODEL.tflite | zoo:NAME] [--rungs 3] [--at-least 8]
 

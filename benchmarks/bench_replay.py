@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""How fast a replay is: seconds and OFM blocks per second, beside a bare SimPy loop in the same run.
+"""Speed of a replay: seconds and OFM blocks per second, beside a bare SimPy loop in the same run.
 
     python benchmarks/bench_replay.py [MODEL.tflite | zoo:NAME] [--timing-adapter u55_high_end]
 

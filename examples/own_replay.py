@@ -3,11 +3,12 @@
 The cascader knows no simulator: it is handed a function from a lowered network to its cycles. Here that is the project's replay, which
 counts how often it is asked; it may as well be a measurement on a board.
 
-    python -m examples.own_replay [zoo:NAME | MODEL.tflite] [BYTES]
+python -m examples.own_replay
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from cascader import frontier, schedule
@@ -23,7 +24,11 @@ DEVICE = "ethos-u55-128"
 
 def main() -> None:
     """Print one schedule and the frontier, and what they were judged by."""
-    source, budget = (*sys.argv[1:], *("zoo:tiny_residual", "8192")[len(sys.argv) - 1 :])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", default="zoo:tiny_residual", help="a .tflite or zoo:NAME (default: zoo:tiny_residual)")
+    parser.add_argument("budget", metavar="bytes", nargs="?", type=int, default=8192, help="most bytes of the arena (default: 8192)")
+    given = parser.parse_args()
+    source, budget = given.model, given.budget
     memory, asked = profile("u55_high_end").memory_system(), 0
 
     def replay(network: CompiledNetwork) -> int:
@@ -32,11 +37,9 @@ def main() -> None:
         return quick_cycles(network, memory)
 
     network = import_network(load_model(source).data, DEVICE)
-    found = schedule(network, DEVICE, memory, int(budget), replay)
+    found = schedule(network, DEVICE, memory, budget, replay)
     point, least = found.point, found.least_cycles
-    sys.stdout.write(
-        f"{source} in {int(budget):,} bytes: {point.cycles:,} cycles in {point.memory:,} bytes; none needs fewer than {least:,}\n"
-    )
+    sys.stdout.write(f"{source} in {budget:,} bytes: {point.cycles:,} cycles in {point.memory:,} bytes; none needs fewer than {least:,}\n")
     for one in frontier(network, DEVICE, memory, replay).points:
         sys.stdout.write(f"{one.memory:>12,} bytes {one.cycles:>12,} cycles\n")
     sys.stdout.write(f"{asked} schedules were replayed\n")

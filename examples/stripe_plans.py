@@ -71,7 +71,7 @@ def chain_table() -> str:
 
 
 def _modes(point: Proposal[StripedGroup]) -> str:
-    """What the groups of a proposal do."""
+    """The stripe of each group's output in a proposal, with the modes of the tensors inside."""
     groups = []
     for made in point.plans:
         modes = ", ".join(mode.value for mode in made.group.modes.values())

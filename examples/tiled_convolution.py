@@ -68,7 +68,7 @@ CONSTANTS, SRAM, IMAGE, RESULT = 0, 1, 3, 4
 """Regions. Vela uses 0 and 1 so; 3 and later are free for inputs and outputs."""
 
 CHANNELS = 16
-"""Of the image and of the result: one brick, so that a pixel is 16 bytes and any row of a tile may be a DMA transfer."""
+"""Channels of the image and of the result: one brick, so that a pixel is 16 bytes and any row of a tile may be a DMA transfer."""
 
 TAPS = 3
 HALO = TAPS - 1

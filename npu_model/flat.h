@@ -1,4 +1,4 @@
-/* Flat arrays as the compiled cores take them: contiguous buffers of 64-bit integers, and bytes objects of them as results. */
+/* Shared by the compiled cores: their version, and flat arrays (contiguous buffers of 64-bit integers, and bytes objects of them as results). */
 #ifndef FLAT_H
 #define FLAT_H
 
@@ -81,5 +81,19 @@ static inline i64 div_down(i64 a, i64 b) { return a / b - (a % b < 0); }
 static inline i64 div_up(i64 a, i64 b) { return a / b + (a % b > 0); }
 static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 most(i64 a, i64 b) { return a > b ? a : b; }
+
+/* Version of the compiled cores, which npu_model/native.py expects: raise both with every change of what Python and C hand to each other. */
+#define CORE_VERSION 1
+
+/* The module of a compiled core, which says its version. */
+static inline PyObject *core_module(PyModuleDef *definition)
+{
+    PyObject *module = PyModule_Create(definition);
+    if (module && PyModule_AddIntConstant(module, "VERSION", CORE_VERSION) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}
 
 #endif

@@ -10,7 +10,7 @@ from npu_model.errors import InputError
 
 
 class BlockdepRule(Enum):
-    """What the model makes of BLOCKDEP; all but HONOURED are ablations."""
+    """Treatments of BLOCKDEP by the model; all but HONOURED are ablations."""
 
     HONOURED = "honoured"
     IGNORED = "ignored"

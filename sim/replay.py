@@ -204,7 +204,7 @@ def _totals(busy: Busy, waits: Waits) -> tuple[dict[Unit, int], dict[tuple[Unit,
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was counted while a Program ran: cycles, data beats of the ports and of each operation, times, work and waits of the units."""
+    """Counts of a run of a Program: cycles, data beats of the ports and of each operation, times, work and waits of the units."""
 
     cycles: int
     beats: Beats

@@ -52,7 +52,9 @@ def in_words(choice: Choice) -> str:
 
 
 def best_in_time(search: Callable[[Progress, Seen], Choice], show: Progress, seconds: float | None = None) -> Ending:
-    """What a search finds until it ends, or until so many seconds are over, Ctrl-C is pressed or the process is asked to end.
+    """Search to the end, or until so many seconds are over, Ctrl-C is pressed or the process is asked to end.
+
+    A search that is left early has its best schedule so far as its answer.
 
     InputError if time was over before anything was found. Other interruptions before that are raised again.
     """

@@ -15,7 +15,10 @@ from testbed.models import BUILT, load_model
 
 @dataclass(frozen=True, slots=True)
 class LiveNetwork:
-    """What the FVP is to run: a .tflite, compiled or not, with the accelerator and the timing that are meant where nothing else is said."""
+    """A network for the FVP to run, as a .tflite, compiled or not.
+
+    ``accelerator`` and ``timing`` hold where the command line names no other.
+    """
 
     name: str
     data: bytes = field(repr=False)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
@@ -84,3 +85,8 @@ def memory_system_sha256(system: MemorySystem) -> str:
         raise TypeError(f"{value!r} has no canonical form.")
 
     return sha256(json.dumps(asdict(system), sort_keys=True, default=plain).encode()).hexdigest()
+
+
+def memory_system_json(system: MemorySystem) -> dict[str, Any]:
+    """A memory system as reports name it: its name, the digest of its values, and its clock."""
+    return {"name": system.name, "sha256": memory_system_sha256(system), "clock_hz": system.clock_hz}

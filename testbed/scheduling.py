@@ -26,12 +26,12 @@ DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""
 
 EFFORTS = ("quick", "standard", "thorough")
-"""How hard is searched: near the budget with a quarter of the changes or all of them, or at all memory limits of a frontier to the end."""
+"""Efforts of the search: near the budget with a quarter of the changes, there with all of them, or to the end at every memory limit."""
 
 DEFAULT_EFFORT = "standard"
 
 _QUICK = 4
-"""What part of the standard search's changes a quick one makes."""
+"""Divisor of the standard search's number of changes in a quick search."""
 
 
 def _with_effort(task: Task, effort: str) -> Task:
@@ -41,48 +41,21 @@ def _with_effort(task: Task, effort: str) -> Task:
     return replace(task, options=replace(task.options, drafts=replace(drafts, regroupings=drafts.regroupings // _QUICK)))
 
 
-def chosen(
-    source: str,
-    accelerator_config: str = DEFAULT_ACCELERATOR,
+def choice_of(
+    task: Task,
     *,
     arena_cache_size: int | None = None,
     optimise: str = DEFAULT_OPTIMISE,
     effort: str = DEFAULT_EFFORT,
-    memory: MemoryOptions = NO_OPTIONS,
-    timing: TimingParameters = DEFAULT_TIMING,
-    ignore_ops: tuple[str, ...] = (),
     processes: int | None = None,
     progress: Progress = silent,
     seen: Seen | None = None,
 ) -> Choice:
-    """As :func:`schedule` with ``cascade``: the schedule with its replayed cycles and a lower bound of them.
+    """As :func:`schedule` of a task that is loaded: the schedule with its replayed cycles and a lower bound of them.
 
-    ``seen`` is told of each schedule that is better than those before; what it raises ends the search.
+    ``optimise`` and ``effort`` are names of :data:`OPTIMISE` and :data:`EFFORTS`. ``seen`` is told of each schedule that is better than
+    those before; what it raises ends the search.
     """
-    from testbed.legalise import load_task  # noqa: PLC0415  # a replay alone does not need the compiler
-
-    _check_budget(arena_cache_size)
-    if optimise not in OPTIMISE:
-        raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
-    if effort not in EFFORTS:
-        raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
-    task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)
-    return choice_of(
-        task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress, seen=seen
-    )
-
-
-def choice_of(
-    task: Task,
-    *,
-    arena_cache_size: int | None,
-    optimise: str,
-    effort: str,
-    processes: int | None = None,
-    progress: Progress = silent,
-    seen: Seen | None = None,
-) -> Choice:
-    """As :func:`chosen` of a task that is loaded, with names that are right."""
     from cascader.ethosu.search.choice import Aim, choose  # noqa: PLC0415  # a replay alone does not need the scheduler
     from cascader.ethosu.search.task import unseen  # noqa: PLC0415  # the same
     from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
@@ -114,36 +87,34 @@ def schedule(
     False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
     quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer. Builtin
     operators named in ``ignore_ops`` stay on the CPU. ``processes`` share the work (None: as many as there are processors); the answer
-    does not depend on them. The search
-    optimises for an NPU of this ``timing``.
+    does not depend on them. The search optimises for an NPU of this ``timing``.
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
-    if cascade:
-        wanted = chosen(
-            source,
-            accelerator_config,
-            arena_cache_size=arena_cache_size,
-            optimise=optimise,
-            effort=effort,
-            memory=memory,
-            timing=timing,
-            ignore_ops=ignore_ops,
-            processes=processes,
-            progress=progress,
-        )
-        return wanted.point.schedule
-    from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
-    from testbed.legalise import load_task  # noqa: PLC0415  # nor the compiler
+    from testbed.legalise import load_task  # noqa: PLC0415  # a replay alone does not need the compiler
 
     _check_budget(arena_cache_size)
+    if cascade:
+        _check_names(optimise, effort)
     task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)
+    if cascade:
+        made = choice_of(task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress)
+        return made.point.schedule
+    from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
+
     return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
 
 
 def _check_budget(arena_cache_size: int | None) -> None:
     if arena_cache_size is not None and arena_cache_size < 1:
         raise InputError(f"--arena-cache-size {arena_cache_size} is below 1: give a number of bytes.")
+
+
+def _check_names(optimise: str, effort: str) -> None:
+    if optimise not in OPTIMISE:
+        raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
+    if effort not in EFFORTS:
+        raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
 
 
 def write_schedule(plan: Schedule, path: str | Path) -> None:

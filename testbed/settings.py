@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -15,6 +17,9 @@ CLOCK = "clock_hz"
 
 PARAMETERS = ("read_latency", "write_latency", "max_reads", "max_writes", "burst_bytes", "cycles_per_word")
 """Parameters of a memory, by the names of :class:`npu_model.memory.system.Memory`."""
+
+_ENDLESS = re.compile(r"[eE][+-]?[\d_]{4}")
+"""An exponent that is no parameter's: 1e999999999 as a fraction would never finish."""
 
 Setting = tuple[str, str]
 """A key, such as "OffChipFlash.read_latency" or "clock_hz", and a value as it was written."""
@@ -57,10 +62,10 @@ def setting(text: str) -> Setting:
 
 
 def _number(key: str, value: str) -> Fraction:
-    try:
-        return Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"--set {key} has the value {shown(value)}: give a number, such as 64 or 4/3.") from None
+    with suppress(ValueError, ZeroDivisionError):
+        if not _ENDLESS.search(value):
+            return Fraction(value)
+    raise InputError(f"--set {key} has the value {shown(value)}: give a number, such as 64 or 4/3.")
 
 
 def _integer(key: str, value: str) -> int:

@@ -28,7 +28,7 @@ from testbed.scheduling import DEFAULT_OPTIMISE
 from testbed.versions import Tools, tool_versions
 
 ENGINES = ("fast", "simpy")
-"""What replays: the fast recurrence, which listeners hear nothing of, or the SimPy engine; both count the same cycles."""
+"""Engines of a replay: the fast recurrence, which tells listeners nothing, or the SimPy engine; both count the same cycles."""
 
 
 def replayed(

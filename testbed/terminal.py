@@ -1,4 +1,4 @@
-"""What is printed in colour on a terminal: what binds each layer, and the savings of findings; plain text everywhere else."""
+"""Colour on a terminal, for the unit or memory that binds each layer and for the savings of findings; plain text elsewhere."""
 
 from __future__ import annotations
 

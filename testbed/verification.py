@@ -143,7 +143,7 @@ def functional_outputs(
 
 
 OLD_SUFFIX = "_cpu"
-"""What Vela 3.0.0 puts behind the names of a network's outputs."""
+"""Suffix that Vela 3.0.0 puts behind the names of a network's outputs."""
 
 
 def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays]) -> tuple[Comparison, ...]:

@@ -29,7 +29,7 @@ def measured(folder: Path, model: str) -> NetworkReplay:
 
 
 def print_out(folder: Path, model: str) -> str:
-    """What the evaluation kit's firmware prints of it."""
+    """Lines that the evaluation kit's firmware prints of the run."""
     run = measured(folder, model)
     beats = (("AXI0_RD_DATA_BEAT_RECEIVED", run.beats.axi0_read), ("AXI0_WR_DATA_BEAT_WRITTEN", run.beats.axi0_write))
     lines = [f"INFO - NPU {name} beats: {count}" for name, count in (*beats, ("AXI1_RD_DATA_BEAT_RECEIVED", run.beats.axi1_read))]

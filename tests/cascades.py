@@ -37,7 +37,7 @@ def outputs(network: CompiledNetwork, seed: int = 1) -> dict[str, bytes]:
 
 @cache
 def expected(name: str) -> dict[str, bytes]:
-    """What the network computes layer by layer."""
+    """Outputs of the network, computed layer by layer."""
     return outputs(lower(schedule(name)))
 
 

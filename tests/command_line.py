@@ -11,7 +11,7 @@ from testbed.cli import main
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command line left behind."""
+    """Exit status and printed texts of a command line."""
 
     status: int
     output: str

@@ -1,4 +1,4 @@
-"""What all tests share: generated examples are the same in every run."""
+"""Settings of all tests: generated examples are the same in every run."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def tensors(arrays: dict[str, np.ndarray], prefix: str) -> bytes:
 
 
 def raw_network(folder: Path) -> dict[str, np.ndarray]:
-    """What Vela writes for such a runtime, of a small network; ``folder`` is for its files."""
+    """Arrays of a small network that Vela writes for a runtime without TFLite; ``folder`` is for its files."""
     (folder / "n.tflite").write_bytes(build("tiny_residual"))
     command = ["n.tflite", "--output-format", "raw", "--accelerator-config", "ethos-u55-128", "--output-dir", "."]
     subprocess.run([sys.executable, "-m", "ethosu.vela", *command], cwd=folder, check=True, capture_output=True)

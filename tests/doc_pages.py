@@ -89,7 +89,10 @@ def is_shown(shown: list[str], lines: list[str]) -> bool:
 
 
 def _cut(shown: list[str], lines: list[str]) -> list[str]:
-    """What a page shows of a new output: from the line that began each of its stretches on, as many lines."""
+    """Lines of a new output that a page shows.
+
+    Each stretch is found by how its first line begins and has as many lines as before; the last one goes to the end.
+    """
     stretches = pieces(shown)
     if len(stretches) == 1:
         return lines

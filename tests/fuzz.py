@@ -1,7 +1,7 @@
 """The standing fuzzer: damaged files of every kind, each case in a process of its own with 4 GiB and 60 s.
 
 A case passes if it ends by itself with a result or one sentence: no traceback, no hang, no blow-up, and no answer other than the right
-one where that is known (:mod:`test_fuzz`). ``tox -e fuzz`` runs for five minutes, ``-- --hours N`` and ``-- --cases N`` for longer. What
+one where that is known (:mod:`damage`). ``tox -e fuzz`` runs for five minutes, ``-- --hours N`` and ``-- --cases N`` for longer. What
 fails is written to the folder ``fuzz_found`` as a file that belongs into ``tests/fuzz_corpus`` once it is mended.
 """
 
@@ -28,7 +28,7 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import test_fuzz
+import damage
 from delegates import raw_network, stream
 
 from cascader.frontends.vela import compile_network
@@ -48,12 +48,12 @@ WORDS = (
     *(b"nan", b"inf", b"-1", b"0", b"1e999999999", b"\x00", b"\xff\xfe"),
     *(b"9" * 5000, b"0x" + b"f" * 4000, b"%(core_clock)s" * 40, b"[" * 3000),
 )
-"""What is put into texts."""
+"""Words that are put into texts: numbers out of range, bytes that are no text, and endless lines."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command line on a file ``name``, whose place in ``argv`` is {}; or a seed of one of the kinds of :mod:`test_fuzz`."""
+    """A command line on a file ``name``, whose place in ``argv`` is {}; or a seed of one of the kinds of :mod:`damage`."""
 
     kind: str
     seed: int
@@ -98,7 +98,7 @@ def _delegate() -> bytes:
 
 
 def _baseline() -> bytes:
-    """What ``check --json`` prints of the network that baselines are held against."""
+    """The document that ``check --json`` prints of the network that baselines are held against."""
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(printed):
         path = Path(folder) / "n.tflite"
@@ -109,7 +109,7 @@ def _baseline() -> bytes:
 
 @cache
 def _seeds() -> dict[str, tuple[bytes, ...]]:
-    """What is damaged, by kind."""
+    """Inputs that are damaged, by kind."""
     adapters = ROOT / "npu_model" / "data" / "timing_adapters"
     return {
         "network": (build("tiny_conv"), build("tiny_residual"), cpu_split_network()),
@@ -137,7 +137,7 @@ COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
 }
 """The file and the command lines of each kind."""
 
-KINDS = (*COMMANDS, *(kind.__name__ for kind in test_fuzz.KINDS))
+KINDS = (*COMMANDS, *(kind.__name__ for kind in damage.KINDS))
 
 
 def case_of(kind: str, seed: int) -> Case:
@@ -149,7 +149,7 @@ def case_of(kind: str, seed: int) -> Case:
     data = rng.choice(_seeds()[kind])
     if kind in ("network", "compiled", "executorch"):
         copy = bytearray(data)
-        test_fuzz.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
+        damage.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
         data = bytes(copy)
     else:
         data = _text(rng, data)
@@ -187,8 +187,8 @@ def _child(case: Case, folder: Path) -> int:
     os.environ[TIMEOUT_VARIABLE] = str(SECONDS // 3)
     if case.argv:
         return _run_command(case, folder)
-    kind = next(kind for kind in test_fuzz.KINDS if kind.__name__ == case.kind)
-    return {"result": 0, "refused": 2}[test_fuzz.outcome(kind, case.seed)]
+    kind = next(kind for kind in damage.KINDS if kind.__name__ == case.kind)
+    return {"result": 0, "refused": 2}[damage.outcome(kind, case.seed)]
 
 
 def run(case: Case) -> str:

@@ -15,7 +15,10 @@ TYPES = {"int8": "INT8", "uint8": "UINT8", "int16": "INT16", "int32": "INT32", "
 SCALE, ZERO_POINT = 0.05, 3
 WEIGHT_SCALE = 0.01
 DENSE_SCALE = 0.0437
-"""Of a dense layer's output: no round multiple of what it reads, which would make ties, and those hang on a multiplier's last bit."""
+"""Scale of a dense layer's output.
+
+It is no round multiple of the scale of what the layer reads: the ties of such a one hang on a multiplier's last bit.
+"""
 
 
 class Graph:

@@ -106,7 +106,7 @@ class Run:
             storage.begin(self.traced.filled[name][step])
 
     def part(self, index: int, step: int, begun: set[str]) -> int:
-        """What one part does at a stripe: every element that it reads must be where it is looked for."""
+        """Run one part at a stripe and return its work; every element that it reads must be where it is looked for."""
         part, made = self.graph.parts[index], elements_of(self.traced.made[index][step])
         for operand in part.operands:
             if self.graph.tensor(operand.tensor).kind is not TensorKind.CONSTANT or operand.tensor in self.storages:

@@ -36,7 +36,7 @@ def command_lines() -> list[list[str]]:
 
 
 def _called(commands: Iterable[list[str]]) -> list[str]:
-    """What each command prints, run in one fresh folder."""
+    """Outputs of the commands, run one after the other in one fresh folder."""
     printed = []
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +56,7 @@ def _fenced(lines: Iterable[str]) -> str:
 
 
 def main_output() -> str:
-    """What the main line prints: of the schedule the first line, of the replay what most people ask for."""
+    """Output of the main line: the first line of the schedule, and the lines of the replay that most people ask for."""
     parts = (part.split() for part in main_line().split("&&"))
     scheduled, replayed = _called(words[1:] for words in parts if words[0].endswith("npu-testbed"))
     lines = replayed.splitlines()
@@ -70,7 +70,7 @@ def main_output() -> str:
 
 
 def questions() -> str:
-    """What the three questions' commands print: the ends of the frontier, our lines of the comparison, the verdicts."""
+    """Output of the three questions' commands: the ends of the frontier, our lines of the comparison, the verdicts."""
     lines = [line for line in command_lines() if "portfolio:mnist" in line]
     frontier, compared, _, verified = (output.splitlines() for output in _called(lines))
     rule = next(index for index, line in enumerate(frontier) if line.startswith("---"))

@@ -74,7 +74,7 @@ def unit_network(code: str, inputs: list[Tensor], output: Tensor, options: str =
 
 
 def compile_network(model: bytes, folder: Path, *options: str, accelerator: str = "ethos-u55-128") -> CompiledNetwork:
-    """What Vela makes of a network."""
+    """Compile a network with Vela and read the compiled file."""
     source = folder / "unit.tflite"
     source.write_bytes(model)
     command = [sys.executable, "-m", "ethosu.vela", str(source), "--accelerator-config", accelerator, "--output-dir", str(folder)]

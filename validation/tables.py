@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from npu_model.printable import printable
 from validation.layout import grid
 
 _CELL, _NOTE = 400, 4000
 """Characters of a cell and of a note that are shown."""
+
+_WIDTH = 120
+"""Characters of a line of a page's prose; the lines of its tables are as wide as their cells."""
+
+
+def prose(text: str, indent: str = "") -> list[str]:
+    """The lines of a paragraph of a Markdown page, ``indent`` before each but the first."""
+    return wrap(text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def items(texts: Sequence[str]) -> list[str]:
+    """The lines of a list of a Markdown page."""
+    return [line for text in texts for line in prose(f"- {text}", "  ")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +51,7 @@ class Table:
         rule = tuple("--:" if numeric else "---" for numeric in self._numeric)
         rows = (tuple(_in_markdown(cell) for cell in row) for row in self.rows)
         lines = [f"| {' | '.join(cells)} |" for cells in (self.headers, rule, *rows)]
-        return "\n".join([f"## {self.title}", "", *lines, *(line for note in self.notes for line in ("", note))]) + "\n"
+        return "\n".join([f"## {self.title}", "", *lines, *(line for note in self.notes for line in ("", *prose(note)))]) + "\n"
 
 
 def _in_markdown(cell: str) -> str:

@@ -13,7 +13,7 @@ from cascader.allocate.extents import NEVER, Extent, gap, live_bytes
 from npu_model.shapes import round_up
 
 _Placed = tuple[int | None, ...]
-"""The address of every buffer, None of one that has none yet."""
+"""The address of every buffer, None for one that is not placed yet."""
 
 
 class _Search:
@@ -56,7 +56,7 @@ class _Search:
 
 
 def exact_allocation(extents: Sequence[Extent], *, alignment: int = 1) -> tuple[int, tuple[int, ...]]:
-    """The end of the highest byte that is ever live, at its least, and addresses: for a handful of buffers.
+    """The least peak, the end of the highest byte that is ever live, and addresses that reach it, for a handful of buffers.
 
     >>> from cascader.allocate.extents import fixed
     >>> exact_allocation([fixed("a", 32, 0, 4), fixed("b", 16, 0, 2), fixed("c", 16, 3, 10), fixed("d", 32, 4, 10)])

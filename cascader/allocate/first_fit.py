@@ -16,7 +16,7 @@ _NO_LIMIT = 1 << 60
 _HEATS = (0.03, 0.01)
 """Annealing runs one after the other, each from the best so far."""
 _PEAK_SHARE, _FAR_SHARE, _NEAR = 0.5, 0.3, 8
-"""How often a move takes a buffer from the peak; how often another one goes anywhere, and how far it goes else, in turns."""
+"""Shares of the moves: those of a buffer at the peak, and of the others those to any turn. The rest go at most ``_NEAR`` turns away."""
 _WORD = (1 << 64) - 1
 
 
@@ -110,7 +110,7 @@ class _FirstFit:
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How far two orders of the same buffers agree from their beginning.
+    """Number of first turns in which two orders of the same buffers agree.
 
     >>> _common([3, 1, 2, 0], [3, 1, 0, 2])
     2

@@ -10,7 +10,7 @@ from cascader.allocate.extents import Extent
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with an allocation: a reason with the names of the buffers concerned.
+    """Fault of an allocation: a reason with the names of the buffers concerned.
 
     Reasons: ``bad count``, ``bad address``, ``bad alignment``, ``bad overlap``, ``bad peak``.
     """

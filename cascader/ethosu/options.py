@@ -15,10 +15,9 @@ class CascadeOptions:
     ``layouts`` are the channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a
     search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
     block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``recode`` off the codes of their
-    weights, ``fold`` off the images' columns,
-    ``row_shapes`` off the shapes of elementwise kernels, ``table_slots`` off the slots of look-up tables,
-    ``trim`` off what kernels write for others to write again, ``turn`` off which axis is the
-    height, ``order`` off the order of parts. ``phases`` off keeps transposed convolutions behind their upscaler. ``slices`` off keeps
+    weights. ``fold`` off keeps the images' columns, ``row_shapes`` off the shapes of elementwise kernels, ``table_slots`` off the slots
+    of look-up tables, ``turn`` off the axis that is the height, ``order`` off the order of parts. ``trim`` off keeps rows that
+    kernels write for others to write again. ``phases`` off keeps transposed convolutions behind their upscaler. ``slices`` off keeps
     layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``quick_layouts`` off stores tensors
     between finer pieces densely even where that takes more cycles. ``columns`` off keeps parts that are one row high whole, instead of
     cutting them along the width too; there equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``,

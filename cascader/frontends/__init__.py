@@ -1,1 +1,1 @@
-"""What brings a network in: Vela as legaliser, and the built-in zoo."""
+"""Sources of networks: Vela as legaliser, and the built-in zoo."""

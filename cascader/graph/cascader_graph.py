@@ -77,7 +77,7 @@ class CascaderGraph:
         return tuple(self._users[tensor][1])
 
     def demand(self, operand: Operand, box: Box) -> Box:
-        """What a part needs of an operand for a box of its own; empty for an empty box."""
+        """The box of an operand that a part needs for a box of its own; empty for an empty box."""
         bounds = operand.bounds or whole(self.tensor(operand.tensor).shape)
         return clip(operand.propagator.reach(box), bounds) if not is_empty(box) else tuple((low, low) for low, _ in bounds)
 

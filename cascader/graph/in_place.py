@@ -9,7 +9,7 @@ from __future__ import annotations
 from cascader.graph.row_graph import RowGraph, RowPropagator
 
 Writers = dict[int, list[tuple[int, int]]]
-"""For every tensor the parts that write it, with its number among their outputs."""
+"""Parts that write each tensor, with the tensor's number among their outputs."""
 
 
 def _writers(graph: RowGraph) -> Writers:
@@ -21,7 +21,7 @@ def _writers(graph: RowGraph) -> Writers:
 
 
 def _rows_behind(graph: RowGraph, writers: Writers, part: int, count: int, first: int) -> list[int]:
-    """Rows of each part from ``first`` up to ``part`` that are surely made once that has made its first ``count``."""
+    """Rows of each part from ``first`` up to ``part`` that are surely made once ``part`` has made its first ``count`` rows."""
     made = [0] * part + [count]
     for index in range(part, first - 1, -1):
         facts = graph.parts[index]

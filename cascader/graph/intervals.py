@@ -20,7 +20,7 @@ def whole(shape: Sequence[int]) -> Box:
 
 
 def clip(box: Box, within: Box) -> Box:
-    """What of ``box`` lies inside ``within``; an axis without any element in common is an empty interval of it.
+    """The part of ``box`` that lies inside ``within``. An axis without a common element becomes an empty interval inside ``within``.
 
     >>> clip(((-1, 4), (5, 9)), ((0, 8), (0, 3)))
     ((0, 4), (3, 3))

@@ -134,14 +134,14 @@ class Part:
         return whole(self.shape)
 
     def written(self, box: Box) -> Box:
-        """The hull of where a box of the part lies in its output tensor."""
+        """The hull of a box of the part in the coordinates of its output tensor."""
         return tuple(
             (start + low * step, start + (high - 1) * step + 1) if low < high else (start + low * step, start + low * step)
             for (low, high), start, step in zip(box, self.offset, self.step, strict=True)
         )
 
     def making(self, box: Box) -> Box:
-        """The part's stripe that makes all that is its own of a box of the output tensor; empty if nothing is."""
+        """The part's stripe that makes all of the part's elements in a box of the output tensor; empty if there are none."""
         own = clip(
             tuple(
                 (ceil_div(low - start, step), ceil_div(high - start, step))

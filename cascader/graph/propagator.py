@@ -125,7 +125,7 @@ class Propagator:
         return tuple(ceil(sum((c * v for c, v in zip(row, lengths, strict=False)), Fraction(row[-1]))) for row in self.matrix[:-1])
 
     def reach(self, box: Box) -> Box:
-        """What an output box reads, with the padding around the input."""
+        """The box that an output box reads, not clipped: it may reach into the padding around the input."""
         reached = []
         for row in self._rows:
             low = high = row.offset

@@ -1,4 +1,4 @@
-"""RowGraph: what striping by rows needs to know of a CascaderGraph, and nothing of any device.
+"""RowGraph: the facts of a CascaderGraph that striping by rows needs, and nothing of any device.
 
 A tensor is a stack of rows of equal size. A part makes rows of its outputs from rows of its inputs, each of which it may see as a view
 with rows of its own.
@@ -49,7 +49,7 @@ class RowMap:
         return low // self.unit, ceil_div(self.offset + (last - 1) * self.step + self.reach, self.unit)
 
     def until(self, end: int, rows: int) -> int:
-        """How many of the first of ``rows`` rows of the view touch a row of the tensor below ``end``.
+        """Number of rows of the view, from the first of its ``rows`` on, that touch a row of the tensor before ``end``.
 
         >>> RowMap(offset=4096, step=512, reach=512, unit=512).until(10, 16)
         2
@@ -204,14 +204,20 @@ class RowPart:
         return self.maps[output] if self.maps else None
 
     def written(self, output: int, start: int, end: int, rows: int) -> tuple[int, int]:
-        """Rows of an output (its number among them), a tensor of ``rows``, in which the part's rows from ``start`` until ``end`` lie."""
+        """Rows of an output, a tensor of ``rows`` rows, in which the part's rows from ``start`` until ``end`` lie.
+
+        ``output`` is the output's number among the part's outputs.
+        """
         at = self.map(output)
         if at is not None:
             return at.span(start, end)
         return (0, rows) if self.atomic else (start, end)
 
     def rows_until(self, output: int, end: int) -> int:
-        """How many of its first rows the part must make until the rows of an output (its number among them) before ``end`` are there."""
+        """Number of rows, from its first on, that the part must make until the rows of an output before ``end`` are there.
+
+        ``output`` is the output's number among the part's outputs.
+        """
         at = self.map(output)
         if at is not None:
             return at.until(end, self.rows)

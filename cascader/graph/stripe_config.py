@@ -91,10 +91,10 @@ class StripeConfig:
             yield tuple(self.interval(axis, number) for axis, number in enumerate(numbers))
 
     def shapes(self, *, sliding: bool = False) -> Counter[tuple[int, ...]]:
-        """How many stripes have which shape after clipping; empty ones are not counted.
+        """Number of stripes of each shape after clipping; empty ones are not counted.
 
-        With ``sliding`` only what is new in a stripe counts, beside the stripe before it on the same axis: what a
-        rolling buffer along every axis would fetch.
+        With ``sliding`` only the elements of a stripe count that the stripe before it on the same axis has not: those
+        that a rolling buffer along every axis would fetch.
 
         >>> sorted(StripeConfig((3, 3), (10, 10), (2, 2), (1, 2), (5, 5), (0, 0)).shapes().items())
         [((2, 2), 1), ((2, 3), 4), ((3, 2), 4), ((3, 3), 16)]
@@ -109,7 +109,7 @@ class StripeConfig:
         return found
 
     def _lengths(self, axes: tuple[int, ...], *, sliding: bool) -> Counter[tuple[int, ...]]:
-        """How often the axes of a loop have which lengths, without steps at which one of them is empty."""
+        """Number of steps of a loop at which its axes have each combination of lengths; steps at which one is empty are left out."""
         counts: Counter[tuple[int, ...]] = Counter()
         reached = [0] * len(axes)
         for index in range(self.stripes[axes[0]]):

@@ -8,12 +8,12 @@ from math import prod
 
 
 class BufferMode(Enum):
-    """How the stripes of a tensor are kept in the cascade memory.
+    """Ways to keep the stripes of a tensor in the cascade memory.
 
-    RECOMPUTE holds one stripe; what the next one has in common with it is made, or copied in, again (a stripe that lies
-    inside the one held is not). ROLLING holds what is still needed and makes or copies each element once: on one axis
-    addresses are modulo the buffer, on the others the tensor is whole. DOUBLE is for tensors at home in another memory: two
-    stripes, of which one is copied while the other one is used.
+    RECOMPUTE holds one stripe. Elements that the next stripe has in common with it are made, or copied in, again, unless
+    the next stripe lies inside the one held. ROLLING holds the elements that are still needed and makes or copies each
+    element once: on one axis addresses are modulo the buffer, on the others the tensor is whole. DOUBLE is for tensors at
+    home in another memory: two stripes, of which one is copied while the other one is used.
     """
 
     RECOMPUTE = "recompute"

@@ -16,7 +16,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class CostModel(Protocol):
-    """What the device says of a part's stripes."""
+    """Costs that a device states for the stripes of a part."""
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
@@ -33,10 +33,10 @@ class CostModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StagedCosts:
-    """What a group costs with the constants of some parts staged, which stand in the order of their first use.
+    """Costs of a group with the constants of the parts ``staged``, which stand in the order of their first use.
 
-    ``cycles`` are those with all copies hidden behind earlier work, as far as the home memory's bandwidth allows,
-    ``cold_cycles`` those with the first copy issued when the group begins and the others after it, in the order of first use.
+    ``cycles`` count all copies as hidden behind earlier work, as far as the home memory's bandwidth allows. In
+    ``cold_cycles`` the first copy is issued when the group begins, and the others follow in the order of first use.
     """
 
     staged: tuple[int, ...]
@@ -47,10 +47,10 @@ class StagedCosts:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What the parts of some jobs take, in the order of their first jobs.
+    """Cycles of the parts of some jobs, in the order of their first jobs.
 
-    The columns of ``direct`` and ``saved`` are parts: their cycles with the constants read from home, and those that staging saves
-    of them. The rows are times: before the first job of each part, and in the end.
+    The columns of ``direct`` and ``saved`` are parts: their cycles so far with the constants read from home, and the cycles that
+    staging saves of them. The rows are times: before the first job of each part, and in the end.
     """
 
     parts: tuple[int, ...]
@@ -63,7 +63,7 @@ UNKNOWN = -(1 << 62)
 
 
 class KnownCosts:
-    """What the device says of stripes, asked once for each part and height: those of a part that are equally high cost the same.
+    """Costs of stripes, asked of the device once for each part and height: equally high stripes of a part cost the same.
 
     ``begins`` says where each part's lines of ``costs`` begin, one for each height from 0 on: cycles with the constants in cascade memory,
     and read from home.
@@ -129,7 +129,7 @@ def staged_costs(longest: Group, jobs: JobTable, known: KnownCosts, staging: Seq
     chosen = inside & worth & (sizes <= np.array(staging, dtype=np.int64)[:, None])
     spent = inside @ work.direct.T - chosen @ work.saved.T
     copied = np.cumsum(chosen * transfers, axis=-1)
-    # Whoever waits for a copy, waits with its first job; all that comes later is as late.
+    # A part that waits for its copy waits before its first job, and everything after that is late by as much.
     late = np.where(chosen, copied - spent[..., :-1], 0).max(axis=-1, initial=0)
     columns = (chosen @ sizes, np.maximum(spent[..., -1], copied[..., -1]), spent[..., -1] + late)
     for choices, costs in zip(chosen, np.stack(columns, axis=-1).tolist(), strict=True):

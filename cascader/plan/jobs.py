@@ -1,4 +1,4 @@
-"""What makes an order of Parts concrete on any device: jobs, copies of constants, and buffers with addresses."""
+"""Jobs, copies of constants and buffers with addresses: they make an order of Parts concrete on any device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row liveness: which rows of every tensor hold something at every step of a sequence of stripe jobs."""
+"""Row liveness: the rows of every tensor that hold something at each step of a sequence of stripe jobs."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """What jobs do with tensors: by tensor (rows) and step the first row needed then and the end of those written, if any.
+    """Uses of tensors by jobs, in arrays with a row per tensor and a column per step.
 
+    ``need`` has the first row that the step needs (``_FAR``: none), ``written`` the end of the rows that it writes (0: none).
     ``first`` and ``last`` are the steps of the first and the last use of each tensor that is used; ``made`` are those written.
     """
 

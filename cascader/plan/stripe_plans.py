@@ -26,7 +26,7 @@ from npu_model.shapes import ceil_div, round_up
 
 @dataclass(frozen=True, slots=True)
 class StripeOptions:
-    """What plans are tried, each a switch of its own.
+    """Choice of the plans that are tried, each field a switch of its own.
 
     ``group_length``: most parts of a group. ``factors``: stripes of 1, 1/2, ... of an axis, so many, and of the least that
     its alignment allows. ``stripes``: most of them in a plan. ``several_axes``: cut them together, else one at a time.
@@ -66,7 +66,7 @@ class StripeOptions:
 
 @dataclass(frozen=True, slots=True)
 class StripeRates:
-    """How fast a device works and copies; the cascade memory itself is never the bound."""
+    """Rates at which a device works and copies; the cascade memory itself is never the bound."""
 
     work_per_cycle: Rational = 1
     copy_bytes_per_cycle: Rational = 1
@@ -98,10 +98,7 @@ def rfc_buffer_size(config: StripeConfig, tensor: Tensor, mode: BufferMode) -> i
         cut = [axis for axis, stripes in enumerate(config.stripes) if stripes > 1]
         outermost = min(cut, key=lambda axis: config.order[axis], default=0)
         shape = [config.shape[axis] if axis == outermost else size for axis, size in enumerate(tensor.shape)]
-    size = tensor.element_size * (2 if mode is BufferMode.DOUBLE else 1)
-    for length in shape:
-        size *= length
-    return size
+    return prod(shape) * tensor.element_size * (2 if mode is BufferMode.DOUBLE else 1)
 
 
 def plan(graph: CascaderGraph, group: StripedGroup, rates: StripeRates = StripeRates()) -> StripePlan:

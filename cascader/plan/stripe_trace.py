@@ -1,6 +1,6 @@
-"""StripeTrace: what each part of a group makes at each stripe of the group's output, and the buffers that this takes.
+"""StripeTrace: the boxes that the parts of a group make at each stripe of the group's output, and the buffers that this takes.
 
-Exact, box by box: clipped at the borders, with what is made again counted, for forks, joins and concatenations alike.
+Boxes are exact: clipped at the borders, for forks, joins and concatenations alike. Elements that are made again count again.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ class StripedGroup:
 class StripeTrace:
     """The execution of a group, one entry per stripe everywhere; empty boxes where nothing happens.
 
-    ``made`` are the boxes of the parts, in their own coordinates; ``needed`` what the parts read of a tensor (of constants
-    only if they are copied); ``filled``
-    what is newly written of a tensor that has a buffer, by its producers or by a copy, or copied out. ``work`` sums the
-    parts' per stripe.
+    ``made`` are the boxes of the parts, in their own coordinates, by part. ``needed`` are the boxes that the parts read of a
+    tensor (of a constant only if it is copied). ``filled`` are the boxes of a tensor that are newly written, by its
+    producers or by a copy, or copied out. ``work`` is the sum over the parts, per stripe.
     """
 
     made: Mapping[int, Sequence[Box]]
@@ -123,7 +122,7 @@ class _Tracer:
         self.filled[self.graph.parts[self.group.last].output] = list(self.stripes)
 
     def part(self, index: int) -> None:
-        """What a part makes at each stripe, and what it needs for this."""
+        """Add a part: the boxes that it makes at each stripe, and those that it needs for them."""
         part = self.graph.parts[index]
         if part.output not in self.filled:
             wanted = self.needed.get(part.output, [_nothing(part.output, self.graph)] * len(self.stripes))
@@ -168,7 +167,7 @@ class _Tracer:
         return tuple(total)
 
     def _written(self, name: str) -> list[Box]:
-        """What the parts really write of a tensor at each stripe: they may begin before what is wanted, for alignment."""
+        """The boxes of a tensor that the parts really write at each stripe: they may begin before the wanted ones, for alignment."""
         written = [_nothing(name, self.graph)] * len(self.stripes)
         for index in self.graph.writers(name):
             if index in self.made:
@@ -194,7 +193,7 @@ def _nothing(name: str, graph: CascaderGraph) -> Box:
 
 
 def _fills(wanted: Sequence[Box], mode: BufferMode) -> list[Box]:
-    """What is newly made, or copied, of a tensor at each stripe."""
+    """The boxes of a tensor that are newly made, or copied, at each stripe."""
     return _new_boxes(wanted) if mode is BufferMode.ROLLING else _changed_boxes(wanted)
 
 
@@ -233,7 +232,7 @@ def _changed_boxes(wanted: Sequence[Box]) -> list[Box]:
 
 
 def _new_boxes(wanted: Sequence[Box]) -> list[Box]:
-    """The hull of what no earlier stripe had, of each stripe.
+    """The hull of the elements of each stripe that no earlier stripe had.
 
     >>> _new_boxes([((0, 3), (0, 2)), ((0, 3), (1, 4)), ((2, 5), (0, 4))])
     [((0, 3), (0, 2)), ((0, 3), (2, 4)), ((3, 5), (0, 4))]

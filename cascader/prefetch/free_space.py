@@ -11,20 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.allocate.extents import Extent
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div, round_up
 
 Steps = npt.NDArray[np.signedinteger[Any]]
 """Numbers of jobs, in as few bytes as they need: there are many."""
 
 UNITS = 2048
-"""Pieces that an arena of more than :data:`EXACT` bytes is divided into at most: its last bytes are not worth the time that they take."""
+"""Most pieces of an arena of more than :data:`EXACT` bytes: finer pieces are not worth their time."""
 
 EXACT = 128 * 1024
-"""Bytes of an arena up to which every 16 are a piece."""
+"""Bytes of an arena up to which every :data:`ALIGNMENT` of them are a piece."""
 
 
-def most_units(size: int, alignment: int = 16) -> int:
-    """Pieces that an arena of ``size`` bytes is divided into at most."""
+def most_units(size: int, alignment: int = ALIGNMENT) -> int:
+    """Most pieces that an arena of ``size`` bytes is divided into."""
     return UNITS if size > EXACT else max(1, ceil_div(size, alignment))
 
 
@@ -81,7 +82,7 @@ def _highest_in_windows(values: Steps, width: int) -> Steps:
 class Room:
     """The free bytes of an arena of ``size`` bytes over ``steps`` jobs, in units that are multiples of ``alignment``."""
 
-    def __init__(self, extents: Sequence[Extent], addresses: Sequence[int], steps: int, size: int, alignment: int = 16) -> None:
+    def __init__(self, extents: Sequence[Extent], addresses: Sequence[int], steps: int, size: int, alignment: int = ALIGNMENT) -> None:
         self.unit = round_up(ceil_div(size, most_units(size, alignment)), alignment)
         self.units = size // self.unit
         self._free_from = _free_from(extents, addresses, steps, self.unit, self.units)

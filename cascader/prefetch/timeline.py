@@ -10,7 +10,7 @@ from cascader.prefetch.free_space import CopyRoom, Gaps, Room
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What is known of a part's constants: ``size`` in bytes and the cycles of a copy, the first and the last job that uses them.
+    """Constants of a part: their ``size`` in bytes, the cycles of a ``transfer``, and the first and the last job that uses them.
 
     The copy may be issued before job ``earliest`` at the earliest.
     """
@@ -27,10 +27,10 @@ class Constants:
 class JobTimes:
     """Cycles of a job: ``staged`` with its constants copied, ``direct`` reading them at home.
 
-    ``lead`` of them are saved if the job before has a tail as long, in which the first constants are read already: ``tail`` are the
-    cycles in which it leaves time for that. Both are for a job that reads at home; ``staged_lead`` and ``staged_tail`` if not.
-    ``crowded`` are the cycles of a job that reads at home while a copy keeps that memory busy, ``home`` those in which
-    it keeps that memory busy itself.
+    ``lead`` are the cycles that the job saves if its first constants are read in the tail of the job before, a tail as long.
+    ``tail`` are the last cycles of the job, in which the next job may read its first constants. Both are for a job that reads at
+    home, ``staged_lead`` and ``staged_tail`` for one whose constants are copied. ``crowded`` are the cycles of a job that reads at
+    home while a copy keeps that memory busy, ``home`` those in which it keeps that memory busy itself.
     """
 
     part: int
@@ -82,9 +82,9 @@ _NO_JOB = JobTimes(part=-1, staged=0, direct=0, lead=0, tail=0, crowded=0, home=
 
 @dataclass(slots=True)
 class _Moment:
-    """How far a run is: the job and the copy that are next, in cycles when each unit is free, and the copies so far.
+    """State of a run: the next job and the next copy, the cycle in which each unit is free, and the copies so far.
 
-    The command processor reaches job k at ``arrival``, when job k - 1 begins; ``port`` is when that of the constants is free.
+    The command processor reaches job k at ``arrival``, when job k - 1 begins. The constants' port is free from cycle ``port`` on.
     """
 
     room: CopyRoom

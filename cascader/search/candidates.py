@@ -25,33 +25,32 @@ from cascader.search.placement import PlacementSearch
 __all__ = ["Draft", "DraftOptions", "Drafter"]
 
 _TRUST = (Fraction(0), Fraction(1, 2), Fraction(1))
-"""How far the plans' cycles count their copies as not hidden."""
+"""Parts of the copies' cycles that the plans' cycles count as not hidden; each is tried for every limit."""
 _SHARES = tuple(Fraction(percent, 100) for percent in (100, 96, 92, 88, 84, 78, 70, 60))
 """Limits for the plans of one budget, in parts of it: addresses may need more than is live, and copies need room."""
 _SMALLEST_TRIES = 24
 """Limits near the smallest that are tried for the smallest arena."""
 _NO_LIMIT = 1 << 60
 _PARTS = 100
-"""Parts of the graph for which the numbers of drafts and regroupings are given: a smaller one's are quicker, so that there are more."""
+"""Parts of the graph for which the numbers of drafts and regroupings are given. Those of a smaller graph are quicker, so it has more."""
 _QUICK = 10
-"""How many times fewer moves a quick search for addresses has."""
+"""Divisor of the moves for a quick search for addresses."""
 _PATIENT = 30
-"""How many times more moves the search for the addresses of the smallest arena has, of which there is one."""
+"""Factor of the moves for the addresses of the smallest arena: it is searched for only once."""
 _UNSURE = Fraction(99, 100)
-"""The part of its cycles that a search for copies without bounds on their room may still lie above the best."""
+"""Factor of the cycles that a search for copies with boundless room finds: no arena is expected to take fewer."""
 _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """How hard is searched: moves of the address search, drafts per budget that are improved, regroupings tried for each.
+    """Effort of the search: ``moves`` of the address search, drafts per budget that are ``polished``, ``regroupings`` tried for each.
 
-    ``polished`` and ``regroupings`` are those of a graph of 100 parts; of a smaller one there are more.
-    ``stripe_rows`` are the rows that a group's last part may be asked for then, closer together than those of the plans,
-    ``inner_rows`` bounds for the rows that the parts before it make at a time, beside none.
-    ``prefetch`` off issues a copy only right before the first job that uses it, ``ends`` off puts all copies as low as they
-    go. Of graphs with at most ``every`` parts every division is tried.
+    ``polished`` and ``regroupings`` are the numbers for a graph of 100 parts; a smaller graph has more. A regrouping asks a group's
+    last part for any of ``stripe_rows``, which are closer together than those of the plans. It bounds the rows that the parts before
+    it make at a time by any of ``inner_rows``, or not at all. ``prefetch`` off issues a copy only right before the first job that uses
+    it, ``ends`` off puts all copies as low as they go. Of graphs with at most ``every`` parts every division is tried.
     """
 
     moves: int = 600
@@ -65,7 +64,7 @@ class DraftOptions:
 
 
 class _Improvement:
-    """A draft on its way: the best after so many changes, whoever asks for how many first."""
+    """A draft on its way: the best after so many changes, in whatever order the numbers of changes are asked for."""
 
     def __init__(self, best: Draft, changes: Iterator[Draft]) -> None:
         self._best = best

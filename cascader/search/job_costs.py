@@ -22,7 +22,7 @@ _START = 1024
 
 
 class JobCostModel(CostModel, Protocol):
-    """The device's word on stripe jobs beside their cycles: how they share their constants' memory with copies."""
+    """Costs that a device states for stripe jobs beside their cycles, where jobs share their constants' memory with copies."""
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``; the same for all stripes of the part that are as high."""
@@ -32,12 +32,12 @@ class JobCostModel(CostModel, Protocol):
 
 
 class Overlap(Protocol):
-    """The device's word on two jobs in a row."""
+    """Overlap that a device states for two jobs in a row."""
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         """Cycles that two jobs in a row share, as the second may begin while the first one drains.
 
-        The same for all pairs of as high stripes of the same parts that are as far apart (:meth:`DepthFirstScheduler.distances`).
+        Pairs of stripes of the same parts, heights and distance (:meth:`DepthFirstScheduler.distances`) share as many.
         """
 
 

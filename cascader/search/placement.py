@@ -13,7 +13,7 @@ from cascader.plan.depth_first import DepthFirstScheduler, JobTable, group_table
 from cascader.search.local_moves import Groups
 
 _HOPEFUL = Fraction(4, 5)
-"""What the search for addresses can at best make of a greedy one's peak; there are always other groups to go on with."""
+"""Part of a greedy search's peak: no longer search is tried for budgets below it, as there are always other groups to go on with."""
 
 _SEARCHES = 6
 """Groups, those of fewest live bytes, whose addresses are searched for to find the smallest arena."""
@@ -21,9 +21,9 @@ _SEARCHES = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Jobs in order, the buffers of their tensors with addresses, and the bytes that these reach up to.
+    """Jobs in order, the buffers of their tensors with their addresses, and the ``peak`` in bytes that the buffers reach.
 
-    ``live`` are most bytes that are live at one job.
+    ``live`` is the most bytes that are live at one job.
     """
 
     jobs: JobTable
@@ -60,7 +60,7 @@ class PlacementSearch:
         return self._greedy[groups]
 
     def within(self, budget: int, groups: Groups, moves: int) -> Placement | None:
-        """The groups' tensors at addresses within ``budget``; None if none are found. A greedy search has to do if it can."""
+        """The groups' tensors at addresses within ``budget``, a greedy search's if they fit; None if none are found."""
         placement = self.greedily(groups)
         # Whether addresses are searched for depends on the budget alone, so that no answer depends on what was asked before.
         if placement.peak > budget >= placement.live and placement.peak * _HOPEFUL <= budget:
@@ -76,7 +76,7 @@ class PlacementSearch:
         return self._searched[groups, moves]
 
     def smallest(self, choices: Sequence[Groups], moves: int) -> dict[Groups, Placement]:
-        """Those of some groups that pack into the least bytes; for each that may need fewer than the rest addresses are searched for."""
+        """The choices of groups that pack into the fewest bytes. Those of few live bytes have their addresses searched for."""
         found = {groups: self.greedily(groups) for groups in choices}
         least = min(placement.peak for placement in found.values())
         for groups, placement in sorted(found.items(), key=lambda item: item[1].live)[:_SEARCHES]:

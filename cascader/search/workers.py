@@ -22,8 +22,7 @@ from npu_model.errors import InputError
 T = TypeVar("T")
 
 MOST_PROCESSES = 8
-"""More than these wait for each other; ``--jobs`` may ask for more."""
-
+"""Most processes by default: more of them wait for each other. ``--jobs`` may ask for more."""
 
 SMALL_NETWORK = 8
 """Parts below which a search is over before other processes have started."""
@@ -36,7 +35,7 @@ def default_processes() -> int:
 
 
 def processes_for(parts: int, processes: int | None) -> int:
-    """The number of processes that search a network of so many parts: those that were asked for, else one if it is small, or all."""
+    """The number of processes that search a network of so many parts: ``processes`` if given, else 1 if it is small, or the default."""
     if processes is not None:
         return processes
     return 1 if parts < SMALL_NETWORK else default_processes()
@@ -61,7 +60,7 @@ class _Later(Future[T]):
 
 
 def as_completed(answers: Iterable[Future[T]]) -> Iterator[Future[T]]:
-    """The answers of an executor as they come: of this process in their order, of others the first that is there first."""
+    """The answers of an executor as they come: answers of this process in their order, then those of others, each once it is there."""
     listed = list(answers)
     for answer in listed:
         if isinstance(answer, _Later):
@@ -89,19 +88,23 @@ class _Processes(Executor):
     def __init__(self, lines: Sequence[Executor]) -> None:
         self._lines = lines
         self._waiting = [0] * len(lines)
+        # Every line tells of its answers in a thread of its own.
+        self._lock = threading.Lock()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer, from the process that the errand is led to."""
         homes = getattr(args[0], "homes", None) if args else None
         open_to = range(len(self._lines)) if homes is None else homes(len(self._lines))
-        line = min(open_to, key=lambda number: self._waiting[number])
-        self._waiting[line] += 1
+        with self._lock:
+            line = min(open_to, key=lambda number: self._waiting[number])
+            self._waiting[line] += 1
         answer = self._lines[line].submit(fn, *args, **kwargs)
         answer.add_done_callback(lambda _: self._done(line))
         return answer
 
     def _done(self, line: int) -> None:
-        self._waiting[line] -= 1
+        with self._lock:
+            self._waiting[line] -= 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as every Executor
         """End all processes."""
@@ -119,7 +122,7 @@ def _watch(parent: Connection) -> None:
     """Wait until the parent closes its end of the pipe, or is gone; end the task that runs, and then the process."""
     with suppress(EOFError, OSError):
         parent.recv_bytes()
-    # Nobody is left to read what is said of it.
+    # Nobody is left to read an error message.
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     if hasattr(signal, "pthread_kill"):

@@ -207,10 +207,8 @@ def _pipeline(schedule: Any, group: _Group, loop: Any) -> None:
     ahead = int(any(part.output in doubled for part in group.parts[:-1] if _is_copy(part)))
     stages = []
     for part in group.parts:
-        early, late = (
-            _is_copy(part) and part.output in doubled,
-            any(operand.tensor in doubled for operand in part.operands if _is_copy(part)),
-        )
+        early = _is_copy(part) and part.output in doubled
+        late = _is_copy(part) and not doubled.isdisjoint(part.inputs)
         stages.append(0 if early else ahead + 1 if late else ahead)
     schedule.annotate(loop, "software_pipeline_stage", stages)
     schedule.annotate(loop, "software_pipeline_order", list(range(len(stages))))
@@ -241,7 +239,7 @@ def _placements(group: _Group) -> list[Placed]:
 
 
 def _unclipped(group: _Group, tensor: str) -> list[Box]:
-    """What each stripe needs of a tensor by the geometry that TVM's own analysis follows."""
+    """The box of a tensor that each stripe needs, by the geometry that TVM's own analysis follows."""
     axes = group.stripes[tensor].axes
     return [
         tuple(stripes.intervals[0 if stripes.loop is None else numbers[stripes.loop]] for stripes in axes)

@@ -51,7 +51,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class PartBlock:
-    """What a block of this ``name`` is made of: the Part, its tensors by the names that its stages use, and the ``domain`` of its loops.
+    """Ingredients of the block ``name``: the Part, its tensors by the names that its stages use, and the ``domain`` of its loops.
 
     The domain may reach beyond the tensor. With ``channels`` one block makes the whole last axis of an element. A ``counter``
     counts each update of the Part's one accumulation, if these are the Part's work, else the work of each element that is made.

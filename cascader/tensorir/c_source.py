@@ -18,7 +18,7 @@ import numpy.typing as npt
 from cascader.allocate.extents import fixed
 from cascader.allocate.moving import allocate
 from cascader.tensorir.apply import SRAM, Applied
-from cascader.tensorir.compat import compile_captured, load, rewrite, scope_of, shape_of, walk
+from cascader.tensorir.compat import EXTERN_C, QUIET, compile_captured, load, rewrite, scope_of, shape_of, walk
 from cascader.tensorir.live_ranges import live_ranges, peak
 from npu_model.errors import InputError
 
@@ -29,13 +29,7 @@ _C_TYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for b
     "float64": "double",
 }
 
-_EXTERN = '#ifdef __cplusplus\nextern "C"\n#endif\n'
-"""What TVM writes before each function; these are static."""
-
 _PER_LINE = 24
-
-_QUIET = '#ifdef __GNUC__\n#pragma GCC diagnostic ignored "-Wunused-variable"\n#endif\n'
-"""TVM names values that its later passes have no use for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +72,7 @@ def c_source(applied: Applied, constants: Mapping[str, Array], name: str) -> CSo
         f"    {name}_kernel({', '.join(f'(void *){argument}' for argument in arguments)}, arena, accumulators.bytes);\n    return 0;\n"
     )
     source = (
-        f"/* Generated: cascaded Tensor Expressions in C99, by TVM {load().version}. */\n{_QUIET}#include <math.h>\n"
+        f"/* Generated: cascaded Tensor Expressions in C99, by TVM {load().version}. */\n{QUIET}#include <math.h>\n"
         f'#include <stdbool.h>\n\n#include "{name}.h"\n\n{"".join(arrays)}{kernel}\n{head} {{\n{body}}}\n'
     )
     return CSource({f"{name}.h": _header(name, head, placed), f"{name}.c": source}, placed.arena, placed.live, placed.alignment)
@@ -160,7 +154,7 @@ def _in_arena(lowered: Any, placed: _Placed) -> Any:
 
 def _kernel(source: str, name: str) -> str:
     """TVM's function, without what it writes before it for its runtime."""
-    functions = source.replace(_EXTERN, "").split("TVM_DLL ")[1:]
+    functions = source.replace(EXTERN_C, "").split("TVM_DLL ")[1:]
     (own,) = (text for text in functions if re.match(r"\w+ kernel\(.*\{", text))
     return "static " + re.sub(r"\bkernel\b", name, own.strip()) + "\n"
 

@@ -14,6 +14,12 @@ from typing import Any
 
 from npu_model.errors import InputError
 
+EXTERN_C = '#ifdef __cplusplus\nextern "C"\n#endif\n'
+"""Text that TVM writes before each function in C."""
+
+QUIET = '#ifdef __GNUC__\n#pragma GCC diagnostic ignored "-Wunused-variable"\n#endif\n'
+"""Text to put before TVM's C: it names values that its later passes have no use for."""
+
 SUPPORTED = ((0, 26), (0, 27))
 """Minor versions whose names this module knows and with which the tests are run."""
 

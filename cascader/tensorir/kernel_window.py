@@ -1,4 +1,4 @@
-"""What the kernels that slide a window share: which taps lie inside the IFM, and the loops over them."""
+"""Sliding windows of kernels: the taps that lie inside the IFM, and the loops over them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Axis:
     upscale: Upscale
 
     def conditions(self, position: Any) -> list[Any]:
-        """What must hold for ``position`` to be an IFM element; nothing that always holds."""
+        """Conditions for ``position`` to be an IFM element, without those that always hold."""
         last = (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation - self.before
         found = []
         if self.before > 0:
@@ -44,7 +44,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """What a call of a kernel makes: ``count`` rows or columns of the OFM from ``first`` on."""
+    """Share of the OFM that a call of a kernel makes: ``count`` rows or columns from ``first`` on."""
 
     first: Any
     count: Any
@@ -94,7 +94,7 @@ def inside(writer: Writer, name: str, axis: Axis, output: Any) -> Iterator[tuple
 
 
 def inside_count(writer: Writer, axis: Axis, output: Any) -> Any:
-    """How many taps of an undilated ``axis`` lie inside the IFM for one ``output`` index, an int32 expression."""
+    """Number of taps of an undilated ``axis`` that lie inside the IFM for one ``output`` index, an int32 expression."""
     tirx = writer.tvm.tirx
     first = writer.bind("first_tap", output * axis.stride - axis.before, "int32")
     low = tirx.max(first, writer.constant(0, "int32"))

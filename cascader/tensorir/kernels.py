@@ -27,7 +27,7 @@ SCRATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a kernel's pointer points to: ``offset`` bytes into a tensor, or (None) into the pool."""
+    """Target of a kernel's pointer: ``offset`` bytes into ``tensor``, or (None) into the pool."""
 
     tensor: str | None
     offset: int

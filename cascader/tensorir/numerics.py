@@ -45,7 +45,7 @@ def bounded(value: Value, what: str) -> Value:
 
 
 def rounding_term(writer: Writer, negative: Any, shift: int, rounding: Rounding) -> Value:
-    """What is added before a shift right by ``shift``; ``negative`` says whether the value is below 0."""
+    """The term to add before a shift right by ``shift``; ``negative`` says whether the value is below 0."""
     if rounding is Rounding.TRUNCATE:
         return Value(writer.select(negative, writer.constant((1 << shift) - 1), writer.constant(0)), 1 << shift)
     half = 1 << (shift - 1) if shift else 0

@@ -98,7 +98,7 @@ class Proof:
     seconds: float
 
     def failures(self) -> tuple[str, ...]:
-        """What does not hold, one sentence each; nothing if the proof succeeds."""
+        """Claims that do not hold, one sentence each; none if the proof succeeds."""
         wrong = [
             f"Tensor {name!r} has a buffer of {self.buffers.get(name, 0)} bytes where the plan says {self.claimed.get(name, 0)}."
             for name in sorted(self.claimed.keys() | self.buffers.keys())

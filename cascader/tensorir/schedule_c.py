@@ -7,7 +7,6 @@ left out, and so are the bytes that they took.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -15,18 +14,12 @@ from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import Port
 from cascader.ethosu.schedule.schedule import Schedule, arena_extent
-from cascader.tensorir.compat import load
+from cascader.tensorir.compat import EXTERN_C, QUIET, load
 from cascader.tensorir.kernels import SCRATCH
 from cascader.tensorir.schedule_tir import C_FUNCTION, schedule_module
 from npu_model.program.alignment import ALIGNMENT
 
 _PER_LINE = 40
-
-_EXTERN = re.compile(r'#ifdef __cplusplus\nextern "C"\n#endif\n')
-"""What TVM writes before each function; all but one are static here."""
-
-_QUIET = '#ifdef __GNUC__\n#pragma GCC diagnostic ignored "-Wunused-variable"\n#endif\n'
-"""TVM names values that its later passes have no use for."""
 
 _SIGNATURE = "int {name}_run(void *arena, size_t arena_size, const void *inputs, void *outputs)"
 
@@ -57,7 +50,7 @@ def _header(name: str, arena_size: int, inputs: tuple[Port, ...], outputs: tuple
 
 def _kernels(source: str) -> str:
     """TVM's functions, without what it writes before them for its runtime."""
-    text = _EXTERN.sub("", source)
+    text = source.replace(EXTERN_C, "")
     return text[text.index("TVM_DLL ") :].replace("TVM_DLL ", "static ")
 
 
@@ -75,7 +68,7 @@ def schedule_c(schedule: Schedule, name: str) -> dict[str, bytes]:
         f"    {C_FUNCTION}((uint8_t *)arena, (uint8_t *)inputs, (uint8_t *)outputs, (uint8_t *)pool.bytes, narrow, wide);\n    return 0;\n"
     )
     source = (
-        f"/* Generated: a cascaded network in C99, its kernels by TVM {load().version}. */\n{_QUIET}"
+        f"/* Generated: a cascaded network in C99, its kernels by TVM {load().version}. */\n{QUIET}"
         f'#include <stdint.h>\n\n#include "{name}.h"\n\n'
         # The union aligns the bytes for the widest elements that are read from them.
         f"static const union {{\n    uint8_t bytes[{len(made.pool)}];\n    int64_t widest;\n}} pool = {{{{\n{_array(made.pool)}\n}}}};\n\n"

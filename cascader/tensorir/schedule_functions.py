@@ -26,7 +26,7 @@ Address = Callable[[Writer, str, int], Any]
 
 
 def copy_name(index: int) -> str:
-    """What a copy of weights is known by among the tensors: it begins with a zero byte, as no name in a .tflite file does."""
+    """Name of a copy of weights among the tensors. It begins with a zero byte, as no name in a .tflite file does."""
     return f"\0copy {index}"
 
 
@@ -51,7 +51,7 @@ def _comparer() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Pointers:
-    """What a run is handed: tensors of the network's inputs and outputs, constants, counters (None: nothing is counted), accumulators."""
+    """Arguments of a run: the network's inputs and outputs, constants, counters (None: nothing is counted) and accumulators."""
 
     inputs: Any
     outputs: Any

@@ -27,14 +27,14 @@ GUARD = 4096
 """Bytes before and behind the arena that a run must leave alone."""
 
 _ALIGNMENT = 64
-"""Of memory that is handed to compiled code (TVM's default)."""
+"""Alignment in bytes of the memory that is handed to compiled code (TVM's default)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRun:
-    """What one inference gave: outputs by name, counted multiply-accumulates by part, and bytes that must be 0.
+    """Result of one inference: outputs by name, counted multiply-accumulates by part, and two numbers of bytes that must be 0.
 
-    ``stale`` are bytes of staged weights that were not the part's when a job used them, ``damaged`` those of the guards.
+    ``stale`` counts bytes of staged weights that were not the part's when a job used them, ``damaged`` changed bytes of the guards.
     """
 
     outputs: dict[str, NDArray[Any]]

@@ -39,7 +39,7 @@ COPIED_OPERATORS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 """CPU operators that leave the bytes as they are: the only ones that a schedule's proof runs."""
 
 _PATTERN = 0xA5
-"""What a buffer holds at first: any value but zero, which would hide mistakes."""
+"""Byte that a buffer is filled with at first: any value but zero, which would hide mistakes."""
 
 _MAX_ARENA = 1 << 31
 """TensorIR's offsets here are 32 bits wide and signed."""

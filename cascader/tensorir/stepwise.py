@@ -31,7 +31,7 @@ class Stepwise:
 
     @property
     def cost(self) -> int:
-        """What the expression takes to write down."""
+        """Size of the expression: a unit for each exception, and one for each step of the divisor beyond 1."""
         return len(self.exceptions) + self.divisor - 1
 
     def __call__(self, index: int) -> int:

@@ -1,4 +1,4 @@
-"""Which elements of every tensor of a cascade each stripe of its output needs, axis by axis, before any clipping at the borders."""
+"""Elements of every tensor of a cascade that each stripe of its output needs, axis by axis, before any clipping at the borders."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _cut(config: StripeConfig, axis: int) -> AxisStripes:
 
 
 def _needed(propagator: Propagator, output: TensorStripes) -> list[AxisStripes]:
-    """What a reader's stripes need of an operand, axis by axis."""
+    """The intervals of an operand that a reader's stripes need, axis by axis."""
     needed = []
     for axis in range(propagator.inputs):
         cut = [follows for follows in propagator.follows(axis) if output.axes[follows].loop is not None]

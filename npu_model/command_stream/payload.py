@@ -24,7 +24,6 @@ _CONFIG_PARAMETER = 1 << 4
 
 _MAX_STREAM_WORDS = (1 << 24) - 1
 _PRODUCTS = {0: "u55", 1: "u65", 2: "u85"}
-_U65_TWO_CORE_MACS = 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def _without_comments(data: bytes) -> bytes:
 
 
 def _initialisers(data: bytes) -> Iterator[bytes]:
-    """What stands between the braces after every declaration of an array of bytes."""
+    """The text between the braces after every declaration of an array of bytes."""
     position = 0
     while (start := data.find(b"{", position)) >= 0:
         end = data.find(b"}", start)
@@ -49,11 +49,6 @@ def _initialisers(data: bytes) -> Iterator[bytes]:
             position = start + 1
 
 
-def is_c_source(data: bytes) -> bool:
-    """Whether the bytes are a text with an array of bytes in it."""
-    return b"\0" not in data[:_BINARY] and len(data) <= MAX_BYTES and any(True for _ in _initialisers(_without_comments(data)))
-
-
 def _bytes(initialiser: bytes) -> bytes:
     values = [int(number, 16 if number[1:2] in b"xX" and number[1:2] else 10) for number in _NUMBER.findall(initialiser)]
     wrong = next((value for value in values if not _LOWEST <= value <= _HIGHEST), None)
@@ -63,5 +58,6 @@ def _bytes(initialiser: bytes) -> bytes:
 
 
 def c_arrays(data: bytes) -> Iterator[bytes]:
-    """The content of every array of bytes in a C source, in order; InputError if one holds what is no byte."""
-    yield from map(_bytes, _initialisers(_without_comments(data)))
+    """The content of every array of bytes in a C source, in order; none of what is no text. InputError if one holds what is no byte."""
+    if b"\0" not in data[:_BINARY] and len(data) <= MAX_BYTES:
+        yield from map(_bytes, _initialisers(_without_comments(data)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_model.compiled.c_array import c_arrays, is_c_source
+from npu_model.compiled.c_array import c_arrays
 from npu_model.compiled.executorch import is_executorch, read_executorch
 from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
 from npu_model.errors import InputError
@@ -18,13 +18,16 @@ def is_tflite(data: bytes) -> bool:
 
 
 def unpacked(data: bytes) -> bytes:
-    """What a C source holds: its one array that is a .tflite or a ``vela_bin_stream``; anything else as it is.
+    """Unpack a C source: its one array that is a .tflite or a ``vela_bin_stream``. Other files come back as they are.
 
     InputError if the source has none, or several.
     """
-    if is_tflite(data) or is_executorch(data) or not is_c_source(data):
+    if is_tflite(data) or is_executorch(data):
         return data
-    found = [array for array in c_arrays(data) if is_tflite(array) or is_executorch(array)]
+    arrays = list(c_arrays(data))
+    if not arrays:
+        return data
+    found = [array for array in arrays if is_tflite(array) or is_executorch(array)]
     if len(found) != 1:
         raise InputError(
             f"The C source has {len(found)} arrays of bytes with a .tflite or a vela_bin_stream: give a file with one of them."

@@ -17,11 +17,12 @@ from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.program import Binding, DataType, Program, Region, RegionRole
 from npu_model.program.check import check_program
+from npu_model.program.region_numbers import ARENA, CONSTANTS
 from npu_model.shapes import round_up
 
 MAGIC = b"vela_bin_stream\0"
 RUNTIME = "EXECUTORCH"
-"""What hands tensors from one delegate to the next: kernels on the CPU, or a copy."""
+"""Name of the step that hands tensors from one delegate to the next: kernels on the CPU, or a copy."""
 
 _END = "vela_end_stream"
 _NAME, _HEADER, _ALIGNMENT = 16, 32, 16
@@ -31,9 +32,8 @@ _DIMENSIONS = 6
 _TENSOR = struct.Struct(f"<{_DIMENSIONS}iiii")
 """Shape, bytes of an element, offset, region."""
 
-_ARENA = 1
 _RANK = 4
-"""Dimensions that are shown: those before them are 1 of most tensors."""
+"""Last dimensions that are shown: those before them are 1 for most tensors."""
 
 
 def is_executorch(data: bytes) -> bool:
@@ -75,7 +75,7 @@ def _tensors(block: bytes, what: str, number: int) -> tuple[Binding, ...]:
         raise _fault(f"claims {count} {what}s in {len(block)} bytes")
     found = []
     for index, (*shape, size, offset, region) in enumerate(_TENSOR.iter_unpack(block[4 : 4 + count * _TENSOR.size])):
-        if size not in (1, 2, 4) or region != _ARENA or offset < 0 or min(shape) < 1:
+        if size not in (1, 2, 4) or region != ARENA or offset < 0 or min(shape) < 1:
             raise _fault(f"has an {what} of shape {shape} with elements of {size} bytes at {offset} of region {region}")
         ones = next((axis for axis, extent in enumerate(shape[: _DIMENSIONS - _RANK]) if extent != 1), _DIMENSIONS - _RANK)
         found.append(Binding(f"{what}_{number}_{index}", region, offset, tuple(shape[ones:]), DataType(8 * size, signed=True)))
@@ -97,8 +97,8 @@ def _program(blocks: dict[str, bytes], number: int) -> Program:
         operations=operations,
         words=words,
         regions=(
-            Region(0, RegionRole.CONSTANTS, len(constants), constants),
-            Region(_ARENA, RegionRole.ARENA, arena),
+            Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
+            Region(ARENA, RegionRole.ARENA, arena),
             Region(2, RegionRole.FAST_SCRATCH, 0),
         ),
         inputs=_tensors(blocks["inputs"], "input", number),
@@ -118,8 +118,8 @@ def _starts(data: bytes) -> Iterator[int]:
 def read_executorch(data: bytes) -> CompiledNetwork:
     """The Programs of every stream in the bytes, in the order in which they lie there, as the steps of one network.
 
-    The arena is that of the largest, as each delegate has its scratch while it runs. What passes tensors on between two of them
-    is one operator :data:`RUNTIME` on the CPU. InputError if a stream is damaged, or for an NPU that :func:`accelerator` does not know.
+    The arena is that of the largest, as each delegate has its scratch while it runs. One operator :data:`RUNTIME` on the CPU
+    passes tensors on between two of them. InputError if a stream is damaged, or for an NPU that :func:`accelerator` does not know.
     """
     starts = [start for _, start in zip(range(_MOST_STREAMS), _starts(data), strict=False)]
     if not starts:
@@ -130,5 +130,5 @@ def read_executorch(data: bytes) -> CompiledNetwork:
         if steps and isinstance(steps[-1], Program):
             steps.append(CpuOperator(RUNTIME, steps[-1].outputs, program.inputs))
         steps.append(program)
-    arena = max(region.size for program in programs for region in program.regions if region.index == _ARENA)
+    arena = max(region.size for program in programs for region in program.regions if region.index == ARENA)
     return CompiledNetwork(tuple(steps), arena, programs[0].inputs, programs[-1].outputs)

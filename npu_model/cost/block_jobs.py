@@ -84,7 +84,7 @@ class _Pass:
 
 @dataclass(frozen=True, slots=True)
 class _Depth:
-    """What the blocks of channels ``c0`` to ``c1`` have in common, wherever they are: their steps and the scales that they need first."""
+    """Work common to the blocks of channels ``c0`` to ``c1`` at any place: their steps, and the scales that they need first."""
 
     c0: int
     c1: int
@@ -93,7 +93,7 @@ class _Depth:
 
 
 Fetches = list[tuple[Read, ...]]
-"""What each step of an OFM block fetches, its parts together."""
+"""Reads of each step of an OFM block, all parts of a step together."""
 Areas = list[tuple[FeatureMap, Box]]
 
 
@@ -131,7 +131,7 @@ class _Blocks:
             yield known[like]
 
     def _areas(self, ofm_box: Box) -> Areas:
-        """What an OFM block reads: both operands, or the IFM behind each sub-kernel for the first IFM depth block."""
+        """The areas that an OFM block reads: both operands, or the IFM behind each sub-kernel for the first IFM depth block."""
         op = self._op
         channels = ifm_channel_steps(op, ofm_box)[0]
         if op.kind is not OperationKind.ELEMENTWISE:
@@ -140,7 +140,7 @@ class _Blocks:
         return [(op.ifm, first)] if op.ifm2 is None else [(op.ifm, first), (op.ifm2, ifm2_box(op.ifm2.shape, ofm_box))]
 
     def _likeness(self, ofm_box: Box, areas: Areas) -> object:
-        """What of its place the work of an OFM block depends on: columns that are equal in this do equal work."""
+        """The facts of its place that the work of an OFM block depends on: columns that are equal in them do equal work."""
         reads = tuple([(box.y1 - box.y0, box.x1 - box.x0, placement(feature_map, box, self._word)) for feature_map, box in areas])
         return ofm_box.y1 - ofm_box.y0, ofm_box.x1 - ofm_box.x0, placement(self._op.ofm, ofm_box, self._word), reads
 

@@ -115,7 +115,7 @@ def mac_pace(
     *,
     is_known: bool = False,
 ) -> MacPace:
-    """What the block does not decide of :func:`mac_cycles`; ``is_known`` says that the weight decoder's cycles are counted apart."""
+    """The part of :func:`mac_cycles` that holds for any block; ``is_known`` says that the weight decoder's cycles are counted apart."""
     if op.kind is OperationKind.ELEMENTWISE:
         return MacPace(0, 0, 0)
     size = op.ifm.dtype.bytes

@@ -26,14 +26,14 @@ _NO_MAP = (0,) * 16
 _NO_WORK = array("q")
 
 _ADDRESSES = 1 << 40
-"""Addresses of the stream: a negative stride is what takes as many off, so that no address in the core is negative."""
+"""Size of a stream's address space. Strides are taken modulo it, so that no number in the core is negative."""
 
 LARGEST_WORD = 16
-"""Bytes of the widest port: of an address its place in such a word is all that counts."""
+"""Bytes of the widest port: only the place of an address inside such a word counts."""
 
 
 def _map(feature_map: FeatureMap | None) -> tuple[int, ...]:
-    """Of its addresses those inside a word alone."""
+    """The numbers of a feature map; of its addresses the place inside a word alone."""
     if feature_map is None:
         return _NO_MAP
     shape, tiles, strides = feature_map.shape, feature_map.tiles, feature_map.strides
@@ -65,7 +65,11 @@ def _kind(op: KernelOperation) -> int:
 
 
 def _pace(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> tuple[int, ...]:
-    """What :func:`npu_model.cost.cycles.mac_pace` looks at: its case, floor, bytes of an element, floors and fill of pooling, delay."""
+    """The numbers from which the core works out :func:`npu_model.cost.cycles.mac_pace`.
+
+    They are its case, the decoder's floor, bytes of an element, passes of pooling, floor of pooling, delay of depthwise, half of
+    pooling and fill of pooling.
+    """
     size, kind = op.ifm.dtype.bytes, op.kind
     if kind is OperationKind.ELEMENTWISE:
         return _PACE_NONE, 0, size, 1, 0, 0, 0, 0

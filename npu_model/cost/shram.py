@@ -36,7 +36,7 @@ _ACCUMULATOR_BITS = {AccumulatorFormat.INT32: 32, AccumulatorFormat.INT40: 40, A
 
 @dataclass(frozen=True, slots=True)
 class BlockQuery:
-    """What of an operation decides which blocks fit.
+    """Facts of an operation that decide which blocks fit.
 
     ``ofm`` is the shape that the operation writes (a stripe's, if it is striped), ``ifm_depth`` the channels that it reads.
     ``pool`` and ``elementwise`` are set for their kinds alone. ``scalar`` says that the second operand is a

@@ -55,9 +55,9 @@ def _is_dense(feature_map: FeatureMap, box: Box) -> bool:
 
 
 def placement(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> tuple[int, ...]:
-    """What the runs of ``box`` depend on beside its shape and channels: boxes that are equal in all three have equal runs.
+    """Facts of its place that the runs of ``box`` depend on: boxes equal in these, in shape and in channels have equal runs.
 
-    None of it in bricks; where rows start on words, the place of the first pixel in its word; else the box's corner.
+    There are none in bricks. Where rows start on words, the fact is the place of the first pixel in its word; else it is the box's corner.
     """
     if feature_map.layout is Layout.NHCWB16:
         return ()

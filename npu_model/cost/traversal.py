@@ -107,7 +107,7 @@ def _side(first: int, last: int, stride: int, pad: int, taps: int, extent: int, 
 
 
 def ifm_box(op: KernelOperation, ofm_box: Box, part: SubKernel, channels: tuple[int, int]) -> Box:
-    """What one pass reads of the IFM for one OFM block; empty where the window lies in the padding."""
+    """The box of the IFM that one pass reads for one OFM block; empty where the window lies in the padding."""
     kernel, ifm = op.kernel, op.ifm.shape
     rows = (part.height - 1) * kernel.dilation_y + 1
     columns = (part.width - 1) * kernel.dilation_x + 1
@@ -118,7 +118,7 @@ def ifm_box(op: KernelOperation, ofm_box: Box, part: SubKernel, channels: tuple[
 
 
 def ifm2_box(shape: Shape3D, ofm_box: Box) -> Box:
-    """What one OFM block of an elementwise operation reads of its second operand, of ``shape``; broadcast axes have extent 1."""
+    """The box of the second operand, of ``shape``, that an OFM block of an elementwise operation reads; broadcast axes have extent 1."""
     y = (0, 1) if shape.height == 1 else (ofm_box.y0, ofm_box.y1)
     x = (0, 1) if shape.width == 1 else (ofm_box.x0, ofm_box.x1)
     c = (0, 1) if shape.depth == 1 else (ofm_box.c0, ofm_box.c1)

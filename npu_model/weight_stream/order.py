@@ -169,8 +169,10 @@ def hardware_order(weights: Int16, layout: WeightFormat, accelerator: Accelerato
         outer, ofm_ublocks, _, inner, ofm_step, ifm_step = run.axes
         elements = run.rows[1] * run.columns[1]
         symbols = np.zeros(run.axes, np.int16)
-        covered = padded[run.box].copy()
-        covered[run.kept :] = 0
+        covered = padded[run.box]
+        if run.kept < len(covered):
+            covered = covered.copy()
+            covered[run.kept :] = 0
         source = covered.reshape(ofm_ublocks, ofm_step, elements, outer, inner, ifm_step)
         symbols[:, :, :elements] = source.transpose(3, 0, 2, 4, 1, 5)
         parts.append(symbols.reshape(-1))

@@ -18,14 +18,14 @@ TURNS_PER_32_WEIGHTS = 4
 
 @dataclass(frozen=True, slots=True)
 class WeightShare:
-    """One step's part of the weights: port words of each core's stream before it and in it, and the decoder's cycles (None if unknown)."""
+    """A step's share of the weights: port words of each core's stream before it and in it, and the decoder's cycles (None: unknown)."""
 
     firsts: tuple[int, ...]
     beats: tuple[int, ...]
     decoding: int | None = None
 
     def piece(self, start: int, end: int, depth: int) -> WeightShare:
-        """What OFM channels ``start`` to ``end`` of the step's ``depth`` take of it, if all take alike."""
+        """The piece of the share for OFM channels ``start`` to ``end`` of the step's ``depth``, if all channels take alike."""
         if end - start == depth:
             return self
         cuts = [(beats * start // depth, beats * end // depth) for beats in self.beats]

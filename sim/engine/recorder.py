@@ -1,4 +1,4 @@
-"""What a replay counts: busy and waiting cycles of every unit, per operation."""
+"""Counts of a replay: busy and waiting cycles of every unit, per operation."""
 
 from __future__ import annotations
 

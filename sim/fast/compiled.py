@@ -24,7 +24,7 @@ from sim.events import Cause, Unit
 from sim.replay import Beats
 
 _WORK, _CORE = native("npu_model"), native("sim")
-"""Compiled: the work of an operation's blocks, and the replay; None if they are not built."""
+"""Compiled cores: the work of an operation's blocks, and the replay; None as :func:`npu_model.native.native` says."""
 
 _NO_CAP = 1 << 62
 """More words than any replay moves."""
@@ -58,14 +58,14 @@ _WAITS = (
     *((Unit.AO, cause) for cause in (Cause.ACC, Cause.OB)),
     (Unit.WD, Cause.DW),
 )
-"""What the core counts of every operation, in its order: busy cycles of the units, waits by cause; then come data beats."""
+"""Waits that the core counts of every operation, in its order. Busy cycles of the units come before them, data beats behind them."""
 
 _COUNTS = len(_BUSY) + len(_WAITS)
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledReplay:
-    """What the core says of a Program: cycles, data beats of the kernels, times in the order in which operations end, and counts."""
+    """The core's replay of a Program: cycles, data beats of the kernels, times in the order in which operations end, and counts."""
 
     cycles: int
     beats: Beats
@@ -93,7 +93,7 @@ class CompiledReplay:
 
 
 class CompiledCache:
-    """What compiled replays on one device with one memory system share."""
+    """Numbers and block works that compiled replays on one device with one memory system share."""
 
     def __init__(self, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters) -> None:
         self._accelerator = accelerator

@@ -35,7 +35,7 @@ class Gate:
                 del self.words[period]
 
     def step(self, lane: Lane, state: State, turn: Turn, cycle: int) -> Step:
-        """What a turn that starts in ``cycle`` does if the gate holds some of it back."""
+        """The step of a turn that starts in ``cycle`` if the gate holds some of the turn back."""
         self.forget(cycle)
         words, now = self.words, cycle // self.length
         ahead = tuple(sorted([(period - now, count) for period, count in words.items() if period >= now]))

@@ -86,7 +86,7 @@ def _words(block: FlatBlock, port: int) -> list[int]:
 
 
 def _place(feature_map: FeatureMap | None, word: int) -> object:
-    """What of a feature map the runs that move it depend on: of its addresses those inside a word alone, and in bricks none."""
+    """Facts of a feature map that the runs that move it depend on: of its addresses the place inside a word alone, in bricks none."""
     if feature_map is None:
         return None
     fixed = feature_map.region, feature_map.shape, feature_map.dtype
@@ -100,12 +100,12 @@ def _place(feature_map: FeatureMap | None, word: int) -> object:
 
 
 def _phases(ranges: tuple[ByteRange, ...], word: int) -> tuple[tuple[int, int, int], ...]:
-    """What of constants their reads depend on: region, length and alignment."""
+    """Facts of constants that their reads depend on: region, length and alignment."""
     return tuple((where.region, where.length, where.start % (PHASES * word)) for where in ranges)
 
 
 class ReplayCache:
-    """What replays on one device with one memory system share: lanes, transfers in turns, and flat jobs."""
+    """Work that replays on one device with one memory system share: lanes, transfers in turns, and flat jobs."""
 
     def __init__(self, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters) -> None:
         self.accelerator = accelerator

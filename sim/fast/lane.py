@@ -44,9 +44,9 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a turn does, in cycles from its start: first and last issue, last completion; and the lane one cycle after the last issue.
+    """Effect of a turn, in cycles from its start: first and last issue, and last completion.
 
-    ``last_turn`` is when the last turn starts if there are several.
+    ``after`` is the lane one cycle after the last issue. ``last_turn`` is when the last turn starts if there are several.
     ``admitted`` are the words that passed the gate, by its periods from that of the start on; empty if there is no gate in the way.
     """
 

@@ -1,4 +1,4 @@
-"""What the twin's units share: counts, queues and buffers as plain numbers, with at most one unit waiting for each, and the ports."""
+"""Ports of the twin's units, and their counts, queues and buffers as plain numbers, with at most one unit waiting for each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Count:
 
 
 class Fifo(Generic[T]):
-    """What one unit hands to another, first in, first out."""
+    """Items that one unit hands to another, first in, first out."""
 
     __slots__ = ("_due", "_waiting", "items")
 

@@ -14,7 +14,7 @@ from sim.fast.lane import Lane, Transfer
 
 
 def _picks() -> list[list[int]]:
-    """Whose turn it is: by the channel after the last one and the set of channels with work, as bits; 0 for no work."""
+    """The channel whose turn it is, by the channel after the last one and the set of channels with work, as bits; 0 for no work."""
     channels = len(Channel)
     orders = [[(first + i) % channels for i in range(channels)] for first in range(channels + 1)]
     return [[next((channel for channel in order if work >> channel & 1), 0) for work in range(1 << channels)] for order in orders]

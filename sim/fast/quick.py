@@ -23,7 +23,7 @@ from sim.replay import Beats, check_work
 
 @dataclass(frozen=True, slots=True)
 class QuickReplay:
-    """What :func:`sim.replay` says of a Program, but for units and waits: equal to it, to the cycle.
+    """Cycles, beats and times of a Program, equal to those of :func:`sim.replay` to the cycle; units and waits are left out.
 
     ``times`` are those of the kernel operations and DMA transfers, by their index in the Program.
     """

@@ -150,7 +150,7 @@ def _program_layers(replay: Replay, number: int, prefix: str) -> Iterator[Layer]
 
 
 def layers(network: NetworkReplay) -> tuple[Layer, ...]:
-    """The layers of every Program, in the order in which they first run; a layer in two Programs is there for each."""
+    """The layers of every Program, in the order in which they first run; a layer in two Programs comes once for each."""
     several = len(network.replays) > 1
     numbered = enumerate(network.replays)
     return tuple(layer for number, replay in numbered for layer in _program_layers(replay, number, f"{number}:" if several else ""))

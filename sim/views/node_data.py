@@ -15,7 +15,7 @@ _GRADIENT = ((0, "#f5f8ff"), (1, "#d93025"))
 
 
 def node_data_json(network: NetworkReplay) -> str:
-    """The document; layers whose tensors have no name are left out, and what one name has of several programs is one sum."""
+    """The document. Layers whose tensors have no name are left out; the cycles of one name in several Programs are summed."""
     cycles: dict[str, int] = {}
     for layer in layers(network):
         name = next((one.name for one in layer.operations if one.name), "")

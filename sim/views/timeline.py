@@ -43,7 +43,7 @@ class _Activity:
 
 
 class _Drawing:
-    """One Program: what its operations are called, and what every unit did."""
+    """Drawing of one Program: the marks and names of its operations, and the activities of every unit."""
 
     def __init__(self, program: Program) -> None:
         works = [(i, op) for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
@@ -129,7 +129,7 @@ def _ruler(columns: int, scale: int, first: int) -> str:
 
 
 def _row(activities: list[_Activity], columns: int, scale: int, first: int) -> list[int | str]:
-    """What every column of a unit shows: an operation, or that it waits or is idle."""
+    """Content of every column of a unit: the index of an operation, or that the unit waits or is idle."""
     shares: list[Counter[int | str]] = [Counter() for _ in range(columns)]
     for activity in activities:
         start, end = max(activity.start - first, 0), min(activity.end - first, columns * scale)
@@ -140,6 +140,6 @@ def _row(activities: list[_Activity], columns: int, scale: int, first: int) -> l
 
 
 def _most(share: Counter[int | str], scale: int) -> int | str:
-    """What took most cycles of a column; idle if less than the idle rest."""
+    """The content that took most cycles of a column; idle if it took fewer than the idle rest."""
     what, cycles = max(share.items(), key=lambda entry: entry[1], default=(IDLE, 0))
     return what if cycles >= scale - share.total() else IDLE

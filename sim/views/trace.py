@@ -154,7 +154,7 @@ def _merged(program: Program, spans: dict[tuple[Unit, bool, int], _Span], origin
 
 
 def _uses(program: Program) -> Iterator[tuple[int, int]]:
-    """Every copy with the first kernel that reads what it brought, unless something else is written there before."""
+    """Pairs of a copy and the first kernel that reads its bytes, unless another operation writes there before."""
     waiting: list[tuple[int, ByteRange]] = []
     for index, op in enumerate(program.operations):
         if isinstance(op, DmaOperation):

@@ -10,10 +10,9 @@ from npu_model.errors import InputError
 from testbed.commands.options import (
     BAR_MISSED,
     Parser,
-    add_accelerator_option,
+    add_compilation_options,
     add_json_option,
     add_memory_options,
-    add_vela_timeout_option,
     byte_count,
     example,
     print_json,
@@ -48,11 +47,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--tolerance", metavar="PERCENT", type=percent, help="how much more than the baseline's is allowed (default: 0)")
     parser.add_argument("--markdown", action="store_true", help="print a summary in Markdown, for a pull request")
-    group = parser.add_argument_group("compilation", "For a network that is not compiled yet.")
-    add_accelerator_option(group, None)
-    group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
-    group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
-    add_vela_timeout_option(group)
+    add_compilation_options(parser)
     add_memory_options(parser, "of a schedule the one that it was made for, else the timing adapter u55_high_end")
     add_json_option(parser)
     parser.set_defaults(run=run)

@@ -119,10 +119,12 @@ def run(arguments: argparse.Namespace) -> int:
             for model in arguments.models
         ]
         simulation = None
-        if len(comparisons) == 1:
+        # A section of a page has the summary alone: layers are replayed only for a file that shows them.
+        if len(comparisons) == 1 and (not arguments.markdown or arguments.csv is not None or arguments.report is not None):
             listeners = [events] if arguments.report is not None else []
             simulation = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)
-        found = None if simulation is None or arguments.no_advice else findings(simulation, show)
+        no_advice = arguments.no_advice or (arguments.markdown and arguments.report is None)
+        found = None if simulation is None or no_advice else findings(simulation, show)
         if simulation is not None and arguments.report is not None:
             write_file(arguments.report, comparison_page(comparisons[0], simulation, events, found))
     if arguments.plot is not None:

@@ -199,6 +199,15 @@ def add_accelerator_option(parser: Options, default: str | None) -> None:
     parser.add_argument("--accelerator-config", metavar="NAME", default=default, help=help_text)
 
 
+def add_compilation_options(parser: argparse.ArgumentParser) -> None:
+    """The options of :class:`testbed.simulation.VelaOptions`, and ``--vela-timeout``."""
+    group = parser.add_argument_group("compilation", "For a network that is not compiled yet.")
+    add_accelerator_option(group, None)
+    group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
+    group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
+    add_vela_timeout_option(group)
+
+
 def add_cpu_operations_option(parser: Options) -> None:
     """``--show-cpu-operations``."""
     parser.add_argument("--show-cpu-operations", action="store_true", help="also name the operators that stay on the CPU")

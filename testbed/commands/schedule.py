@@ -135,7 +135,8 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
     from cascader.ethosu.search.task import Choice, Point
     from testbed.anytime import Ending, best_in_time
     from testbed.commands.choices import memory_options
-    from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, chosen, schedule
+    from testbed.legalise import load_task
+    from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, choice_of, schedule
     from testbed.timing import load_timing
 
     memory, timing, size = memory_options(arguments), load_timing(arguments.timing), arguments.arena_cache_size
@@ -152,14 +153,11 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
         return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
 
     def search(show: Progress, seen: Seen) -> Choice:
-        return chosen(
-            arguments.model,
-            arguments.accelerator_config,
+        return choice_of(
+            load_task(arguments.model, arguments.accelerator_config, memory, timing=timing, progress=show),
             arena_cache_size=size,
             optimise=arguments.optimise or DEFAULT_OPTIMISE,
             effort=arguments.effort or DEFAULT_EFFORT,
-            memory=memory,
-            timing=timing,
             processes=arguments.jobs,
             progress=show,
             seen=seen,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from npu_model.errors import InputError
 from testbed.commands.options import (
     Parser,
-    add_accelerator_option,
+    add_compilation_options,
     add_cpu_operations_option,
     add_json_option,
     add_layer_options,
@@ -17,8 +17,6 @@ from testbed.commands.options import (
     add_report_option,
     add_settings_option,
     add_timing_option,
-    add_vela_timeout_option,
-    byte_count,
     example,
     min_percent,
     print_json,
@@ -93,11 +91,7 @@ def _add_vela(kinds: Any) -> None:
         metavar="MODEL",
         help="a *_vela.tflite, an ExecuTorch .pte, a C array of either, a .tflite to compile, zoo:NAME or portfolio:NAME",
     )
-    group = parser.add_argument_group("compilation", "For a network that is not compiled yet.")
-    add_accelerator_option(group, None)
-    group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
-    group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
-    add_vela_timeout_option(group)
+    add_compilation_options(parser)
     add_memory_options(parser, "the timing adapter u55_high_end")
     add_settings_option(parser)
     add_timing_option(parser)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.options import (
     BAR_MISSED,
@@ -15,6 +16,9 @@ from testbed.commands.options import (
     example,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from validation.portfolio import PortfolioNetwork
 
 
 def add(peers: Any) -> None:
@@ -67,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     networks = chosen(arguments.names, sample=arguments.sample)
     if arguments.list:
-        return _list(arguments)
+        return _list(networks, in_json=arguments.json)
     if arguments.page is not None:
         require_writable(arguments.page)
     with progress() as show:
@@ -89,13 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.passed else BAR_MISSED
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list(networks: Sequence[PortfolioNetwork], *, in_json: bool) -> int:
     """Print the networks by group."""
-    from testbed.portfolio.run import chosen
     from validation.layout import grid
 
-    networks = chosen(arguments.names, sample=arguments.sample)
-    if arguments.json:
+    if in_json:
         fields = ("name", "group", "idiom", "precision", "exception", "sampled")
         print_json("validate portfolio --list", {"networks": [{field: getattr(one, field) for field in fields} for one in networks]})
     else:

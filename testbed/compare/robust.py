@@ -38,8 +38,8 @@ class RobustAnswer:
     """The ratio of cycles, ours to Vela's, of one answer under every change of the model, and what its claim depends on.
 
     ``ratio`` is the model's own, ``low`` and ``high`` are the ends of the range with it among them. ``bound`` is the ratio that the claim
-    needs, None if nothing is claimed of cycles. ``against`` are the changes under which it is exceeded, the worst first. Where that is so,
-    ``holds_at`` is the smallest arena of ours, below Vela's, with which it is not, None if there is none.
+    needs, None if nothing is claimed of cycles. ``against`` are the changes under which it is exceeded, those alone before pairs, the worst
+    first. ``holds_at`` is then the smallest larger arena of ours, below Vela's, whose schedule keeps the bound; None if there is none.
     """
 
     ratio: float
@@ -68,10 +68,10 @@ class RobustAnswer:
 
 
 def needed_ratio(answer: Answer) -> float | None:
-    """The most cycles per cycle of Vela's at which the claim of an answer stands.
+    """The largest ratio of cycles, ours to Vela's, at which the claim of an answer stands; None if nothing is claimed of cycles.
 
-    Ours is claimed to be faster where it is in at most Vela's bytes; where it is asked for in at most Vela's cycles its bytes are claimed,
-    which stand as long as it is no slower than what counts as such everywhere. The smallest is claimed to be nothing but small.
+    In at most Vela's bytes the claim is that ours is faster. In at most Vela's cycles the claim is fewer bytes, which stands up to
+    :data:`~testbed.compare.verdicts.SLOWEST`. The smallest is claimed to be nothing but small.
     """
     if answer.ours is None or answer.cycles_ratio is None or answer.condition == "smallest":
         return None

@@ -1,4 +1,4 @@
-"""How many of our wins over Vela hold under other timings, in sentences."""
+"""Sentences that count our wins over Vela that hold under other timings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ def _sentence(what: str, wins: Sequence[tuple[str, RobustAnswer]]) -> str:
 
 
 def robust_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """Of the comparisons with verdicts under other timings: byte wins at Vela Size's cycles, and cycle wins of more than noise."""
+    """Sentences on the comparisons that have verdicts under other timings; none if no comparison has them.
+
+    Counted are wins in bytes at Vela Size's cycles, and wins in cycles of ``NOISE`` or more in Vela Performance's bytes.
+    """
     asked = [(one, one.robust) for one in comparisons if one.robust is not None]
     if not asked:
         return ()

@@ -137,10 +137,11 @@ def _comparable(outcomes: Sequence[Outcome | VelaFailure]) -> Iterator[VelaPoint
             yield one
         elif len(one.on_cpu) > fewest:
             codes = ", ".join(sorted(set(one.on_cpu)))
+            left = f"{len(one.on_cpu)} operator{'s' if len(one.on_cpu) > 1 else ''}"
             point = one.point
             yield VelaFailure(
                 point.run,
-                f"the {point.run.core} core leaves {len(one.on_cpu)} operators on the CPU ({codes}), another one {fewest}: "
+                f"the {point.run.core} core leaves {left} on the CPU ({codes}), another one {fewest}: "
                 f"its {point.memory:,} bytes and {point.cycles:,} cycles are of another network",
             )
         else:

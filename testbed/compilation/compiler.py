@@ -26,7 +26,7 @@ DEFAULT_ACCELERATOR = "ethos-u55-256"
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What a network is compiled for, by Vela's names; ``ignore_ops`` are builtin operators that stay on the CPU."""
+    """Options of a compilation, by Vela's names; ``ignore_ops`` are builtin operators that stay on the CPU."""
 
     accelerator: str = DEFAULT_ACCELERATOR
     arena_cache_size: int | None = None

@@ -11,7 +11,7 @@ from testbed.memory_use import ARENA, CONSTANTS
 from testbed.simulation import Simulation
 
 UNBOUNDED = 1 << 32
-"""What Vela writes for an arena without a bound."""
+"""Bytes that Vela writes as the size of an arena without a bound."""
 
 _KIB = 1024
 _GIB = 1 << 30
@@ -44,7 +44,7 @@ def original_weights(model: TfliteModel) -> int:
 
 
 def _origin(where: ByteRange, copies: list[DmaOperation]) -> ByteRange | None:
-    """What was last copied to a place whole; None if nothing was."""
+    """The source of the last copy that covers a whole range of bytes; None if no copy does."""
     for copy in reversed(copies):
         offset = where.start - copy.destination
         if copy.destination_region == where.region and offset >= 0 and offset + where.length <= copy.length:

@@ -29,7 +29,7 @@ class VelaOption:
 
     @property
     def key(self) -> str:
-        """Where argparse keeps it."""
+        """Name of its value among the parsed arguments."""
         return self.name.removeprefix("--").replace("-", "_")
 
 

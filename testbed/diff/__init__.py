@@ -1,1 +1,1 @@
-"""What moved between two schedules of a network, layer by layer, and whether one keeps to a budget or a baseline."""
+"""Differences between two schedules of a network, layer by layer, and checks of one against a budget or a baseline."""

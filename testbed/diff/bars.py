@@ -37,7 +37,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What an earlier check printed: the figures, and what they hold for."""
+    """Figures that an earlier check printed, with the accelerator, the memory system and the timing that they hold for."""
 
     accelerator: str
     memory_sha256: str

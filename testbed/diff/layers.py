@@ -16,7 +16,7 @@ UNNAMED = "#"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is compared of a layer: cycles, what binds it, its kernels, their blocks and layouts, and the bytes of its copies."""
+    """Figures of a layer that are compared: cycles, what binds it, its kernels, bytes copied to SRAM and bytes of traffic."""
 
     label: str
     cycles: int
@@ -74,12 +74,15 @@ def figures(replay: NetworkReplay) -> list[Figures]:
 
 
 def _shapes(one: Figures) -> object:
-    """What an unnamed layer is recognised by: what it computes of how many channels; rows are left out, as stripes have fewer."""
+    """Key of an unnamed layer: its operators, and of its first kernel the window, the channels and the width.
+
+    Rows are left out, as stripes have fewer.
+    """
     return one.operators, tuple((op.kernel, op.ifm.shape.depth, op.ofm.shape.depth, op.ofm.shape.width) for op in one.kernels[:1])
 
 
 def _aligned(before: Sequence[Figures], after: Sequence[Figures]) -> Iterator[tuple[Figures | None, Figures | None]]:
-    """Both sides in one order: what is the same by name, or where there are none by shape, beside each other."""
+    """Yield the layers of both sides in one order, the same layer beside itself: by name, or by shape if one has no name."""
     named = not any(one.label.startswith(UNNAMED) for one in (*before, *after))
     keys = [[one.label if named else repr(_shapes(one)) for one in side] for side in (before, after)]
     if named and len(set(keys[0])) == len(keys[0]) and len(set(keys[1])) == len(keys[1]):

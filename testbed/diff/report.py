@@ -7,7 +7,7 @@ from typing import Any
 
 from npu_model.printable import printable
 from testbed.diff.layers import Moved, beside
-from testbed.memory_options import memory_system_sha256
+from testbed.memory_options import memory_system_json
 from testbed.reports.tables import shortened
 from testbed.simulation import Simulation
 from testbed.timing import timing_clause, timing_json
@@ -41,7 +41,7 @@ def _layer_cells(one: Moved) -> tuple[str, ...]:
 
 
 def totals(before: Simulation, after: Simulation) -> list[tuple[str, int, int]]:
-    """What is compared of the whole: its name, before and after."""
+    """Totals of both sides, each as its name, before and after; ports that carry nothing on either side are left out."""
     pairs = [("NPU cycles", before.replay.cycles, after.replay.cycles), ("SRAM bytes", before.planned_bytes, after.planned_bytes)]
     sides = [(side.replay.beats, side.device.port_bytes_per_cycle) for side in (before, after)]
     for port in ("axi0_read", "axi0_write", "axi1_read", "axi1_write"):
@@ -90,16 +90,12 @@ def diff_text(before: Simulation, after: Simulation, shown: int | None = SHOWN) 
 
 
 def side_json(side: Simulation) -> dict[str, Any]:
-    """What a side is, and its totals."""
+    """A side and its totals, as values that JSON can hold."""
     return {
         "model": side.model,
         "planner": side.planner,
         "accelerator": side.device.name,
-        "memory_system": {
-            "name": side.system.name,
-            "sha256": memory_system_sha256(side.system),
-            "clock_hz": side.system.clock_hz,
-        },
+        "memory_system": memory_system_json(side.system),
         "timing": timing_json(side.timing),
         "cycles": side.replay.cycles,
         "arena_bytes": side.planned_bytes,

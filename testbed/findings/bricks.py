@@ -109,7 +109,7 @@ def _live_peak(network: CompiledNetwork, depth: int) -> int:
 
 
 def bricks(simulation: Simulation) -> Iterator[Finding]:
-    """What the peak of live bytes would lose without the last, nearly empty brick of all tensors of one width."""
+    """Yield by how much the peak of live bytes falls if all tensors of so many channels lose their last, nearly empty brick."""
     if simulation.fast_scratch:
         return
     maps = [fm for program in simulation.network.programs for op in program.kernels for fm in _maps(op)]

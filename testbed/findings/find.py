@@ -15,6 +15,6 @@ KINDS = (moves, weights, memories, bricks)
 
 
 def findings(simulation: Simulation, progress: Progress = silent) -> tuple[Finding, ...]:
-    """What would save most of the cycles, or of the bytes, of a simulation; nothing if nothing saves a per cent."""
+    """The changes that would save most of the cycles, or of the bytes, of a simulation; none if none saves a per cent."""
     progress(f"Asking what would make {simulation.model} faster")
     return largest(found for kind in KINDS for found in kind(simulation))

@@ -1,4 +1,4 @@
-"""What a faster memory would save: one speed, or one latency, changed at a time."""
+"""Savings of a faster memory: one speed, or one latency, is changed at a time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from npu_model.memory.system import Memory, MemorySystem
 from npu_model.printable import printable
 from sim import quick_cycles
 from testbed.findings.finding import Finding, part, percent
+from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
 
 KIND = "memory"
 
 LEAST = 0.02
 """Part of the cycles from which on a faster memory is worth a sentence: it costs more than a line of a build script."""
-
 
 _NAME = 60
 """Characters of a memory's name in a sentence."""
@@ -42,9 +42,9 @@ def _with(system: MemorySystem, port: int, memory: Memory) -> MemorySystem:
 
 
 def memories(simulation: Simulation) -> Iterator[Finding]:
-    """What twice the bandwidth, and what half the latency, of each memory saves: a replay with it."""
+    """Yield the saving of twice the bandwidth, and that of half the latency, of each memory: a replay of each."""
     system, cycles = simulation.system, simulation.replay.cycles
-    used = sorted({system.command_port, *(system.port_of(region) for region in range(3))})
+    used = sorted({system.command_port, *(system.port_of(region) for region in (CONSTANTS, ARENA, FAST_SCRATCH))})
     for port in used:
         for words, change in _CHANGES:
             changed = change(system.ports[port])

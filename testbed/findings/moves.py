@@ -104,11 +104,11 @@ _REMEDY = {
     ("between", True): "transpose tensors between layers: exporting the network in one order of axes, NHWC,",
     ("between", False): "copy tensors between layers: a form of the network without such copies",
 }
-"""What kernels do that only move data, and the remedy, by where they move it and whether they transpose."""
+"""Work of kernels that only move data, with its remedy, by where they stand and whether they transpose."""
 
 
 def moves(simulation: Simulation) -> Iterator[Finding]:
-    """What the kernels that only move data cost: a replay without them."""
+    """Yield the cost of each group of kernels that only move data: a replay without them."""
     for where, group in _groups(simulation).items():
         without = quick_cycles(network_without(simulation.network, group.kernels), simulation.system, simulation.timing)
         saved = simulation.replay.cycles - without

@@ -178,7 +178,7 @@ def _spans(program: Program, kernels: Sequence[int]) -> tuple[ByteRange, ...]:
 
 
 def weights(simulation: Simulation) -> Iterator[Finding]:
-    """What the layers that wait longest for their weights would save, if these were read the other way: replays of each."""
+    """Yield the savings of the layers that wait longest for their weights, if these are read the other way: replays of each."""
     network = simulation.replay
     if simulation.fast_scratch or simulation.system.port_of(CONSTANTS) == simulation.system.port_of(ARENA):
         return

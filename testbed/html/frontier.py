@@ -10,7 +10,7 @@ from testbed.frontier import Frontier
 
 
 def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[str, Any]:
-    """What the page's frontier draws, and says of a point that is clicked."""
+    """Data of the page's frontier: the points that it draws, and the facts that it shows of a point that is clicked."""
     return {
         "bound": frontier.bounds.this_search,
         "points": [

@@ -18,7 +18,7 @@ Touched = tuple[str, Ranges, Ranges, bool]
 
 
 def _steps(simulation: Simulation) -> Iterator[Touched]:
-    """The operations of the network that compute, in order; of constants nothing is read."""
+    """The operations of the network in order, with the feature maps that they read and write; reads of constants are left out."""
     for step in simulation.network.steps:
         if isinstance(step, CpuOperator):
             reads, writes = (tuple(binding.byte_range for binding in bound) for bound in (step.inputs, step.outputs))

@@ -1,4 +1,4 @@
-"""A listener that keeps what a timeline shows: each event of a replay, or where there are too many what a unit did for an operation."""
+"""A listener that keeps what a timeline shows: each event of a replay, or of too many events their sum by unit and operation."""
 
 from __future__ import annotations
 

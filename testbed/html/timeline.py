@@ -51,7 +51,7 @@ def _operations(replay: Replay, now: int, layers: dict[str, int]) -> Iterator[li
 
 
 def timeline_data(simulation: Simulation, recorder: TimelineEvents) -> dict[str, Any]:
-    """What the page's timeline draws; the Programs of a network one after the other."""
+    """Data of the page's timeline; the Programs of a network are drawn one after the other."""
     layers: dict[str, int] = {}
     operations: list[list[Any]] = []
     events: list[list[int]] = []

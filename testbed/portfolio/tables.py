@@ -9,7 +9,7 @@ from testbed.compare.summary import geometric_mean
 from testbed.portfolio.verdict import Check, Figures, Finding, Report
 from validation.portfolio import portfolio_network
 from validation.portfolio.causes import CAUSES
-from validation.tables import Table
+from validation.tables import Table, items
 
 _HEADERS = (
     "network",
@@ -110,12 +110,12 @@ def tables(report: Report) -> tuple[Table, ...]:
 
 _INTRODUCTION = """# Portfolio
 
-Networks that the package builds itself (`portfolio:NAME`), as `npu-testbed validate portfolio --page` wrote them down: our schedules beside
-Vela's, the better of its two cores, all replayed by one simulator; in brackets the ratio to Vela's figure. Verified: the outputs of our
-smallest schedule are those of LiteRT's reference kernels, bit by bit.
+Networks that the package builds itself (`portfolio:NAME`), as `npu-testbed validate portfolio --page` wrote them down:
+our schedules beside Vela's, the better of its two cores, all replayed by one simulator; in brackets the ratio to Vela's
+figure. Verified: the outputs of our smallest schedule are those of LiteRT's reference kernels, bit by bit.
 
-The bar: no network where Vela Size needs fewer bytes than our smallest schedule, and none where ours, in Vela Size's or Vela Performance's
-bytes, takes more than 1.01 of its cycles.
+The bar: no network where Vela Size needs fewer bytes than our smallest schedule, and none where ours, in Vela Size's or
+Vela Performance's bytes, takes more than 1.01 of its cycles.
 """
 
 
@@ -127,12 +127,12 @@ def page(report: Report) -> str:
         lines += [f"## {place}", ""]
         lines += [f"{sentence}\n" for sentence in totals(findings)]
         missed = [text for finding in findings for text in _shortcomings(finding)]
-        lines += ["### Misses", "", *(f"- {text}" for text in missed or ["None."]), ""]
+        lines += ["### Misses", "", *items(missed or ["None."]), ""]
         remarks = [text for finding in findings for text in _remarks(finding)]
-        lines += ["### Remarks", "", *(f"- {text}" for text in remarks), ""] if remarks else []
+        lines += ["### Remarks", "", *items(remarks), ""] if remarks else []
         for group, some in groupby(findings, lambda finding: finding.group):
             table = Table(group, _HEADERS, tuple(map(_cells, some)))
             lines.append(f"#{table.markdown()}".replace(f"## {group}", f"## {group[:1].upper()}{group[1:]}"))
     names = dict.fromkeys(finding.network for finding in report.findings)
-    lines += ["## What each network stands for", "", *(f"- `{name}`: {portfolio_network(name).idiom}." for name in names)]
+    lines += ["## What each network stands for", "", *items([f"`{name}`: {portfolio_network(name).idiom}." for name in names])]
     return "\n".join(lines).rstrip() + "\n"

@@ -12,7 +12,7 @@ from npu_model.program import RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
-from testbed.memory_options import memory_system_sha256
+from testbed.memory_options import memory_system_json
 from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
 from testbed.timing import timing_json, timing_text
@@ -136,11 +136,7 @@ def summary_json(simulation: Simulation) -> dict[str, Any]:
         "model": simulation.model,
         "planner": simulation.planner,
         "accelerator": simulation.device.name,
-        "memory_system": {
-            "name": simulation.system.name,
-            "sha256": memory_system_sha256(simulation.system),
-            "clock_hz": simulation.system.clock_hz,
-        },
+        "memory_system": memory_system_json(simulation.system),
         "timing": timing_json(simulation.timing),
         "tools": dict(simulation.tools),
         "summary": asdict(summary) | {"as_planned": summary.as_planned},

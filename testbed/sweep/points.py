@@ -1,4 +1,4 @@
-"""Points of a design space: what is scheduled, on what, within which budget; and what came of one."""
+"""Points of a design space: a network, an accelerator, a memory system and a budget each; and the answer to one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npu_model.accelerator import accelerator, require_schedulable
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.answers import key_of
-from testbed.memory_options import MemoryOptions, memory_system_sha256
+from testbed.memory_options import MemoryOptions, memory_system_json
 from testbed.memory_use import require_one_memory
 from testbed.models import Model
 from testbed.settings import Choice, Setting, with_setting
@@ -42,11 +42,7 @@ class Point:
             "model": self.model.name,
             "model_sha256": self.model.sha256,
             "accelerator": self.accelerator,
-            "memory_system": {
-                "name": self.system.name,
-                "sha256": memory_system_sha256(self.system),
-                "clock_hz": self.system.clock_hz,
-            },
+            "memory_system": memory_system_json(self.system),
             "settings": dict(self.settings),
             "budget_bytes": self.budget,
             "optimise": self.optimise,
@@ -62,7 +58,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a point: the schedule's figures in replay, or in ``refused`` why there is none, and zeros."""
+    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused`` why there is no schedule."""
 
     arena_bytes: int = 0
     cycles: int = 0
@@ -78,7 +74,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What a sweep combines, each with each; ``memories`` are the memory systems before ``choices`` set their parameters."""
+    """Axes of a sweep, all combined with each other; ``memories`` are the memory systems before ``choices`` set their parameters."""
 
     models: Sequence[Model]
     accelerators: Sequence[str]

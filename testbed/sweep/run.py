@@ -42,7 +42,7 @@ class Result:
 
 @lru_cache(maxsize=2)
 def _compiled(data: bytes, accelerator_config: str) -> Legalised:
-    """What Vela makes of a model: the same on every memory system and for every budget."""
+    """Legalise a model with Vela; the result is the same on every memory system and for every budget."""
     return legalised(data, accelerator_config)
 
 
@@ -121,10 +121,9 @@ def sweep(
     kept = None if results is None else Answers(results, packed=False)
     keys = {point: point.key for point in points}
     found: dict[Point, Answer] = {}
-    for point, key in keys.items() if kept is not None else ():
-        known = kept.find(key, _kept) if kept is not None else None
-        if known is not None:
-            found[point] = known
+    if kept is not None:
+        known = ((point, kept.find(key, _kept)) for point, key in keys.items())
+        found |= {point: answer for point, answer in known if answer is not None}
     todo = [point for point in keys if point not in found]
     already = f", {len(found)} of them known already" if found else ""
     if not todo:

@@ -9,24 +9,26 @@ from validation.fvp.scorecard import CLAIM, Scorecard, render, scorecard
 
 _HEAD = f"""# Accuracy of the timing model
 
-**{CLAIM}** The reference is the Corstone FVP, Arm's own model of the NPU, which is cycle-approximate itself. No
-public cycle counts of Ethos-U55 silicon were used.
+**{CLAIM}** The reference is the Corstone FVP, Arm's own model of the NPU, which
+is cycle-approximate itself. No public cycle counts of Ethos-U55 silicon were used.
 
-This page is written by `python -m validation.fvp.accuracy > docs/accuracy.md`; a test holds it to what the model does today. The same
-figures come from `npu-testbed validate fvp`. Everything that they need is in the package: the published counters, each with its
-source, and the command streams that were measured, as the text form of their Programs, with what each weight stream asks of the decoder in
-place of the weights.
+This page is written by `python -m validation.fvp.accuracy > docs/accuracy.md`; a test holds it to what the model does
+today. The same figures come from `npu-testbed validate fvp`. Everything that they need is in the package: the published
+counters, each with its source, and the command streams that were measured, as the text form of their Programs, with
+what each weight stream asks of the decoder in place of the weights.
 
-Figures published by the project Kwon-GiHwan/mps4_prototyping_board (commit c5450807): three networks, four MAC configurations, timing
-adapters on (Corstone-300, profile `u55_high_end`) and off (Corstone-310). All networks are 8-bit; 16-bit, LUT-heavy and transposed
-convolution networks have no public cycle counts, and accuracy on them is unproven. Per-layer and per-stall truth is not public either;
-the beats per port are the check that totals do not hide errors that cancel.
+Figures published by the project Kwon-GiHwan/mps4_prototyping_board (commit c5450807): three networks, four MAC
+configurations, timing adapters on (Corstone-300, profile `u55_high_end`) and off (Corstone-310). All networks are
+8-bit; 16-bit, LUT-heavy and transposed convolution networks have no public cycle counts, and accuracy on them is
+unproven. Per-layer and per-stall truth is not public either; the beats per port are the check that totals do not hide
+errors that cancel.
 
 One network of small kernels is held to the time of its whole run, among them the only public measurement of a cascade.
 
-A few constants were chosen by looking at these very points, so the errors below are those of a calibration set, not of a
-blind test: `docs/decisions/0003-timing-model.md` names them and shows what each is worth. Nothing was fitted by a program.
-Operators that no measured network has are held against Vela's estimate instead (`tests/test_unit_cycles.py`), which is no measurement.
+A few constants were chosen by looking at these very points, so the errors below are those of a calibration set, not of
+a blind test: `docs/decisions/0003-timing-model.md` names them and shows what each is worth. Nothing was fitted by a
+program. Operators that no measured network has are held against Vela's estimate instead
+(`tests/sim/test_unit_cycles.py`), which is no measurement.
 """
 
 

@@ -15,7 +15,7 @@ from validation.fvp.references.records import points, whole_runs
 from validation.tables import Table, percent, share
 
 BOUND = 1.5
-"""How many times the full model's mean error over all classes a change may have."""
+"""Most that a change may have of the mean error over all classes, as a multiple of the full model's."""
 
 _CHANGES = dict((*ABLATIONS, *CANDIDATES))
 

@@ -48,7 +48,7 @@ class Packing:
         return b"".join(constants[start:end].ljust(end - start, b"\0") for start, end in self.kept)
 
     def shift(self, address: int) -> int:
-        """How far the byte at ``address`` moves (negative: downwards)."""
+        """Bytes by which the byte at ``address`` moves (negative: downwards)."""
         index = bisect_right(self.kept, (address, 1 << 64)) - 1
         return self.starts[index] - self.kept[index][0]
 

@@ -127,7 +127,7 @@ def _bindings(ports: tuple[Port, ...], places: dict[str, Place]) -> tuple[Bindin
 
 
 def operations(schedule: Schedule) -> list[KernelOperation | None]:
-    """What each job runs, where its tensors lie and with its part's own block; None for a job on the CPU."""
+    """The kernel of each job, at its tensors' addresses and in its part's own block; None for a job on the CPU."""
     places = _places(schedule)
     parts = {part.name: part.payload for part in schedule.network.graph.parts if isinstance(part.payload, EthosuPart)}
     found: list[KernelOperation | None] = []

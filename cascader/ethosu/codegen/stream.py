@@ -13,7 +13,7 @@ from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, 
 
 @dataclass(slots=True)
 class Stream:
-    """What was issued so far, with what the NPU is known to hold at the end of it."""
+    """Operations issued so far, with the kernels, transfers and tables that the NPU may hold behind the last of them."""
 
     accelerator: Accelerator
     operations: list[Operation] = field(default_factory=list)
@@ -21,7 +21,7 @@ class Stream:
     kernels: list[KernelOperation] = field(default_factory=list)
     """All kernels so far, the newest last."""
     running: int = 0
-    """How many of the newest kernels may not have finished."""
+    """Number of the newest kernels that may not have finished."""
     transfers: list[DmaOperation] = field(default_factory=list)
     """The newest transfers, those that may not have finished: a further one is only started when it can be outstanding too."""
     tables: list[LutLoad] = field(default_factory=list)

@@ -38,7 +38,7 @@ class BlockOption:
 
     @property
     def cost(self) -> int:
-        """What is to be least."""
+        """Cycles that the choice of blocks makes least: the job's own and its burden."""
         return self.cycles + self.burden
 
 
@@ -77,12 +77,12 @@ def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
 
 
 def further_responses(timing: TimingParameters, latency: int) -> int:
-    """Cycles that a kernel waits for a drained one, beyond those of the default timing, whose costs of kernels are held to replays."""
+    """Cycles that a kernel waits for a drained one beyond those of the default timing, for which replays confirm the costs of kernels."""
     return (timing.drain_responses - DEFAULT_TIMING.drain_responses) * latency
 
 
 class Coupling:
-    """Two kernels in a row, in whichever of their blocks."""
+    """Coupling of two kernels in a row, in any of their blocks."""
 
     def __init__(self, before: KernelOperation, after: KernelOperation, accelerator: Accelerator) -> None:
         # Dependencies are looked at once two partitions agree.
@@ -93,8 +93,9 @@ class Coupling:
     def shared(self, one: BlockOption, two: BlockOption) -> int:
         """Cycles that the two share: the second's fetches and MAC steps may begin while the first drains.
 
-        A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. Negative are those that the
-        second one waits for its first weights, of which it reads some while the first one's decoder has nothing left to do.
+        A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. The number is
+        negative if the second one waits longer for its first weights than the two share. It reads some of these weights while the first
+        one's decoder has nothing left to do.
         """
         waits, timing = max(0, two.lead - one.tail), two.sources.timing
         further = further_responses(timing, two.latency)

@@ -33,10 +33,10 @@ SIDES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 """Heights and widths that are tried besides even divisions of the OFM; a search over all gains less than 1 % more."""
 
 PROMISING = 0.98
-"""What part of the own block's estimate another one may have to be looked at."""
+"""Share of the own block's estimate below which another block is looked at."""
 
 WORTHWHILE = 1.05
-"""What part of the own block's estimate one may have to be looked at for its partition."""
+"""Share of the own block's estimate below which a block is looked at for its partition."""
 
 
 _AT_ONCE = 32

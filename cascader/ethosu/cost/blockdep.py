@@ -59,7 +59,7 @@ def _span(first: int, last: int, stride: int, dilated: int, pad: int, limit: int
 
 
 def _jobs(operation: KernelOperation, block_shape: Shape3D, operand: FeatureMap) -> Iterator[_Area]:
-    """What each job reads of ``operand``: one job per OFM block, and per IFM depth block where the kernel sums over channels."""
+    """Areas of ``operand`` that the jobs read: one job per OFM block, and per IFM depth block where the kernel sums over channels."""
     query = BlockQuery.of(operation)
     shape, kernel, padding = operand.shape, operation.kernel, operation.padding
     step = ifm_depth_step(query.ifm_bits, part_kernel=query.part_kernel)
@@ -123,7 +123,7 @@ def _flat_map(feature_map: FeatureMap) -> tuple[int, ...]:
 
 
 class Dependency:
-    """What feature maps decide of the BLOCKDEP of an operation behind the previous one, whichever blocks the two have."""
+    """Dependency of an operation on the previous one, as their feature maps decide it; :meth:`blocks` gives BLOCKDEP for any blocks."""
 
     def __init__(self, previous: KernelOperation, operation: KernelOperation) -> None:
         self._written, self._operation = previous.ofm, operation
@@ -151,7 +151,7 @@ class Dependency:
         return array("q", (*_flat_map(self._written), *_flat_map(operand), ofm.height, ofm.width, ofm.depth, *window, *rest, *[1] * 6))
 
     def blocks(self, before: Shape3D, block: Shape3D) -> int:
-        """How many of the previous kernel's blocks may be unfinished, if its are ``before`` and the operation's ``block``."""
+        """Blocks of the previous kernel (0 to 3) that may be unfinished; its blocks are of size ``before``, the operation's ``block``."""
         if self._operand is None:
             return self._limit
         if _NATIVE is None:

@@ -34,7 +34,7 @@ PARTITIONS = 4
 """Partitions of the shared buffer from which neighbours may choose a common one."""
 
 BURDEN = 0.05
-"""The part of its reads at home by which a block is thought to be slower than it is: of two that are as fast one may read twice as much."""
+"""Part of the cycles of a block's reads at home that counts against the block: of two equally fast ones one may read twice as much."""
 
 CROWDED_SHARE = 0.62
 """The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
@@ -66,7 +66,7 @@ NOTHING = Facts(0, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what kernels run: the device, and its memories as kernels read them; with ``choose_blocks`` off all have their own blocks."""
+    """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks."""
 
     accelerator: Accelerator
     staged: Sources
@@ -114,7 +114,7 @@ class _Kernel:
     """An operation in one of its blocks: what it asks of the units, and how it flows through them."""
 
     def __init__(self, block: Shape3D, shram: Shram, load: KernelLoad, terms: Terms, sources: Sources, least: int) -> None:
-        """``least`` are the cycles that it takes at least."""
+        """``least`` are the cycles that the kernel takes at least, whatever its flow."""
         self.block = block
         self.shram = shram
         self.load = load

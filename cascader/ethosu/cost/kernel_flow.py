@@ -221,6 +221,9 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
 _STORES = 11
 """Place of the number of stores in the state of a pipeline."""
 
+_STATE = _STORES + 1 + MAX_BLOCKDEP + 1
+"""Numbers in the state of a pipeline."""
+
 
 class Pipeline:
     """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
@@ -233,7 +236,7 @@ class Pipeline:
     def __init__(self, latency: int = 0) -> None:
         # Latency; when load, decoder, MAC array and its step before, output and its block before, store and its block before, port and
         # allowance are free; the number of the last stores, and these.
-        self._units = array("d", (latency, *[0.0] * (11 + MAX_BLOCKDEP + 1)))
+        self._units = array("d", (latency, *[0.0] * (_STATE - 1)))
 
     def copied(self) -> Pipeline:
         """The units as they are now, to go on from in another way."""
@@ -254,8 +257,7 @@ class Pipeline:
         """One more kernel, from its first fetch to its last store; ``distance`` blocks of the one before may be unfinished then.
 
         With ``led`` the weights of the first two steps are there already, if they may be fetched ahead: the decoder does not wait for the
-        kernel before.
-        Blocks before the ``first`` and from the ``last`` on are left out.
+        kernel before. Blocks before the ``first`` and from the ``last`` on are left out.
         """
         last = kernel.places if last is None else last
         steps_led = 2 if led and sources.timing.weights_ahead else 0
@@ -307,7 +309,7 @@ class Pipeline:
             store_before, store = store, max(store + sources.slot_response, output) + stored
             stores.append(store)
         units = (latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, len(stores), *stores)
-        self._units = array("d", (*units, *[0.0] * (12 + MAX_BLOCKDEP + 1 - len(units))))
+        self._units = array("d", (*units, *[0.0] * (_STATE - len(units))))
         return Flow(store, store - max(decoder, mac_before, load))
 
 

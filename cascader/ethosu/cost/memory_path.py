@@ -61,7 +61,7 @@ def sustained(memory: Memory) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a kernel reads its feature maps and its constants; ``shared`` if they pass the same port.
+    """Memories from which a kernel reads its feature maps and its constants; ``shared`` if they pass the same port.
 
     ``timing`` are the parameters of the NPU that reads. A block that is stored keeps its slot of the output buffer, and the write-back, for
     ``slot_response`` cycles beyond its last word.
@@ -92,7 +92,7 @@ class Sources:
 
     @classmethod
     def staged(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Sources:
-        """With the constants copied into the arena."""
+        """Sources with the constants copied into the arena."""
         arena = system.ports[system.port_of(ARENA)]
         maps = Source.of(arena, timing.ifm_burst_divisor)
         slot_response = 0 if timing.posted_writes else arena.write_latency
@@ -100,7 +100,7 @@ class Sources:
 
     @classmethod
     def direct(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Sources:
-        """With the constants read from their home."""
+        """Sources with the constants read from their home."""
         home = Source.of(system.ports[system.port_of(CONSTANTS)])
         return replace(cls.staged(system, timing), constants=home, shared=system.port_of(CONSTANTS) == system.port_of(ARENA))
 

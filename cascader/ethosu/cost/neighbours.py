@@ -21,7 +21,7 @@ _KEPT = 1024
 
 
 class Neighbours:
-    """What pairs of jobs share; of pairs of as many rows as far apart one in the middle speaks for all."""
+    """Cycles that pairs of jobs share. One pair near the middle of its part stands for all pairs of the same heights and distance."""
 
     def __init__(self, network: Network, graph: RowGraph, cost: StripeCost, accelerator: Accelerator) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
@@ -34,7 +34,7 @@ class Neighbours:
         self._couplings: dict[tuple[StripeJob, StripeJob], Coupling | None] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """What pairs share goes with them to another process, not how it was found."""
+        """State for another process: the cycles that are known, without the kernels and couplings that they were found with."""
         return self.__dict__ | {"_couplings": {}, "_operations": {}}
 
     def _first_read(self, before: StripeJob, after: StripeJob) -> int | None:
@@ -49,12 +49,12 @@ class Neighbours:
         return max(read, default=None)
 
     def _typical(self, job: StripeJob) -> StripeJob:
-        """A stripe as high in the middle of the part."""
+        """A stripe of the same height in the middle of the part."""
         start = self._graph.parts[job.part].typical(job.end - job.start)
         return StripeJob(job.part, start, start + job.end - job.start)
 
     def _typical_pair(self, before: StripeJob, after: StripeJob, distance: int) -> tuple[StripeJob, StripeJob]:
-        """The pair of stripes as high and as far apart of which the second is nearest to the middle of its part."""
+        """The pair of stripes of the same heights and distance whose second one is nearest to the middle of its part."""
         part, middle = self._graph.parts[after.part], self._typical(after)
         last = self._graph.parts[before.part].rows - (before.end - before.start)
         starts = sorted({part.border_until(start) for start in range(part.rows - (after.end - after.start) + 1)})
@@ -74,7 +74,7 @@ class Neighbours:
         return self._operations[job]
 
     def _coupling(self, before: StripeJob, after: StripeJob) -> Coupling | None:
-        """What the kernels of two jobs are to each other, wherever their constants are; None with a CPU part."""
+        """The coupling of the kernels of two jobs, wherever their constants are; None with a CPU part."""
         if (before, after) not in self._couplings:
             if len(self._couplings) >= _KEPT:
                 self._couplings.clear()
@@ -87,7 +87,7 @@ class Neighbours:
 
     @staticmethod
     def _one_by_one(before: JobTimes, after: JobTimes, *, before_staged: bool, staged: bool) -> int:
-        """What two jobs take of which the second begins when the first is done; the first one's first weights are there."""
+        """Cycles of two jobs of which the second begins when the first is done; the first one's first weights are there."""
         tail = before.staged_tail if before_staged else before.tail
         first = before.staged - before.staged_lead if before_staged else max(before.direct - before.lead, before.home)
         if staged:

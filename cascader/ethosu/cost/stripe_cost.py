@@ -43,7 +43,7 @@ def _first_with_same_constants(network: Network) -> list[int]:
 class StripeCost:
     """Costs of the stripes of one network on one accelerator and memory system; each is computed once.
 
-    Of the stripes of a part that are equally high, one in its middle speaks for all.
+    One stripe in the middle of a part stands for all of its stripes of the same height.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class StripeCost:
         return self._estimates.of(operation, work, decoding_bytes(work), staged=staged)
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
-        """What the part's weight streams ask of the decoder, whatever rows are made of it."""
+        """The decoder's work for each of the part's weight streams, the same for all of its rows; empty if streams are not decoded."""
         if part not in self._decoder_work:
             payload = self._payloads[part]
             assert payload is not None  # noqa: S101  # only kernels have weights

@@ -30,7 +30,7 @@ class Axis(Enum):
 
     @property
     def number(self) -> int:
-        """Which of the axes batch, height, width and channels it is."""
+        """Number of the axis among batch, height, width and channels."""
         return 1 if self is Axis.ROWS else 2
 
     def extent(self, shape: Shape3D) -> int:

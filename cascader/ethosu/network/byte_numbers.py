@@ -1,4 +1,4 @@
-"""The numbers of the bytes that a feature map touches in its tensor, for what asks which kernels use one byte."""
+"""Numbers of the bytes that a feature map touches in its tensor, to find the kernels that use the same bytes."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ coarser (a reshape), from a later one on (a crop, a piece of a concatenation), o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import lcm
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.in_place import overwritable_operands
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import CpuPart, Network, arena_maps, ethosu_part
 from cascader.graph.cascader_graph import Tensor
 from cascader.graph.row_graph import RowMap, RowTensor
 from npu_model.program import FeatureMap
@@ -21,7 +21,7 @@ _Access = tuple[FeatureMap, Axis]
 
 
 def _accesses(network: Network) -> dict[str, list[_Access]]:
-    """How kernels address each tensor of the arena."""
+    """Feature maps by which kernels address each tensor of the arena, each with the axis along which its part is cut."""
     found: dict[str, list[_Access]] = {tensor.name: [] for tensor in network.graph.tensors}
     for part in network.graph.parts:
         payload = ethosu_part(part)
@@ -29,14 +29,6 @@ def _accesses(network: Network) -> dict[str, list[_Access]]:
             for name, feature_map in arena_maps(payload):
                 found[name].append((feature_map, payload.axis))
     return found
-
-
-def arena_maps(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
-    """The part's tensors in the arena with the feature maps that address them: IFM, OFM and IFM2."""
-    operation = part.operation
-    for name, feature_map in ((part.ifm, operation.ifm), (part.ofm, operation.ofm), (part.ifm2, operation.ifm2)):
-        if name is not None and feature_map is not None and feature_map.region == ARENA:
-            yield name, feature_map
 
 
 def _step(feature_map: FeatureMap, axis: Axis) -> int | None:

@@ -1,4 +1,4 @@
-"""Which operands an elementwise kernel may overwrite with its result."""
+"""Operands that an elementwise kernel may overwrite with its result."""
 
 from __future__ import annotations
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cascader.ethosu.network.axis import Axis
 from cascader.graph.cascader_graph import CascaderGraph, Part
-from npu_model.program import ByteRange, DataType, KernelOperation, Quantisation
+from npu_model.program import ByteRange, DataType, FeatureMap, KernelOperation, Quantisation
 from npu_model.program.region_numbers import ARENA, CONSTANTS
 
-__all__ = ["ARENA", "CONSTANTS", "LUT_SLOT", "CpuPart", "EthosuPart", "LutLoad", "Network", "Port", "Segment", "ethosu_part"]
+__all__ = [
+    "ARENA",
+    "CONSTANTS",
+    "LUT_SLOT",
+    "CpuPart",
+    "EthosuPart",
+    "LutLoad",
+    "Network",
+    "Port",
+    "Segment",
+    "arena_maps",
+    "arena_reads",
+    "arena_writes",
+    "ethosu_part",
+]
 
 LUT_SLOT = 256
 """Bytes of a look-up table's slot in SHRAM, of which there are eight (core driver)."""
@@ -82,7 +97,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What is scheduled: the graph (payloads EthosuPart or CpuPart), its segments in order, constants, and ports.
+    """A network to be scheduled: its graph (payloads EthosuPart or CpuPart), segments in order, constants, and ports.
 
     ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
     ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written. ``others`` counts the
@@ -102,3 +117,22 @@ class Network:
 def ethosu_part(part: Part) -> EthosuPart | None:
     """The part's kernel, None for a CPU part."""
     return part.payload if isinstance(part.payload, EthosuPart) else None
+
+
+def arena_reads(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """The part's operands in the arena, IFM and IFM2, each with its tensor."""
+    for name, operand in ((part.ifm, part.operation.ifm), (part.ifm2, part.operation.ifm2)):
+        if name is not None and operand is not None and operand.region == ARENA:
+            yield name, operand
+
+
+def arena_writes(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """The part's OFM with its tensor, if it is in the arena."""
+    if part.operation.ofm.region == ARENA:
+        yield part.ofm, part.operation.ofm
+
+
+def arena_maps(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """The part's feature maps in the arena, IFM, IFM2 and OFM, each with its tensor."""
+    yield from arena_reads(part)
+    yield from arena_writes(part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cascader.graph.propagator import Axis, Propagator, upscaled, window
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, Upscale
-from npu_model.weight_stream.weights import RECORD_BYTES
+from npu_model.weight_stream.weights import RECORD_BYTES, weight_shape
 
 NHWC_AXES = 4
 """Axes of the space that operators are described in: batch, height, width, channels."""
@@ -18,7 +18,7 @@ UPSCALE = 2
 
 
 def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
-    """Of an operand of an elementwise operator: element by element, but all of an axis along which it is repeated."""
+    """Propagator of an operand of an elementwise operator: element by element, but all of an axis along which the operand is repeated."""
     pairs = zip(
         (operand.shape.height, operand.shape.width, operand.shape.depth), (ofm.shape.height, ofm.shape.width, ofm.shape.depth), strict=True
     )
@@ -27,10 +27,10 @@ def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
 
 
 def kernel_propagator(operation: KernelOperation, *, fetched: bool = False) -> Propagator:
-    """Of the IFM of a convolution, depthwise convolution or pooling, NHWC to NHWC.
+    """Propagator of the IFM of a convolution, depthwise convolution or pooling, NHWC to NHWC.
 
     Rows and columns are windows, behind the upscaler if it is used. Convolutions and sums over channels need every
-    channel, others the same one. With ``fetched`` the elements count that the NPU reads for the sake of the zeros behind them.
+    channel, others the same one. With ``fetched`` an element that the NPU reads only for the zeros behind it counts, too.
     """
     kernel, padding = operation.kernel, operation.padding
     rows = window(1, taps=kernel.height, stride=kernel.stride_y, dilation=kernel.dilation_y, pad=padding.top)
@@ -44,16 +44,10 @@ def kernel_propagator(operation: KernelOperation, *, fetched: bool = False) -> P
 
 
 def operand_propagator(operation: KernelOperation, operand: FeatureMap, *, fetched: bool = False) -> Propagator:
-    """Of an operand (IFM or IFM2) of any operator, NHWC to NHWC."""
+    """Propagator of an operand (IFM or IFM2) of any operator, NHWC to NHWC."""
     if operation.kind is OperationKind.ELEMENTWISE:
         return elementwise_propagator(operand, operation.ofm)
     return kernel_propagator(operation, fetched=fetched)
-
-
-def weight_shape(operation: KernelOperation) -> tuple[int, int, int, int]:
-    """Weights as (output channels, height, width, input channels); depthwise ones have one input channel."""
-    inputs = operation.ifm.shape.depth if operation.kind is OperationKind.CONV_2D else 1
-    return (operation.ofm.shape.depth, operation.kernel.height, operation.kernel.width, inputs)
 
 
 def weight_propagator(operation: KernelOperation) -> Propagator:

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.byte_numbers import byte_numbers
-from cascader.ethosu.network.network import ARENA, CpuPart, Network, ethosu_part
+from cascader.ethosu.network.network import CpuPart, Network, arena_reads, arena_writes, ethosu_part
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
-from npu_model.program import FeatureMap
 
 
 def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.bool_]:
@@ -18,11 +17,8 @@ def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.bool_]:
     used = np.zeros(tensor.size, np.bool_)
     payload = ethosu_part(part)
     if payload is not None:
-        operation = payload.operation
-        reads = ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2))
-        maps: tuple[tuple[str | None, FeatureMap | None], ...] = ((payload.ofm, operation.ofm),) if written else reads
-        for name, feature_map in maps:
-            if name == tensor.name and feature_map is not None and feature_map.region == ARENA:
+        for name, feature_map in arena_writes(payload) if written else arena_reads(payload):
+            if name == tensor.name:
                 used[byte_numbers(feature_map)] = True
     elif isinstance(part.payload, CpuPart):
         for port in part.payload.outputs if written else part.payload.inputs:

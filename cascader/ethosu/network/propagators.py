@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import prod
 
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
-from cascader.ethosu.network.operators import UPSCALE, operand_propagator, scale_propagator, weight_propagator, weight_shape
+from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, arena_reads, arena_writes, ethosu_part
+from cascader.ethosu.network.operators import UPSCALE, operand_propagator, scale_propagator, weight_propagator
 from cascader.ethosu.network.tensor_forms import TensorForm, tensor_form
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import Rational
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Padding, Upscale
-from npu_model.weight_stream.weights import RECORD_BYTES
+from npu_model.weight_stream.weights import RECORD_BYTES, weight_shape
 
 
 def work_of(operation: KernelOperation, elements: int) -> Rational:
-    """What each of ``elements`` of an OFM costs: its share of the multiply-accumulates; an elementwise result counts as one.
+    """Work of each of ``elements`` of an OFM: its share of the multiply-accumulates. Without any, each element of the result counts as one.
 
     The channels that fill up the last brick cost nothing, so their share is spread over all.
     """
@@ -48,9 +48,10 @@ class _Builder:
         self.constants: list[Tensor] = []
         maps: dict[str, list[FeatureMap]] = {tensor.name: [] for tensor in self.graph.tensors}
         # Writers come first: of several forms with equally many views theirs is taken.
-        for writes in (True, False):
-            for part in self.graph.parts:
-                for name, feature_map in _accesses(ethosu_part(part), writes=writes):
+        kernels = [payload for part in self.graph.parts if (payload := ethosu_part(part)) is not None]
+        for accesses in (arena_writes, arena_reads):
+            for payload in kernels:
+                for name, feature_map in accesses(payload):
                     maps[name].append(feature_map)
         self.forms = {tensor.name: tensor_form(tensor.size, maps[tensor.name]) for tensor in self.graph.tensors}
 
@@ -82,7 +83,7 @@ class _Builder:
         """One kernel; cut along the axes of its OFM if that is a view of the tensor."""
         operation, form = payload.operation, self.forms[payload.ofm]
         view = form.view(operation.ofm) if form is not None else None
-        operands = [(name, fm) for name, fm in _accesses(payload, writes=False)]
+        operands = list(arena_reads(payload))
         if form is None or view is None:
             work = work_of(operation, prod(self.shape(payload.ofm)))
             return self.whole_part(part, payload.ofm, tuple(name for name, _ in operands), work, part.name)
@@ -126,17 +127,6 @@ class _Builder:
                 shape = feature_map.shape
                 axes = (1, shape.height, shape.width, shape.depth)
                 yield self.constant(f"{name}/{label}", axes, needs @ own, feature_map.dtype.bytes)
-
-
-def _accesses(payload: EthosuPart | None, *, writes: bool) -> Iterator[tuple[str, FeatureMap]]:
-    """The feature maps in the arena that a kernel reads or writes, with their tensors."""
-    if payload is None:
-        return
-    operation = payload.operation
-    pairs = ((payload.ofm, operation.ofm),) if writes else ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2))
-    for name, feature_map in pairs:
-        if name is not None and feature_map is not None and feature_map.region == ARENA:
-            yield name, feature_map
 
 
 def affine_graph(network: Network) -> CascaderGraph:

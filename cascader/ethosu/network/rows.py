@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.network.geometry import Geometry, arena_maps
+from cascader.ethosu.network.geometry import Geometry
 from cascader.ethosu.network.in_place import overwritable_operands
-from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import EthosuPart, Network, arena_reads, ethosu_part
 from cascader.ethosu.network.operators import operand_propagator
 from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.graph.cascader_graph import Part, TensorKind
@@ -34,7 +34,7 @@ def _borders(part: EthosuPart) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What must hold of the order of a network's parts: (predecessors that end before, runs in one piece, segment) by name."""
+    """Constraints on the order of a network's parts, by name: predecessors that end before, parts that run in one piece, and segments."""
 
     after: dict[str, list[int]]
     single: frozenset[str]
@@ -60,12 +60,11 @@ def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometr
     borders = None if single else _borders(payload)
     align, phase = borders or (1, 0)
     inputs = []
-    for name, feature_map in arena_maps(payload):
-        if feature_map is not operation.ofm:
-            needs, axis = operand_propagator(operation, feature_map, fetched=True), payload.axis.number
-            at, extent = geometry.row_map(name, feature_map, payload.axis), payload.axis.extent(feature_map.shape)
-            propagator = RowPropagator.projected(needs, axis, axis, extent, at)
-            inputs.append((index[name], propagator if borders else replace(propagator, whole=True)))
+    for name, feature_map in arena_reads(payload):
+        needs, axis = operand_propagator(operation, feature_map, fetched=True), payload.axis.number
+        at, extent = geometry.row_map(name, feature_map, payload.axis), payload.axis.extent(feature_map.shape)
+        propagator = RowPropagator.projected(needs, axis, axis, extent, at)
+        inputs.append((index[name], propagator if borders else replace(propagator, whole=True)))
     written = geometry.row_map(payload.ofm, operation.ofm, payload.axis)
     rows = payload.axis.extent(operation.ofm.shape)
     if borders is None:

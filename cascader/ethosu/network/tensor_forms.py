@@ -85,7 +85,7 @@ class TensorForm:
         return (0, y, x, c) if self.layout is Layout.NHWC else (0, y, c // BRICK, x, 0)
 
     def step(self, view: View) -> tuple[int, ...]:
-        """How a view steps, in the tensor's axes."""
+        """Steps of a view, in the tensor's axes."""
         y, x, c = view.step
         return (1, y, x, c) if self.layout is Layout.NHWC else (1, y, c, x, 1)
 
@@ -124,7 +124,7 @@ class TensorForm:
         return placed if self.layout is Layout.NHWC else TO_BRICKS @ placed
 
     def bounds(self, view: View, feature_map: FeatureMap) -> Box:
-        """What the feature map sees of the tensor."""
+        """Box of the tensor that the feature map sees."""
         shape = feature_map.shape
         return self.reading(view).reach(((0, 1), (0, shape.height), (0, shape.width), (0, shape.depth)))
 

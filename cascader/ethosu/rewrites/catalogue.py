@@ -29,7 +29,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 _PIECES = (12, 24, 40, 100)
 """Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
 _FINER = Fraction(3, 4)
-"""What part of the next larger size a size may have: others hardly differ."""
+"""Largest part of the next larger size that a size may have: closer sizes hardly differ."""
 _SMALLEST_PIECE = 2 * 1024
 _LARGE = 30_000
 """Parts times rows of all parts above which a network is searched in two forms only, as each search takes long."""

@@ -70,11 +70,11 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
 _COUNTS = (4, 16)
 """Columns per stripe where little memory counts for more than cycles."""
 _PIECES = (2, 3, 4, 6)
-"""Into so many equal stripes a tensor is cut: the kernels of 1-D networks read all of their weights for each of them."""
+"""Numbers of equal stripes into which a tensor is cut: the kernels of 1-D networks read all of their weights for each stripe."""
 
 
 def column_counts(network: Network) -> tuple[int, ...]:
-    """How many columns a stripe may have, in ascending order; none if no part is cut along the width."""
+    """Numbers of columns that a stripe may have, in ascending order; none if no part is cut along the width."""
     payloads = (payload for part in network.graph.parts if _is_flat(part) and (payload := ethosu_part(part)) is not None)
     widths = {payload.operation.ofm.shape.width for payload in payloads if payload.axis is Axis.COLUMNS}
     equal = {ceil_div(width, pieces) for width in widths for pieces in _PIECES}

@@ -12,16 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import Estimator, shortlist
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.rewrites.weight_streams import weights_of, with_operations, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import FeatureMap, KernelOperation, Layout, OperationKind, Strides
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 
 DEEPEST = 4
 """Channels up to which folding pays: more fill the array's 8 anyhow (Vela's Python core has the same bound)."""
@@ -66,25 +65,23 @@ def _folded(operation: KernelOperation, accelerator: Accelerator, sources: Sourc
 
 
 def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
-    weights = weights_from_stream(before, constants.read(before.weights[0]), accelerator)
+    """``after`` with the weights of ``before`` for pairs of columns, zeros where a window begins or ends between two pairs."""
+    weights = weights_of(before, constants, accelerator)
     depth, height, width, channels = weights.shape
     even = np.zeros((depth, height, 2 * after.kernel.width, channels), weights.dtype)
     first = before.padding.left % 2
     even[:, :, first : first + width] = weights
     folded = even.reshape(depth, height, after.kernel.width, 2 * channels)
-    return replace(after, weights=(constants.append(encode_weights(folded, WeightFormat.of(after), accelerator)),))
+    return with_weights(after, folded, constants, accelerator)
 
 
 def folded(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with every convolution on pairs of columns that is faster so."""
     constants = StreamEditor(network.constants)
-    parts = []
+    operations: dict[str, KernelOperation] = {}
     for part in network.graph.parts:
         payload = ethosu_part(part)
         changed = _folded(payload.operation, accelerator, sources) if payload is not None and _may_be_folded(payload.operation) else None
         if payload is not None and changed is not None:
-            operation = _encoded(payload.operation, changed, constants, accelerator)
-            parts.append(replace(part, payload=replace(payload, operation=operation)))
-        else:
-            parts.append(part)
-    return network if tuple(parts) == network.graph.parts else repacked(network, tuple(parts), constants)
+            operations[part.name] = _encoded(payload.operation, changed, constants, accelerator)
+    return with_operations(network, operations, constants)

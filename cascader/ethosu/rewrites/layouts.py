@@ -18,7 +18,7 @@ def _is_whole(feature_map: FeatureMap) -> bool:
 
 
 def _dense(tensor: Tensor, maps: list[FeatureMap], largest_depth: int) -> NhwcForm | None:
-    """How ``tensor`` would be stored densely; None if it gains nothing or an access does not allow it."""
+    """Dense form of ``tensor``; None if it gains nothing or an access does not allow it."""
     if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
         return None
     first = maps[0]
@@ -50,7 +50,7 @@ def dense_layouts(network: Network, largest_depth: int) -> Network:
 
 
 def quick_layouts(network: Network, largest_depth: int, accelerator: Accelerator, sources: Sources) -> Network:
-    """As :func:`dense_layouts`, but tensors in bricks whose kernels are estimated to be faster so.
+    """As :func:`dense_layouts`, but tensors stay in bricks where their kernels are estimated to be faster so.
 
     A kernel that takes fewer channels at a time than a dense pixel has fetches each pixel apart. Tensors are looked at in their order, each
     beside what was chosen for those before it and with those behind it dense.

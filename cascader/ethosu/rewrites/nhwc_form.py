@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps, ethosu_part
 from cascader.graph.cascader_graph import CascaderGraph, Part
 from npu_model.program import BRICK, FeatureMap, Layout, Strides
 
@@ -43,11 +43,8 @@ def accesses(network: Network) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]
     found: dict[str, list[tuple[EthosuPart, FeatureMap]]] = {}
     for part in network.graph.parts:
         payload = ethosu_part(part)
-        if payload is None:
-            continue
-        operation = payload.operation
-        for name, feature_map in ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2), (payload.ofm, operation.ofm)):
-            if name is not None and feature_map is not None and feature_map.region == ARENA:
+        if payload is not None:
+            for name, feature_map in arena_maps(payload):
                 found.setdefault(name, []).append((payload, feature_map))
     return found
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import choose_block
@@ -22,18 +21,16 @@ from cascader.ethosu.rewrites.estimates import kernel_cycles
 from cascader.ethosu.rewrites.exchanged_axes import bricks_of
 from cascader.ethosu.rewrites.nhwc_form import in_forms, maps_by_tensor
 from cascader.ethosu.rewrites.slices import with_pieces
+from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_weights
 from cascader.graph.cascader_graph import Part
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D, ceil_div, round_up
-from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import RECORD_BYTES, encode_weights, weights_from_stream
-
-Weights = npt.NDArray[np.integer]
+from npu_model.weight_stream.weights import RECORD_BYTES
 
 WORTHWHILE = 0.9
-"""What part of the estimated cycles of one kernel those that stand for it may take at most, and of all around them together."""
+"""Largest share of a kernel's estimated cycles that its phases may take; the same bound holds for all kernels around them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class _Taps:
 
     @classmethod
     def of(cls, taps: int, pad: int, phase: int) -> _Taps:
-        """Those of a window behind ``pad`` elements of padding that meet no zeros where the result's index modulo 2 is ``phase``.
+        """The taps of a window behind ``pad`` elements of padding that meet no zeros where the result's index modulo 2 is ``phase``.
 
         Element 2 r + phase of the result meets element 2 r + phase + k - pad of the upscaled map with tap k, and zeros where that is odd.
         """
@@ -175,9 +172,8 @@ def _pieces(part: Part, kernels: _Kernels, constants: StreamEditor, accelerator:
     records = constants.read(payload.operation.scales[0])[: depth * RECORD_BYTES]
     pieces = []
     for number, (operation, values) in enumerate(zip(kernels.operations, kernels.weights, strict=True)):
-        stream = constants.append(encode_weights(values, WeightFormat.of(operation), accelerator))
-        scales = constants.append(records * (operation.ofm.shape.depth // depth))
-        made = replace(operation, weights=(stream,), scales=(scales,))
+        encoded = with_weights(operation, values, constants, accelerator)
+        made = replace(encoded, scales=(constants.append(records * (operation.ofm.shape.depth // depth)),))
         pieces.append(replace(part, name=f"{part.name}/{number}", payload=replace(payload, operation=made)))
     return tuple(pieces)
 
@@ -212,7 +208,7 @@ def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> N
         payload = ethosu_part(part)
         if payload is None or not _is_transposed(payload.operation) or payload.operation.ofm.layout is not Layout.NHWC:
             continue
-        weights = weights_from_stream(payload.operation, constants.read(payload.operation.weights[0]), accelerator)
+        weights = weights_of(payload.operation, constants, accelerator)
         kernels = _best(payload.operation, weights, accelerator, sources)
         if kernels is not None and kernels.cycles <= WORTHWHILE * after[part.name]:
             pieces[part.name] = _pieces(part, kernels, constants, accelerator)

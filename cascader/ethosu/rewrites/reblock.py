@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.rewrites.weight_streams import weights_of, with_operations, with_scales_again, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import Shape3D, round_up
-from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.shares import decoding_cycles
-from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 from npu_model.weight_stream.work import operation_work
 
 GAIN = 0.95
-"""What part of the estimated cycles another depth may at most have: less gain is not worth a new stream."""
+"""Largest share of the estimated cycles at which another depth is taken: less gain is not worth a new stream."""
 
 SMALLEST = 2048
 """Bytes of weights below which a layer is left as it is."""
@@ -75,30 +74,19 @@ def _choose(operation: KernelOperation, accelerator: Accelerator, sources: Seque
     return None if today is not None and score > today * GAIN else best.operation
 
 
-def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
-    """``after`` with its weights encoded for its block, its scales beside them."""
-    (source,), scales = before.weights, before.scales
-    weights = weights_from_stream(before, constants.read(source), accelerator)
-    moved = tuple(constants.append(constants.read(span)) for span in scales)
-    stream = constants.append(encode_weights(weights, WeightFormat.of(after), accelerator))
-    return replace(after, weights=(stream,), scales=moved)
-
-
 def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources]) -> Network:
     """``network`` with the block depths at which kernels are fastest, whichever of the ``sources`` their constants are read from.
 
     The mathematics stay the same: the same weights in another order.
     """
     constants = StreamEditor(network.constants)
-    payloads: dict[str, EthosuPart] = {}
+    operations: dict[str, KernelOperation] = {}
     for part in network.graph.parts:
         payload = ethosu_part(part)
         if payload is None or len(payload.operation.weights) != 1 or payload.operation.weights[0].length < SMALLEST:
             continue
         chosen = _choose(payload.operation, accelerator, sources, constants.read(payload.operation.weights[0]))
         if chosen is not None:
-            payloads[part.name] = replace(payload, operation=_encoded(payload.operation, chosen, constants, accelerator))
-    if not payloads:
-        return network
-    parts = tuple(replace(part, payload=payloads.get(part.name, part.payload)) for part in network.graph.parts)
-    return repacked(network, parts, constants)
+            weights = weights_of(payload.operation, constants, accelerator)
+            operations[part.name] = with_weights(with_scales_again(chosen, constants), weights, constants, accelerator)
+    return with_operations(network, operations, constants)

@@ -6,32 +6,23 @@ A stream may be cut into sections, each with a code of its own. Vela's two cores
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
-from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.rewrites.weight_streams import encoded, weights_of, with_operations, with_scales_again, with_stream
 from npu_model.accelerator import Accelerator
-from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import encode_weights, weights_from_stream
+from npu_model.program import KernelOperation
 
 
 def recoded(network: Network, accelerator: Accelerator) -> Network:
     """``network`` with each weight stream in the shorter of two codings: the one that it came in, and that of the coder used here."""
     constants = StreamEditor(network.constants)
-    payloads: dict[str, EthosuPart] = {}
+    operations: dict[str, KernelOperation] = {}
     for part in network.graph.parts:
         payload = ethosu_part(part)
         if payload is None or len(payload.operation.weights) != 1:
             continue
-        (source,) = payload.operation.weights
-        weights = weights_from_stream(payload.operation, constants.read(source), accelerator)
-        stream = encode_weights(weights, WeightFormat.of(payload.operation), accelerator)
-        if len(stream) < source.length:
-            # Scales lie beside their weights, so that one transfer copies both.
-            scales = tuple(constants.append(constants.read(span)) for span in payload.operation.scales)
-            operation = replace(payload.operation, weights=(constants.append(stream),), scales=scales)
-            payloads[part.name] = replace(payload, operation=operation)
-    if not payloads:
-        return network
-    parts = tuple(replace(part, payload=payloads.get(part.name, part.payload)) for part in network.graph.parts)
-    return repacked(network, parts, constants)
+        operation = payload.operation
+        stream = encoded(operation, weights_of(operation, constants, accelerator), accelerator)
+        if len(stream) < operation.weights[0].length:
+            operations[part.name] = with_stream(with_scales_again(operation, constants), stream, constants)
+    return with_operations(network, operations, constants)

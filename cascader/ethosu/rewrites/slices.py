@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.network.network import ARENA, Network, ethosu_part
+from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from cascader.graph.cascader_graph import Part
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
 from npu_model.shapes import Shape3D, ceil_div, round_up
-from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import RECORD_BYTES, encode_weights, weights_from_stream
+from npu_model.weight_stream.weights import RECORD_BYTES
 
 LARGEST = 96 * 1024
 """Bytes of weights that a piece has at most, about: pieces are multiples of 16 channels."""
@@ -76,15 +76,14 @@ def _pieces(
     operation: KernelOperation, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int
 ) -> Iterator[KernelOperation]:
     """The operation cut along its channels, with weights and scales of its own for each piece."""
-    weights = weights_from_stream(operation, constants.read(operation.weights[0]), accelerator)
+    weights = weights_of(operation, constants, accelerator)
     scales = constants.read(operation.scales[0])
     for first, last in _cuts(operation, largest, lead):
         piece = _piece(operation, first, last, accelerator)
         if piece is None:
             return
         records = constants.append(scales[first * RECORD_BYTES : last * RECORD_BYTES])
-        stream = constants.append(encode_weights(weights[first:last], WeightFormat.of(piece), accelerator))
-        yield replace(piece, weights=(stream,), scales=(records,))
+        yield with_weights(replace(piece, scales=(records,)), weights[first:last], constants, accelerator)
 
 
 def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int) -> tuple[Part, ...]:

@@ -1,4 +1,4 @@
-"""Trimmed pieces: kernels that write bytes which a later kernel writes again, before anybody reads them, leave these out.
+"""Trimmed kernels: first and last rows that later kernels write again, before any kernel reads them, are left out.
 
 A compiler may fill the border of a padded tensor by four kernels whose strips overlap at the corners. The order of overlapping writers must
 be kept, so that a strip that goes through all rows would be finished before the next one begins, and nothing behind it could be cut.

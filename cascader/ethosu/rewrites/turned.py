@@ -15,22 +15,21 @@ from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps, ethosu_part
 from cascader.ethosu.rewrites.estimates import kernel_cycles
 from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
+from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import Shape3D, round_up
-from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 
 WORTHWHILE = 0.99
-"""What part of the estimated cycles of all kernels the turned network may take at most: less gain is not worth a search of its own."""
+"""Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""
 
 _TRIED = 4
-"""Kernels from which on turning is tried."""
+"""Number of kernels that are tried as the first one to be turned."""
 
 
 def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) -> bool:
@@ -50,7 +49,7 @@ def _maps(payload: EthosuPart) -> Iterator[tuple[str | None, FeatureMap]]:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What is turned: parts by name, the tensors that are stored turned, and those that become NHWC as not all of their parts are."""
+    """A choice of parts to turn. ``tensors`` are stored turned; ``dense`` ones become NHWC, as not all of their parts are turned."""
 
     parts: frozenset[str]
     tensors: Mapping[str, Bricks]
@@ -70,7 +69,10 @@ def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Turnable:
-    """What can be turned of a network: its kernels, those of them that may be turned in their order, the tensors in bricks, and as NHWC."""
+    """Kernels of a network by name, with those that may be turned (``able``) in their order.
+
+    ``forms`` are its tensors in bricks, ``dense`` the same as NHWC.
+    """
 
     payloads: Mapping[str, EthosuPart]
     able: tuple[str, ...]
@@ -79,7 +81,7 @@ class _Turnable:
 
     @classmethod
     def of(cls, network: Network) -> _Turnable:
-        """What a network has of it."""
+        """Find the turnable kernels and tensors of a network."""
         payloads = {part.name: payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None}
         maps = maps_by_tensor(network)
         forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
@@ -88,13 +90,12 @@ class _Turnable:
 
 
 def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
-    """What becomes of the tensors if these parts are turned."""
+    """The choice of these parts, with the forms that their tensors get."""
     users: dict[str, set[str]] = {}
     forms = turnable.forms
     for part, payload in turnable.payloads.items():
-        for name, feature_map in _maps(payload):
-            if name is not None and feature_map.region == ARENA:
-                users.setdefault(name, set()).add(part)
+        for name, _ in arena_maps(payload):
+            users.setdefault(name, set()).add(part)
     tensors = {name: form for name, form in forms.items() if users[name] <= parts}
     mixed = {name: form for name, form in forms.items() if users[name] & parts and not users[name] <= parts}
     # Pixels of whole bricks: both kinds of kernels read them, and each begins at a word.
@@ -129,8 +130,7 @@ def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamE
     """``after`` with the weights of ``before`` for its turned window; a window of one element has none to turn."""
     if not before.weights or before.kernel.elements == 1:
         return after
-    weights = weights_from_stream(before, constants.read(before.weights[0]), accelerator).swapaxes(1, 2)
-    return replace(after, weights=(constants.append(encode_weights(weights, WeightFormat.of(after), accelerator)),))
+    return with_weights(after, weights_of(before, constants, accelerator).swapaxes(1, 2), constants, accelerator)
 
 
 def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:

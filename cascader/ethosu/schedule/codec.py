@@ -38,7 +38,7 @@ MAX_BYTES = 1 << 28
 _RATIO = re.compile(r"\d{1,40}(/[1-9]\d{0,39})?", re.ASCII)
 
 VARIANTS: dict[str, type] = {"npu": EthosuPart, "cpu": CpuPart}
-"""What a field annotated ``object`` (the payload of a Part) may hold, by the key that stands for it."""
+"""Types that a field annotated ``object`` (the payload of a Part) may hold, by the key that stands for each."""
 
 
 def to_plain(value: object) -> Any:

@@ -14,7 +14,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a schedule was made from and by: file name without folder, its SHA-256, versions of the tools, memory system and timing."""
+    """Origin of a schedule: the model's file name without folder and its SHA-256, versions of the tools, memory system and timing."""
 
     model: str = ""
     model_sha256: str = ""

@@ -1,4 +1,4 @@
-"""The best schedule so far: what a search that is left before its end has to show."""
+"""The best schedule so far, which a search that is stopped before its end has found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Task, un
 class Best:
     """The best of what was replayed, by bytes first with ``smallest``, in at most ``budget`` bytes (None: any number).
 
-    ``seen`` is told of each that is better than those before. If nobody listens, nothing is replayed for it alone.
+    ``seen`` is told of each schedule that is better than those before. If it is :func:`unseen`, no candidate is replayed for it.
     """
 
     task: Task
@@ -28,7 +28,7 @@ class Best:
     _expected: tuple[float, float] = (inf, inf)
 
     def rank(self, made: Point | Candidate) -> tuple[float, float]:
-        """What the best has least of: cycles and then bytes, or bytes and then cycles."""
+        """Sort key of which the best has the least: cycles and then bytes, or with ``smallest`` bytes and then cycles."""
         return (made.memory, made.cycles) if self.smallest else (made.cycles, made.memory)
 
     def fits(self, candidate: Candidate) -> bool:
@@ -36,7 +36,7 @@ class Best:
         return self.budget is None or candidate.memory <= self.budget
 
     def begin(self) -> None:
-        """Look at the network layer by layer, which takes a moment."""
+        """Replay the network layer by layer, for a first schedule after a moment."""
         if self.seen is unseen:
             return
         task = self.task

@@ -27,7 +27,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is asked of the units at least: cycles of the MACs and of the output unit, bytes that are read and written in the arena."""
+    """Least demand on the units: cycles of the MACs and of the output unit, bytes that are read and written in the arena."""
 
     macs: Fraction = Fraction(0)
     output: Fraction = Fraction(0)
@@ -64,7 +64,7 @@ def _read_bytes(op: KernelOperation) -> int:
 
 
 def demand(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> Demand:
-    """What a part asks of the units at least if that share of its rows is needed."""
+    """The least demand of a part on the units if the share ``needed`` of its rows is made."""
     op, ofm = part.operation, part.operation.ofm.shape
     elements = needed * ofm.height * ofm.width * ofm.depth
     read = _read_bytes(op) if needed == 1 else 0

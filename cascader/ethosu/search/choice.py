@@ -18,10 +18,11 @@ _UNBOUNDED = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is chosen: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
+    """Aim of a choice: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
 
-    Of equals the smallest, or the fastest. With ``thorough`` the search is that of a frontier at every limit, with the budget itself as one
-    more memory limit; one that finds nothing near the budget is that of a frontier, too.
+    Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
+    every limit searched to its end, with the budget as one more limit. Without it only limits near the budget are searched; if nothing
+    that fits is found there, those of a frontier are searched, too.
     """
 
     budget: int | None = None
@@ -64,12 +65,12 @@ class _Chooser:
         return [candidate for candidate in candidates if candidate.memory == least]
 
     def near(self) -> Sequence[Candidate]:
-        """What is worth a replay of the schedules found near the budget."""
+        """The schedules found near the budget that are worth a replay."""
         wish = Wish(frontier=False, budgets=self._budgets, near=self.aim.budget or _UNBOUNDED)
         return close(self._fitting(self._found(wish)))
 
     def everywhere(self) -> Sequence[Candidate]:
-        """What is worth a replay of the schedules of a whole frontier, and of those for the budget."""
+        """The schedules of a whole frontier, and those for the budget, that fit and are worth a replay."""
         found = self._found(replace(EVERYTHING, thorough=self.aim.thorough))
         wish = Wish(frontier=False, budgets=self._budgets, thorough=self.aim.thorough)
         more = new_candidates(self.explored, found, wish, self.executor, self.show)
@@ -78,7 +79,7 @@ class _Chooser:
         return self._fitting((*promising(found), *more))
 
     def chosen(self) -> Sequence[Candidate]:
-        """What is worth a replay for the aim."""
+        """The schedules that are worth a replay for the aim."""
         if self.aim.smallest:
             return self.smallest()
         return (() if self.aim.thorough else self.near()) or self.everywhere()

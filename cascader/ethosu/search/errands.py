@@ -41,7 +41,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is known of a planned form: its memory limits (bytes) from the least on, and the cycles that each of its schedules takes."""
+    """Outline of a planned form: its memory limits (bytes) from the least on, and the cycles that each of its schedules takes at least."""
 
     limits: tuple[int, ...]
     least_cycles: int

@@ -47,7 +47,7 @@ class Form:
         return pickle.dumps((self.place, self.network, self.accelerator, self.system, self.options, self.provenance))
 
     def homes(self, processes: int) -> range:
-        """Those of some processes that this form is planned in: one if there are more forms, else as many as each can have."""
+        """Numbers of the processes that plan this form: one if there are more forms than processes, else as many as each form can have."""
         classes = min(processes, self.place.count)
         return range(self.place.number % classes, processes, classes)
 

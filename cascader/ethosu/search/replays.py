@@ -1,4 +1,4 @@
-"""Replays: which candidates are worth one, and what it shows."""
+"""Replays: the choice of candidates that are worth one, and their replayed cycles."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from math import inf
 from cascader.ethosu.search.errands import Decisions, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.search import answers
-from cascader.ethosu.search.task import Candidate, Point, Replay, Show, silent
+from cascader.ethosu.search.task import Candidate, Point, Replay, Show, ignored, silent
 
 GAIN = 0.002
-"""What part of its cycles a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
+"""Least part of its cycles that a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
 
 EFFORT = 200_000_000
 """Expected cycles up to which schedules that promise less are replayed too, the most promising first.
@@ -44,7 +44,7 @@ def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int =
 
 
 CLOSE = 1.03
-"""How many times the fewest expected cycles a schedule may be expected to take to be replayed for a budget."""
+"""Largest multiple of the fewest expected cycles at which a schedule is replayed for a budget in any case."""
 FEW = 3
 """Schedules that are replayed for a budget whatever is expected of them."""
 
@@ -65,15 +65,11 @@ def close(candidates: Sequence[Candidate], effort: int = EFFORT // 10) -> tuple[
 
 
 Took = Callable[[Point], None]
-"""Told of a point as soon as it is there."""
-
-
-def nothing(_point: Point) -> None:
-    """Nobody waits for single points."""
+"""Listener that is told of a point as soon as it is there."""
 
 
 def replayed(
-    candidates: Sequence[Candidate], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, took: Took = nothing
+    candidates: Sequence[Candidate], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, took: Took = ignored
 ) -> tuple[Point, ...]:
     """The candidates of some forms with what their replay shows, in their order; ``took`` is told of each."""
     form_of = {id(form.network): form for form in forms}

@@ -10,27 +10,23 @@ from typing import TypeVar
 
 from cascader.ethosu.search.errands import at_limit, outline, promise, smallest
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.task import Candidate, Show, Task, silent
+from cascader.ethosu.search.task import Candidate, Show, Task, ignored, silent
 from cascader.ethosu.search.wish import Wish
 
 T = TypeVar("T")
 
 HOPEFUL = ((Fraction(1, 4), Fraction(106, 100)), (Fraction(1, 2), Fraction(1015, 1000)))
-"""Parts of a search at a limit, and how many times the fewest cycles that are promised then, within as many bytes, make it go on."""
+"""Part of the search at a limit, and the largest multiple of the fewest cycles promised then, in as many bytes, at which it goes on."""
 
 HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fraction(108, 100)))
-"""The same for a frontier, of which a limit's schedule may be a point although another one promises more in as many bytes."""
+"""The same for a frontier: a limit's schedule may be a point of it although another limit promises fewer cycles in as many bytes."""
 
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
 
 
 Came = Callable[[Candidate], None]
-"""Told of a candidate as soon as it is there."""
-
-
-def nothing(_candidate: Candidate) -> None:
-    """Nobody waits for single candidates."""
+"""Listener that is told of a candidate as soon as it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ class Explored:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search has made: its candidates in a fixed order, and what further budgets can be asked of."""
+    """Result of a search: its candidates in a fixed order, and the forms of which further budgets can be asked."""
 
     candidates: tuple[Candidate, ...]
     explored: Explored
@@ -68,7 +64,7 @@ def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
     return Explored(forms, tuple(one.limits for one in outlines), min(one.least_cycles for one in outlines))
 
 
-def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = nothing) -> Found:
+def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = ignored) -> Found:
     """Make the schedules that are wished for, form by form, without repeats; the order does not depend on the executor.
 
     ``came`` is told of each candidate.
@@ -98,10 +94,10 @@ def new_candidates(
 
 
 def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], wish: Wish, times: Fraction) -> Iterator[tuple[Form, int]]:
-    """The places (form, limit) beside which no other one with as few bytes promises so many ``times`` fewer cycles.
+    """The places (form, limit) that promise at most ``times`` the fewest cycles of all places with as few bytes.
 
-    Of the limits near a budget all have its bytes. Where nothing is promised a longer search may still find something, which is worth
-    it if nothing is promised with as few bytes at all.
+    All limits near a budget count as having its bytes. A place that promises nothing stays if no place with as few bytes promises
+    anything: a longer search may still find something there.
     """
     room = max(wish.budgets, default=0) if wish.near is not None else 0
     known = [(limit, cycles) for (_, limit), cycles in zip(places, promised, strict=True) if cycles is not None]

@@ -1,4 +1,4 @@
-"""What is searched: a network for a device with its memories, and the replay that judges what is found."""
+"""The task of a search: a network for a device with its memories, and the replay that judges what is found."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 
-__all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "silent", "unseen"]
+__all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "ignored", "silent", "unseen"]
 
 Replay = Callable[[CompiledNetwork], int]
 """Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
 
 Show = Callable[[str], None]
-"""Told what is being done now."""
+"""Listener that is told what is being done now."""
 
 
 def silent(_doing: str) -> None:
-    """Nobody watches."""
+    """Watch nothing."""
+
+
+def ignored(_made: object) -> None:
+    """Wait for no single candidate or point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +49,16 @@ class Choice:
 
     @property
     def gap(self) -> float | None:
-        """How much more than proven to be needed the schedule takes, relative to that."""
+        """Cycles of the schedule above ``least_cycles``, relative to these; None if these are not known."""
         return None if not self.least_cycles else self.point.cycles / self.least_cycles - 1
 
 
 Seen = Callable[[Choice], None]
-"""Told of each schedule that is better than all before it. It may raise, which ends the search."""
+"""Listener that is told of each schedule that is better than all before it. It may raise, which ends the search."""
 
 
 def unseen(_choice: Choice) -> None:
-    """Nobody waits for less than the end."""
+    """Wait for nothing before the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is searched, and how; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
+    """Task of a search; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
     ``others`` are other networks of the same mathematics, from another legaliser, that are searched too.
     """

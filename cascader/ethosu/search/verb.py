@@ -18,7 +18,7 @@ from npu_model.memory.system import MemorySystem
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How a network is scheduled.
+    """Settings by which a network is scheduled.
 
     - ``smallest``: the schedule of fewest bytes in place of the fastest.
     - ``thorough``: every memory limit is searched to its end, which takes some times longer.

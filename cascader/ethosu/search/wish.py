@@ -1,4 +1,4 @@
-"""Memory limits: at which of them schedules are looked for."""
+"""Wishes: the memory limits at which a search looks for schedules."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 NEAR = Fraction(3, 4)
-"""From what part of a budget on limits are tried for it."""
+"""Least part of a budget at which limits are tried for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which schedules a search makes.
+    """The schedules that a search is asked for.
 
-    With ``frontier`` those of every limit of the ladder, with ``smallest`` the one that needs least memory; ``budgets``
-    are arenas in bytes for each of which the best that fits is wanted too. ``near`` asks for those limits of the ladder alone that a
-    budget of so many bytes may be met by. Without ``thorough`` a limit is searched to its end only where that promises anything.
+    With ``frontier`` they are those of every limit of the ladder, with ``smallest`` the one that needs least memory. ``budgets``
+    are arenas in bytes for each of which the best that fits is wanted too. With ``near`` only those limits of the ladder count at which
+    a schedule for a budget of so many bytes is looked for. Without ``thorough`` a limit is searched to its end only where that promises
+    anything.
     """
 
     frontier: bool = True
@@ -45,4 +46,4 @@ def near_limits(ladder: Sequence[int], budget: int) -> tuple[int, ...]:
 
 
 EVERYTHING = Wish(frontier=True, smallest=True)
-"""What a frontier asks for."""
+"""The wish of a frontier: every limit of the ladder, and the schedule that needs least memory."""

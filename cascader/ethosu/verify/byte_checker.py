@@ -172,7 +172,7 @@ class _ByteCheck:
             self._require(access, who, "keep the copy's bytes free until the part's last job", number)
 
     def _accesses(self, job: Job, who: str) -> tuple[list[Access], list[Access], list[Access]]:
-        """What a job reads, what of it must outlast its writing, and what it writes."""
+        """Accesses of a job: its reads, those of them that must outlast its writes, and its writes."""
         payload = self.parts[job.part].payload
         if isinstance(payload, CpuPart):
             read = [self._port(port, who) for port in payload.inputs if self._in_arena(port.tensor)]

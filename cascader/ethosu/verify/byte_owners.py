@@ -1,4 +1,4 @@
-"""Whose each byte of the arena is: the map on which the byte checker runs a schedule."""
+"""Owners of the bytes of the arena: the map on which the byte checker runs a schedule."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Access:
 
     @property
     def name(self) -> str:
-        """What lies there, for a sentence."""
+        """Name of the content, for a sentence."""
         return f"tensor {self.tensor!r}" if self.turn is not None else f"the weights of {self.tensor!r}"
 
 
 class ByteOwners:
-    """Of every byte of the arena, whose it is: the number (label) of an owner in ``owners``, 0 for nobody."""
+    """Owner of every byte of the arena: the number (label) of an entry of ``owners``, 0 for nobody."""
 
     def __init__(self, size: int) -> None:
         self.labels = np.zeros(size, np.int32)

@@ -1,4 +1,4 @@
-"""What must hold of any Schedule, checked naively and apart from all code that makes one."""
+"""Rules of every Schedule, checked naively and apart from all code that makes one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job touches, from the definition of its operation alone: rows of feature maps, and the bytes behind them.
+"""Rows of feature maps that a job touches, and the bytes behind them, from the definition of its operation alone.
 
 Rows are counted along an axis: for columns they are the columns of the map. Written apart from the lowering, so that a
 check of schedules does not repeat its mistakes.
@@ -22,7 +22,7 @@ Rows = tuple[int, int]
 
 
 def rows_of(feature_map: FeatureMap, axis: Axis) -> int:
-    """How many rows the map has."""
+    """Number of the map's rows along ``axis``."""
     return {Axis.ROWS: feature_map.shape.height, Axis.COLUMNS: feature_map.shape.width}[axis]
 
 

@@ -1,4 +1,4 @@
-"""Writers: whether every job reads the bytes of a tensor as the part left them that leaves them so when all parts run whole, in order.
+"""Writers: a check that every job reads bytes which the same part has written as when all parts run whole, in order.
 
 The network says what it means by the order of its parts. Where several parts write one tensor, or a part writes an input or a variable,
 another order of the jobs may mean something else. So both runs are followed, byte by byte, and compared at each read.
@@ -51,7 +51,7 @@ def _written(part: Part, tensor: str, rows: Rows | None) -> Iterator[Span]:
 
 
 def _refuse(part: str, tensor: str, found: int, parts: Sequence[Part]) -> InputError:
-    """The sentence for a part that reads what another one than meant has written."""
+    """The error of a part that reads bytes which another part has written than the network means."""
     if 0 <= found < len(parts) and parts[found].name == part:
         return InputError(f"Part {part!r} reads and overwrites tensor {tensor!r} but has several jobs: run it once, whole.")
     other = parts[found].name if found >= 0 else "the start"
@@ -87,7 +87,7 @@ def _check_tensor(network: Network, jobs: Sequence[Job], tensor: Tensor) -> None
 
 
 def check_writers(network: Network, jobs: Sequence[Job]) -> None:
-    """InputError at the first job that reads what another part has written than the network means; jobs are in order."""
+    """InputError at the first job that reads bytes of another writer than the network means, or if a tensor ends with such bytes."""
     for tensor in network.graph.tensors:
         writers = len(network.graph.producers(tensor.name))
         if writers > (0 if tensor.kind.is_there_at_first else 1):

@@ -1,4 +1,4 @@
-"""Which tensor an arena address belongs to, read back from every range that a compiled network touches.
+"""Tensors of arena addresses, read back from every range that a compiled network touches.
 
 In a legalised compilation no two tensors share an address, so overlapping ranges belong to one tensor. That is the
 whole rule: a concatenation is written in pieces that only its reader joins, a slice reads a part of what another wrote,

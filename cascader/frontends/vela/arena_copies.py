@@ -1,4 +1,4 @@
-"""Transfers within the arena, left out: what reads the copy reads what was copied.
+"""Removal of transfers within the arena: kernels that read a copy read its source instead.
 
 Vela's C++ core copies a whole tensor where one operator reads the same bytes in two shapes (a product of two batched matrices).
 No byte of a legalised compilation is written twice, so that the copy and what it was made of hold the same bytes until the end.
@@ -64,7 +64,7 @@ def _writes(network: CompiledNetwork) -> Iterator[tuple[int, int, ByteRange]]:
 
 
 def _fault(network: CompiledNetwork, copy: ArenaCopy) -> str:
-    """Why the copy cannot stand for what it was made of, as a clause; "" if it can."""
+    """The reason why the copy cannot be left out, as a clause; "" if it can."""
     if any(b.byte_range.overlaps(copy.destination) for b in _bound(network)):
         return "the application reads it there"
     for step, index, written in _writes(network):

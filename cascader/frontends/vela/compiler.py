@@ -41,7 +41,7 @@ except (ImportError, ValueError, OSError):
 del sys.argv[1:3]
 runpy.run_module("ethosu.vela", run_name="__main__", alter_sys=True)
 """
-"""What the child runs: a damaged model can make the native core ask for all memory or run on without us, so limits come first."""
+"""Program of the child. Limits come first: with a damaged model the native core can ask for all memory, or outlive its parent."""
 
 _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining", "--disable-fwd", "--disable-ifm-reuse")
 """With LinearAlloc these make Vela emit one kernel per operator and every tensor at an address of its own."""

@@ -46,9 +46,10 @@ def _table(operation: KernelOperation, tables: dict[int, LutLoad], device: Accel
 
 
 def _kernels(program: Program) -> Iterator[_Kernel]:
-    """The kernel operations.
+    """The kernel operations, those that write backwards as several that write forwards.
 
-    InputError if the program transfers anything but look-up tables, or uses other regions than constants and arena.
+    InputError if the program transfers anything but look-up tables, uses other regions than constants and arena, or steps backwards in
+    more than a copy.
     """
     device = accelerator(program.accelerator)
     tables: dict[int, LutLoad] = {}
@@ -178,8 +179,9 @@ def _tensors(table: TensorTable, parts: Sequence[Part], inputs: tuple[Port, ...]
 def lift(network: CompiledNetwork) -> Network:
     """The layer graph of a network that was compiled with ``legalise``: one Part per kernel or CPU operator.
 
-    InputError if the compilation buffers weights or uses other regions than constants and arena. A compilation that
-    reuses arena addresses cannot be told from one that does not: its tensors would come out merged.
+    A kernel that writes backwards is one Part per row or column (:func:`forwards`), and a copy within the arena is none
+    (:func:`without_arena_copies`). InputError if either cannot be so, or if the compilation buffers weights or uses other regions than
+    constants and arena. A compilation that reuses arena addresses cannot be told from one that does not: its tensors would come out merged.
     """
     constants = _shared_constants(network)
     network = without_arena_copies(network)

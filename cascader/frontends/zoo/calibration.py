@@ -1,4 +1,4 @@
-"""How scales and biases are chosen: from the statistics of a seeded input that runs through the network.
+"""The choice of scales and biases, from the statistics of a seeded input that runs through the network.
 
 A convolution gets what batch normalisation, folded in, would have given it: each channel a mean and a spread of its
 own, whatever the depth. So no layer's output collapses to one value and none saturates. All statistics are sums of
@@ -63,7 +63,7 @@ def _grid(key: str, count: int, low: int, high: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Normalisation:
-    """What a layer adds and how it scales: integer ``biases`` and ``weight_scales``, one per channel (or equal ones)."""
+    """Normalisation of a layer: integer ``biases`` and ``weight_scales``, one per channel (or equal ones)."""
 
     biases: NDArray[np.int64]
     weight_scales: tuple[float, ...]

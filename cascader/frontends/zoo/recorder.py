@@ -1,4 +1,4 @@
-"""What a network under construction holds: its records for the file, and a sample of every tensor for calibration."""
+"""The recorder of a network under construction: its records for the file, and a sample of every tensor for calibration."""
 
 from __future__ import annotations
 

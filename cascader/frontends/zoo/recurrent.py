@@ -21,7 +21,7 @@ _WEIGHT_DEVIATION = 12.0
 
 _HIDDEN_SCALE = 2.0**-7
 _CELL_SCALE = 2.0**-11
-"""Of a cell state of 16 bits, a power of two as LiteRT demands: up to 16."""
+"""Scale of a cell state of 16 bits, a power of two as LiteRT demands: it reaches up to 16."""
 
 _GATE_SCALE = 2.0**-12
 _RELU, _TANH, _NO_TENSOR = 1, 4, -1

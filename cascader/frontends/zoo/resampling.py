@@ -18,7 +18,7 @@ _TRANSPOSED_DECAYS = (228, 234)
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """How the elements of a resized image lie on those of its input."""
+    """Places of the elements of a resized image among those of its input."""
 
     align_corners: bool
     half_pixel: bool

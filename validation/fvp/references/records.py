@@ -71,7 +71,7 @@ class WholeRun:
 
     @property
     def stream(self) -> str:
-        """What its descriptor is called by, beside the accelerator."""
+        """The network and its strategy, as the name of its descriptor begins (:func:`stream_name`)."""
         return f"{self.network}.{self.optimise.lower()}"
 
 

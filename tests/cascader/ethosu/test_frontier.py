@@ -1,0 +1,248 @@
+"""Frontiers: Pareto, as planned, bit-exact, and the choice under a budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from cascades import expected, outputs
+from command_line import call, refusal
+from scheduling import DEFAULT, network
+from scheduling import schedule as layer_by_layer
+
+from cascader.ethosu.cascade import Candidate, Cascader
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.schedule.schedule import Provenance
+from cascader.ethosu.search.choice import Aim, choose
+from cascader.ethosu.search.frontier import lower_bounds
+from cascader.ethosu.search.replays import GAIN, promising
+from cascader.ethosu.search.search import Found, explore, search
+from cascader.ethosu.search.task import Task
+from cascader.ethosu.search.wish import EVERYTHING
+from cascader.ethosu.verify.check import check_schedule
+from cascader.search.candidates import DraftOptions
+from cascader.search.workers import workers
+from npu_model.errors import InputError
+from sim import replay_network
+from testbed.configs import load_timing_adapter
+from testbed.frontier import Frontier, replayed_frontier
+from testbed.json_schemas import schema_version
+from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
+from testbed.pipeline import read_schedule
+from testbed.replaying import QuickReplay
+from testbed.reports.frontier import frontier_json, frontier_text
+from testbed.views.frontier_plot import frontier_svg
+
+pytestmark = pytest.mark.law
+
+SYSTEM = MemoryOptions().memory_system()
+NETWORKS = ("tiny_residual", "resnet8")
+"""The smaller has every choice to itself; the larger has residual sums and weights that are worth staging."""
+
+
+def task(name: str) -> Task:
+    options = CascadeOptions(rungs=5, layouts=(0,), drafts=DraftOptions(moves=60))
+    return Task(network(name), DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(model=f"zoo:{name}"), options)
+
+
+@cache
+def found(name: str) -> Found:
+    with workers(1) as executor:
+        return search(explore(task(name), executor), EVERYTHING, executor)
+
+
+@cache
+def frontier(name: str) -> Frontier:
+    with workers(1) as executor:
+        return replayed_frontier(task(name), found(name), executor)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_more_memory_buys_fewer_cycles_at_every_point(name: str) -> None:
+    points = frontier(name).points
+    assert len(points) >= 3
+    for smaller, larger in pairwise(points):
+        assert smaller.memory < larger.memory
+        assert smaller.cycles > larger.cycles
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_point_touches_exactly_the_bytes_that_were_planned(name: str) -> None:
+    for point in frontier(name).points:
+        check_schedule(point.schedule)
+        replayed = replay_network(lower(point.schedule), SYSTEM)
+        assert replayed.footprint.peak == point.schedule.arena_size == point.memory
+        assert replayed.cycles == point.cycles
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_smallest_the_middle_and_the_fastest_point_compute_the_network_in_a_dirty_arena(name: str) -> None:
+    points = frontier(name).points
+    for point in (points[0], points[len(points) // 2], points[-1]):
+        assert outputs(lower(point.schedule)) == expected(name)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_frontier_begins_at_its_lower_bound_or_above(name: str) -> None:
+    bounds = frontier(name).bounds
+    assert bounds.any_schedule <= bounds.this_search <= frontier(name).points[0].memory
+
+
+def test_the_arena_holds_the_larger_of_all_inputs_and_all_outputs() -> None:
+    net = network("resnet8")
+    assert lower_bounds(net, 0).any_schedule == 32 * 32 * 3
+    doubled = replace(net, outputs=tuple(replace(net.outputs[0], offset=i * net.outputs[0].size) for i in range(400)))
+    assert lower_bounds(doubled, 0).any_schedule == 400 * net.outputs[0].size
+
+
+def test_cascading_needs_less_and_is_faster_than_layer_by_layer() -> None:
+    whole = layer_by_layer("resnet8")
+    cycles = replay_network(lower(whole), SYSTEM).cycles
+    points = frontier("resnet8").points
+    assert points[0].memory * 2 < whole.arena_size
+    assert any(point.memory <= whole.arena_size and point.cycles < cycles for point in points)
+
+
+def candidate(memory: int, cycles: int) -> Candidate:
+    return Candidate(replace(layer_by_layer("tiny_conv"), arena_size=memory), cycles)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_of_a_small_network_every_schedule_is_replayed_and_of_any_what_is_expected_to_save_cycles(name: str) -> None:
+    everything = found(name).candidates
+    assert len(promising(everything)) == len(everything)
+    kept = promising(everything, effort=0)
+    assert len(kept) < len(everything)
+    for each in everything:
+        assert any(c.memory <= each.memory and c.cycles * (1 - GAIN) <= each.cycles for c in kept)
+
+
+def test_what_saves_too_little_or_nothing_is_replayed_while_the_effort_lasts() -> None:
+    a, b, c, d = candidate(10, 1000), candidate(20, 991), candidate(20, 1300), candidate(30, 980)
+    assert promising((d, c, b, a), gain=0.01, effort=0) == (a, d)
+    assert promising((d, c, b, a), gain=0.01, effort=2971) == (a, b, d)
+    assert promising((d, c, b, a), gain=0.01, effort=4271) == (a, b, c, d)
+
+
+def test_a_schedule_within_a_budget_fits_it_and_is_no_slower_than_any_point_that_fits() -> None:
+    points = frontier("tiny_residual").points
+    budgets = (points[0].memory, points[1].memory + 17, points[-1].memory + 999)
+    with workers(1) as executor:
+        for budget in budgets:
+            chosen = choose(task("tiny_residual"), Aim(budget), executor).point.schedule
+            replayed = replay_network(lower(chosen), SYSTEM)
+            assert replayed.footprint.peak <= budget
+            fitting = frontier("tiny_residual").within(budget)
+            assert fitting is not None
+            assert replayed.cycles <= fitting.cycles
+
+
+def test_size_gives_the_smallest_and_performance_the_fastest_point() -> None:
+    points = frontier("tiny_residual").points
+    with workers(1) as executor:
+        size = choose(task("tiny_residual"), Aim(smallest=True), executor).point.schedule
+        performance = choose(task("tiny_residual"), Aim(), executor).point.schedule
+    assert size.arena_size == points[0].memory
+    assert replay_network(lower(performance), SYSTEM).cycles == points[-1].cycles
+
+
+def test_a_budget_that_cannot_be_met_names_the_smallest_arena_which_can(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    sentence = refusal("schedule", "zoo:tiny_residual", "--arena-cache-size", "100", "-o", out)
+    assert "--arena-cache-size 100" in sentence
+    assert not out.exists()
+    least = next(word for word in sentence.split() if word.isdigit() and int(word) > 100)
+    assert call("schedule", "zoo:tiny_residual", "--arena-cache-size", least, "-o", out).status == 0
+    assert read_schedule(out).arena_size == int(least)
+    refusal("schedule", "zoo:tiny_residual", "--arena-cache-size", int(least) - 1, "-o", tmp_path / "none.json")
+
+
+def test_no_choice_is_left_without_cascading(tmp_path: Path) -> None:
+    sentence = refusal("schedule", "zoo:tiny_conv", "--no-cascade", "--optimise", "Size", "-o", tmp_path / "s.json")
+    assert "--no-cascade" in sentence
+
+
+def test_the_command_writes_the_frontier_its_picture_and_its_schedules(tmp_path: Path) -> None:
+    table, plot, folder = tmp_path / "f.json", tmp_path / "f.svg", tmp_path / "points"
+    outcome = call("frontier", "zoo:tiny_residual", "--rungs", "3", "-o", table, "--plot", plot, "--schedules", folder)
+    assert outcome.status == 0, outcome
+    document = json.loads(table.read_text())
+    assert document["schema"] == schema_version("frontier")
+    assert document["tools"]["npu-testbed"] == document["version"]
+    assert len(document["model_sha256"]) == len(document["memory_system"]["sha256"]) == 64
+    assert ET.parse(plot).getroot().tag.endswith("svg")
+    files = sorted(folder.iterdir())
+    assert len(files) == len(document["points"]) >= 2
+    for point in document["points"]:
+        path = folder / f"tiny_residual_{point['memory_bytes']:010d}.json"
+        assert json.loads(path.read_text())["digest"] == point["schedule_sha256"]
+        summary = json.loads(call("simulate", "schedule", path, "--json").output)["summary"]
+        assert (summary["peak_bytes"], summary["cycles"]) == (point["memory_bytes"], point["cycles"])
+        assert f"{point['memory_bytes']:,}" in outcome.output
+
+
+def test_processes_and_the_hash_seed_change_nothing(tmp_path: Path) -> None:
+    seen = set()
+    for jobs, seed in (("1", "1"), ("2", "2")):
+        path = tmp_path / f"{jobs}.json"
+        command = [sys.executable, "-m", "testbed", "frontier", "zoo:tiny_residual", "--rungs", "2", "--jobs", jobs, "-o", str(path)]
+        subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PYTHONHASHSEED": seed}, cwd=Path(__file__).parents[3])
+        seen.add(path.read_bytes())
+    assert len(seen) == 1
+
+
+def test_what_a_worker_refuses_is_refused_in_one_sentence() -> None:
+    with pytest.raises(InputError, match="16 is the most"), workers(1) as executor:
+        executor.submit(_refuse).result()
+
+
+def _refuse() -> None:
+    raise InputError("17 bytes were asked for: 16 is the most; ask for fewer.")
+
+
+def test_a_picture_has_every_point_and_the_bound() -> None:
+    picture = frontier_svg(frontier("resnet8"))
+    for point in frontier("resnet8").points:
+        assert f"{point.memory:,} bytes, {point.cycles:,} cycles" in picture
+    assert "lower bound" in picture
+    assert "KiB" in picture
+
+
+def test_tables_name_staged_bytes_groups_and_the_bound() -> None:
+    result = frontier("resnet8")
+    text, document = frontier_text(result), frontier_json(result)
+    assert f"{result.bounds.this_search:,} bytes" in text
+    assert any(point.staged_bytes > 0 for point in result.points)
+    assert all(1 <= point.groups <= len(point.schedule.network.graph.parts) <= point.jobs for point in result.points)
+    assert [point["memory_bytes"] for point in document["points"]] == [point.memory for point in result.points]
+
+
+def test_the_parts_of_a_cascade_are_one_group_and_single_layers_are_groups_of_their_own() -> None:
+    point = frontier("tiny_residual").points[0]
+    whole = replace(point, schedule=layer_by_layer("tiny_residual"))
+    assert whole.groups == len(network("tiny_residual").graph.parts)
+    assert point.groups < whole.groups
+
+
+@pytest.mark.parametrize("name", ["ds_cnn", "resnet8"])
+def test_what_a_budget_gives_does_not_depend_on_those_that_were_asked_for_before(name: str) -> None:
+    system = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+    options = CascadeOptions(drafts=DraftOptions(moves=20, regroupings=20))
+
+    def answers(budgets: list[int]) -> dict[int, list[tuple[object, ...]]]:
+        asked = Cascader(network(name), DEFAULT, system, options)
+        return {b: [(c.schedule.jobs, c.schedule.buffers, c.schedule.copies, c.cycles) for c in asked.schedules_at(b)] for b in budgets}
+
+    budgets = [24 * 1024, 32 * 1024, 48 * 1024]
+    upwards = answers(budgets)
+    assert all(upwards.values())
+    assert upwards == answers(budgets[::-1])

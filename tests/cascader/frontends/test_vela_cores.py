@@ -1,0 +1,68 @@
+"""Vela's two cores: one that leaves more to the CPU than the other is not compared, and one with quicker kernels legalises, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.frontends.vela import CORES, checked_network, compile_network, legalised
+from cascader.search.workers import workers
+from npu_model.errors import InputError
+from sim import quick_cycles
+from testbed.compare.vela_points import VelaTask, both_cores, vela_points
+from testbed.legalise import QUICKER, load_task
+from testbed.memory_options import MemoryOptions
+from testbed.models import load_model
+from testbed.program_files import verify
+from testbed.scheduling import schedule, write_schedule
+from testbed.verification import LITERT
+from testbed.versions import legaliser_remark
+from validation.litert.judge import litert_installed
+from validation.portfolio import build
+
+
+def test_a_core_that_leaves_convolutions_on_the_cpu_is_not_compared_with_one_that_runs_them() -> None:
+    """Vela 5.2's Python core refuses a batch of two; its NPU cycles leave out both convolutions."""
+    system = MemoryOptions().memory_system()
+    task = VelaTask(build("siamese_batch"), "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, system)
+    with workers(1) as executor:
+        points, failures = vela_points(task, both_cores("Size"), executor)
+    assert [point.run.core for point in points] == ["C++"]
+    assert [failure.run.core for failure in failures] == ["Python"]
+    assert "leaves 2 operators on the CPU (CONV_2D), another one 0" in failures[0].reason
+
+
+def layer_by_layer(network: Network) -> int:
+    system = MemoryOptions().memory_system()
+    return quick_cycles(lower(schedule_layer_by_layer(network, "ethos-u55-128")), system)
+
+
+def test_the_network_of_the_python_core_is_searched_too_where_its_kernels_are_quicker() -> None:
+    """The C++ core copies every result with one channel into another shape, by a kernel of its own."""
+    task = load_task("portfolio:channels_1")
+    (other,) = task.others
+    assert len(other.network.graph.parts) < len(task.network.graph.parts)
+    assert layer_by_layer(other.network) <= QUICKER * layer_by_layer(task.network)
+    assert "Python core" in legaliser_remark(other.provenance.tools)
+    assert legaliser_remark(task.provenance.tools) == ""
+
+
+def test_a_core_that_leaves_more_on_the_cpu_legalises_nothing_beside_one_that_does_not() -> None:
+    assert load_task("portfolio:siamese_batch").others == ()
+
+
+def test_a_strided_slice_is_legalised_by_the_core_that_takes_the_right_elements(tmp_path: Path) -> None:
+    model = load_model("portfolio:conv_strided_rows_conv").data
+    found = legalised(model)
+    assert found.core == CORES[1]
+    assert "takes other elements than its strides say" in found.note
+    with pytest.raises(InputError, match=r"C\+\+ core emits a wrong stream: STRIDED_SLICE .* takes other elements"):
+        checked_network(compile_network(model, "ethos-u55-128"), model)
+    assert legalised(load_model("portfolio:conv_conv_strided_conv").data).core == CORES[0]
+    plan = tmp_path / "plan.json"
+    write_schedule(schedule("portfolio:conv_strided_rows_conv", cascade=False), plan)
+    assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()

@@ -1,0 +1,110 @@
+"""Without the compiled cores, or with stale ones: the same answers, and `--version` says which run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from npu_model.native import PACKAGES, SWITCH, VERSION, cores_text, native
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(folder: Path, *words: str, pure: str) -> str:
+    """Output of a command in a process with the switch at ``pure``."""
+    environment = os.environ | {SWITCH: pure, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "testbed", *words]
+    return subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def test_every_package_with_c_sources_has_a_core() -> None:
+    folders = [folder.parent for name in ("npu_model", "cascader", "sim") for folder in (ROOT / name).glob("**/native") if folder.is_dir()]
+    assert sorted(PACKAGES) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)
+
+
+def test_the_version_names_the_compiled_cores_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    assert run(tmp_path, "--version", pure="").splitlines()[1:] == [cores_text()]
+    assert run(tmp_path, "--version", pure="1").splitlines()[1:] == ["compiled cores: none, as NPU_TESTBED_PURE is set"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_core_is_reported_where_it_is_imported(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    assert (package in re.split(r"[:,] ", cores_text().partition(";")[0])) == (native(package) is not None)
+
+
+def cores(monkeypatch: pytest.MonkeyPatch, **versions: int | None) -> str:
+    """The cores as a user is told, when those of ``versions`` alone are built, each with its version (None: it says none)."""
+    found = {name: ModuleType("_native") for name in versions}
+    for name, version in versions.items():
+        if version is not None:
+            monkeypatch.setattr(found[name], "VERSION", version, raising=False)
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr("npu_model.native._built", lambda package: found.get(package.replace(".", "_")))
+    return cores_text()
+
+
+def test_a_core_that_was_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = cores(monkeypatch, npu_model=VERSION, cascader=VERSION, cascader_ethosu=VERSION)
+    assert said == "compiled cores: npu_model, cascader, cascader.ethosu; not built: sim"
+    assert cores(monkeypatch).startswith("compiled cores: none, as none was built")
+
+
+def test_the_version_of_the_cores_is_one_in_c_and_in_python() -> None:
+    header = (ROOT / "npu_model" / "flat.h").read_text()
+    assert re.findall(r"^#define CORE_VERSION (\d+)$", header, re.MULTILINE) == [str(VERSION)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_core_says_its_version(package: str) -> None:
+    source = (ROOT.joinpath(*package.split(".")) / "native" / "module.c").read_text()
+    assert "core_module(&" in source
+    assert "PyModule_Create" not in source
+
+
+def test_a_core_of_another_version_is_named_with_what_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = cores(monkeypatch, npu_model=VERSION, cascader=VERSION, cascader_ethosu=None, sim=VERSION - 1)
+    stale = "of another version (build again with `python setup.py build_ext --inplace`)"
+    assert said == f"compiled cores: npu_model, cascader; {stale}: cascader.ethosu, sim"
+    said = cores(monkeypatch, npu_model=VERSION + 1)
+    assert said == f"compiled cores: none; not built: cascader, cascader.ethosu, sim; {stale}: npu_model"
+
+
+@pytest.mark.parametrize("text", ["", f"VERSION = {VERSION - 1}", f"VERSION = {VERSION + 1}", "VERSION = 'old'"])
+def test_a_core_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, written in (("stale", text), ("fresh", f"VERSION = {VERSION}")):
+        package = tmp_path / f"{name}_{tmp_path.name}"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "_native.py").write_text(written)
+        assert (native(package.name) is not None) == (name == "fresh")
+
+
+@pytest.mark.skipif(native("cascader") is None, reason="the compiled cores were not built, or are switched off: nothing to compare with")
+def test_a_command_runs_on_the_python_forms_where_all_cores_are_stale(tmp_path: Path) -> None:
+    code = "import sys, npu_model.native as n; n.VERSION += 1; from testbed.__main__ import main; sys.exit(main())"
+    words = ["schedule", "zoo:tiny_residual", "--optimise", "Size", "--jobs", "1", "-o"]
+    environment = os.environ | {SWITCH: "", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code, *words, "stale.json"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    run(tmp_path, *words, "fresh.json", pure="")
+    assert (tmp_path / "stale.json").read_bytes() == (tmp_path / "fresh.json").read_bytes()
+
+
+@pytest.mark.skipif(native("cascader") is None, reason="the compiled cores were not built, or are switched off: nothing to compare with")
+def test_the_schedule_and_its_replay_are_the_same_without_the_compiled_cores(tmp_path: Path) -> None:
+    written = []
+    for name, pure in (("compiled", ""), ("python", "1")):
+        folder = tmp_path / name
+        folder.mkdir()
+        run(folder, "schedule", "zoo:tiny_residual", "--optimise", "Size", "--jobs", "1", "-o", "s.json", pure=pure)
+        written.append(((folder / "s.json").read_bytes(), run(folder, "simulate", "schedule", "s.json", "--json", pure=pure)))
+    assert written[0] == written[1]

@@ -1,0 +1,61 @@
+"""The examples run, or say in one sentence what they miss."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+WITHOUT = """
+import runpy, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"tvm", "ai_edge_litert", "scipy"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-c", WITHOUT, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("examples.stripe_plans",),
+        ("examples.tiled_convolution", "--side", "64", "--ways", "1"),
+        ("examples.own_replay", "zoo:tiny_conv"),
+    ],
+)
+def test_examples_that_need_no_extra_run_without_one(words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") > 2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("examples.generic_device",), "pip install 'npu-testbed[tensorir]'."),
+        (("examples.stripe_plans", "zoo:none"), "no network 'none'"),
+        (("examples.own_replay", "zoo:tiny_conv", "16"), "16"),
+        (("examples.tiled_convolution", "--accelerator-config", "ethos-u99"), "ethos-u99"),
+        (("examples.tiled_convolution", "--plot", "picture.png"), "does not end in .svg"),
+    ],
+)
+def test_an_example_that_cannot_run_says_why_in_one_sentence(words: tuple[str, ...], sentence: str) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
