@@ -16,10 +16,10 @@ typedef struct {
     PyObject *ask;
 } Planning;
 
-/* The groups that are asked for the same rows, from the longest one on: their bytes, and their choices, which begin at `begins`. */
+/* The groups that are asked for the same rows, from the longest one on: their bytes, and their choices with the number of each. */
 typedef struct {
-    i64 first, rows, inner;
-    Growing jobs, bytes, choices, begins;
+    i64 first, rows, inner, *choices, *counts;
+    Growing jobs, bytes;
 } Ending;
 
 /* The costs of a job; NULL if the device raised. */
@@ -74,31 +74,55 @@ static int work_of(const Planning *p, const Growing *jobs, i64 first, Work *work
     return 0;
 }
 
-/* The cost of the group from `first` on with one choice; returns the number of parts that are staged. */
-static i64 cost_of(const Planning *p, const Work *work, i64 longest, i64 first, i64 limit, i64 *line)
+/* What a group takes with each choice until the first job of each part, and in the end; it grows part by part, the last part first. */
+static void add_part(const Planning *p, const Work *work, i64 longest, i64 column, i64 *spent)
 {
-    i64 wide = p->last - longest + 1, copied = 0, late = 0, staged = 0, spent = 0;
-    const i64 *saved_in_all = work->saved + work->count * wide;
-    line[CHOICE_BYTES] = 0;
-    for (i64 time = 0; time <= work->count; time++) {
-        spent = 0;
-        for (i64 i = 0; i < work->count; i++) {
-            i64 part = work->parts[i], size = p->sizes[part];
-            if (part < first) continue;
-            spent += work->direct[time * wide + i];
-            if (saved_in_all[i] > 0 && size > 0 && size <= limit) spent -= work->saved[time * wide + i];
+    i64 wide = p->last - longest + 1, size = p->sizes[work->parts[column]];
+    int worth = size > 0 && work->saved[work->count * wide + column] > 0;
+    for (i64 choice = 0; choice < p->choices; choice++)
+        for (i64 time = 0; time <= work->count; time++) {
+            i64 saved = worth && size <= p->staging[choice] ? work->saved[time * wide + column] : 0;
+            spent[choice * (wide + 1) + time] += work->direct[time * wide + column] - saved;
         }
-        if (time == work->count) break;
+}
+
+/* The cost of the group from `first` on with a choice, of which `spent` is what it takes; returns the number of parts that are staged. */
+static i64 cost_of(const Planning *p, const Work *work, i64 longest, i64 first, i64 choice, const i64 *spent, i64 *line)
+{
+    i64 wide = p->last - longest + 1, copied = 0, late = 0, staged = 0, bytes = 0;
+    const i64 *saved = work->saved + work->count * wide;
+    for (i64 time = 0; time < work->count; time++) {
         i64 part = work->parts[time], size = p->sizes[part];
-        if (part < first || saved_in_all[time] <= 0 || size <= 0 || size > limit) continue;
+        if (part < first || saved[time] <= 0 || size <= 0 || size > p->staging[choice]) continue;
         staged++;
-        line[CHOICE_BYTES] += size;
+        bytes += size;
         copied += p->transfers[part];
-        late = most(late, copied - spent);
+        late = most(late, copied - spent[time]);
     }
-    line[CHOICE_CYCLES] = most(spent, copied);
-    line[CHOICE_COLD] = spent + late;
+    line[CHOICE] = choice;
+    line[CHOICE_BYTES] = bytes;
+    line[CHOICE_CYCLES] = most(spent[work->count], copied);
+    line[CHOICE_COLD] = spent[work->count] + late;
     return staged;
+}
+
+/* The choices of each group, from the longest on; a larger size stages all that a smaller one does: where it stages no more, the choice is
+   the same. */
+static void add_choices(const Planning *p, const Work *work, Ending *ending, i64 *spent)
+{
+    i64 wide = p->last - ending->first + 1;
+    for (i64 first = p->last; first >= ending->first; first--) {
+        i64 number = first - ending->first, count = 0, before = -1;
+        for (i64 column = 0; column < work->count; column++)
+            if (work->parts[column] == first) add_part(p, work, ending->first, column, spent);
+        for (i64 choice = 0; choice < p->choices; choice++) {
+            i64 *line = ending->choices + (number * p->choices + count) * CHOICE_FIELDS;
+            i64 staged = cost_of(p, work, ending->first, first, choice, spent + choice * (wide + 1), line);
+            count += staged != before;
+            before = staged;
+        }
+        ending->counts[number] = count;
+    }
 }
 
 static int ending_make(const Planning *p, Ending *ending)
@@ -108,37 +132,31 @@ static int ending_make(const Planning *p, Ending *ending)
     if (jobs_of_group(p->graph, group, &ending->jobs)) return PyErr_NoMemory(), -1;
     if (bytes_of_groups(p->graph, ending->jobs.at, (i64)ending->jobs.length / 3, how, &ending->bytes)) return PyErr_NoMemory(), -1;
     if (work_of(p, &ending->jobs, ending->first, &work) < 0) return -1;
-    for (i64 first = ending->first; first <= p->last; first++) {
-        i64 before = -1;
-        growing_push(&ending->begins, (i64)ending->choices.length);
-        for (i64 choice = 0; choice < p->choices; choice++) {
-            i64 line[CHOICE_FIELDS] = {choice}, staged = cost_of(p, &work, ending->first, first, p->staging[choice], line);
-            /* A larger size stages all that a smaller one does: where it stages no more, the choice is the same. */
-            if (staged == before) continue;
-            before = staged;
-            for (int field = 0; field < CHOICE_FIELDS; field++) growing_push(&ending->choices, line[field]);
-        }
-    }
-    growing_push(&ending->begins, (i64)ending->choices.length);
+    i64 wide = p->last - ending->first + 1;
+    i64 *spent = calloc((size_t)(p->choices * (wide + 1)), sizeof(i64));
+    ending->choices = malloc((size_t)(wide * p->choices * CHOICE_FIELDS) * sizeof(i64));
+    ending->counts = malloc((size_t)wide * sizeof(i64));
+    int made = spent && ending->choices && ending->counts;
+    if (made) add_choices(p, &work, ending, spent);
     free(work.parts);
-    if (ending->begins.failed || ending->choices.failed) return PyErr_NoMemory(), -1;
-    return 0;
+    free(spent);
+    return made ? 0 : (PyErr_NoMemory(), -1);
 }
 
 static void ending_free(Ending *ending)
 {
     free(ending->jobs.at);
     free(ending->bytes.at);
-    free(ending->choices.at);
-    free(ending->begins.at);
+    free(ending->choices);
+    free(ending->counts);
 }
 
 /* The plans of one group, behind those that are there. */
-static void add_plans(const Ending *ending, i64 last, i64 first, Growing *found)
+static void add_plans(const Ending *ending, i64 choices, i64 last, i64 first, Growing *found)
 {
     i64 number = first - ending->first, memory = ending->bytes.at[last - first];
-    for (i64 at = ending->begins.at[number]; at < ending->begins.at[number + 1]; at += CHOICE_FIELDS) {
-        const i64 *choice = ending->choices.at + at;
+    for (i64 at = 0; at < ending->counts[number]; at++) {
+        const i64 *choice = ending->choices + (number * choices + at) * CHOICE_FIELDS;
         i64 plan[PLAN_FIELDS] = {first, memory + choice[CHOICE_BYTES], choice[CHOICE_CYCLES], choice[CHOICE_COLD], ending->rows, ending->inner, choice[CHOICE]};
         for (int field = 0; field < PLAN_FIELDS; field++) growing_push(found, plan[field]);
     }
@@ -187,11 +205,11 @@ static int add_group(const Planning *p, Ending *endings, i64 *made, const i64 *g
     i64 at = 0;
     while (at < *made && (endings[at].rows != group[2] || endings[at].inner != group[3])) at++;
     if (at == *made) {
-        Ending fresh = {group[0], group[2], group[3], {0}, {0}, {0}, {0}};
+        Ending fresh = {group[0], group[2], group[3], NULL, NULL, {0}, {0}};
         endings[(*made)++] = fresh;
         if (ending_make(p, &endings[at]) < 0) return -1;
     }
-    add_plans(&endings[at], p->last, group[0], found);
+    add_plans(&endings[at], p->choices, p->last, group[0], found);
     return 0;
 }
 

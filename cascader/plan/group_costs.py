@@ -87,7 +87,8 @@ class KnownCosts:
         if len(new):
             for job in jobs[self.costs[lines, 0] == UNKNOWN][firsts].tolist():
                 self.ask(*job)
-        return self.costs[lines]
+        found: Numbers = self.costs[lines]
+        return found
 
 
 def _work(jobs: JobTable, known: KnownCosts) -> _Work:

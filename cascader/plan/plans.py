@@ -138,7 +138,11 @@ class Planner:
         if _NATIVE is None:
             return PlanTable.of(self.all_plans())
         parts, cost = range(len(self.graph.parts)), self.cost
-        facts = [self._known.begins[:-1].tolist(), [cost.constant_bytes(part) for part in parts], [cost.transfer_cycles(part) for part in parts]]
+        facts = [
+            self._known.begins[:-1].tolist(),
+            [cost.constant_bytes(part) for part in parts],
+            [cost.transfer_cycles(part) for part in parts],
+        ]
         flat = np.array(facts, dtype=np.int64)
         found = [self._lines_ending(flat, last) for last in parts]
         lines = np.concatenate([np.empty((0, _FIELDS), dtype=np.int64), *found])
@@ -158,5 +162,6 @@ class Planner:
         rows = self._stripe_choices(firsts[0], last) if len(firsts) > 1 else ()
         how = [last, firsts[0], *self._stripe_choices(last, last), options.in_place]
         few = [np.array(numbers, dtype=np.int64) for numbers in (options.staging, rows, options.inner_rows, how)]
+        assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         raw = _NATIVE.plans(self.scheduler.flat, facts, self._known.costs, *few, self._known.ask)
         return np.frombuffer(raw, dtype=np.int64).reshape(-1, _FIELDS)
