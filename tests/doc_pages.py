@@ -1,7 +1,7 @@
 """Pages of docs/ whose commands are run: ``PYTHONPATH=. python tests/doc_pages.py PAGE.md`` writes what they print into the page anew.
 
 A command stands in a block of text behind "$ ", what it prints under it, up to the next command. A line of three dots stands for any lines
-that are left out. All commands of a page run in one folder.
+that are left out. All commands of a page run in one folder, in which the blocks are files that have "<!-- file: NAME -->" above them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ COLUMNS = "110"
 LEFT_OUT = "..."
 
 _BLOCK = re.compile(r"^```text\n(\$ npu-testbed .*?)^```", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def write_files(page: str) -> None:
+    """Write the files of a page to the current folder."""
+    for name, text in _FILE.findall((DOCS / page).read_text(encoding="utf-8")):
+        Path(name).write_text(text, encoding="utf-8")
 
 
 def commands(page: str) -> list[tuple[str, list[str]]]:
@@ -114,6 +121,7 @@ def write(page: str) -> None:
     path = DOCS / page
     text = path.read_text(encoding="utf-8")
     with folder_of_its_own():
+        write_files(page)
         for command, shown in commands(page):
             old = "\n".join([f"$ {command}", *shown])
             assert text.count(old) == 1, command

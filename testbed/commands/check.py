@@ -14,11 +14,11 @@ from testbed.commands.options import (
     add_json_option,
     add_memory_options,
     byte_count,
+    cycle_count,
     example,
     print_json,
 )
 
-_MOST_CYCLES = 1 << 62
 _MOST_TOLERANCE = 1000
 
 
@@ -51,13 +51,6 @@ def add(commands: Any) -> None:
     add_memory_options(parser, "of a schedule the one that it was made for, else the timing adapter u55_high_end")
     add_json_option(parser)
     parser.set_defaults(run=run)
-
-
-def cycle_count(text: str) -> int:
-    """A number of cycles, 1 or more."""
-    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= _MOST_CYCLES):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cycles, give an integer of 1 or more")
-    return int(text)
 
 
 def percent(text: str) -> Fraction:

@@ -11,6 +11,7 @@ from npu_model.errors import InputError
 from testbed.commands.options import (
     Parser,
     add_accelerator_option,
+    add_energy_option,
     add_jobs_option,
     add_json_option,
     add_layer_options,
@@ -70,6 +71,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="replay both sides under every change of the timing model that public data cannot exclude: which answers hold?",
     )
+    add_energy_option(parser, "also the ratio of energies, ours to Vela's; for one MODEL")
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
@@ -82,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare, draw and print."""
     from testbed.commands.choices import memory_options
     from testbed.compare.comparison import compare
+    from testbed.energy import load_energy_table
     from testbed.files import require_picture, write_file
     from testbed.findings import findings
     from testbed.html.pages import comparison_page
@@ -103,6 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
     timing = load_timing(arguments.timing)
+    energy = None if arguments.energy is None else load_energy_table(arguments.energy)
     with progress() as show:
         comparisons = [
             compare(
@@ -115,6 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
                 results=arguments.results,
                 schedules=None if arguments.schedules is None else Path(arguments.schedules),
                 robust=arguments.robust,
+                energy=energy,
             )
             for model in arguments.models
         ]
@@ -147,10 +152,10 @@ def _check_layers(arguments: argparse.Namespace) -> None:
     if len(arguments.models) == 1:
         return
     given = {"--csv": arguments.csv, "--min-percent": arguments.min_percent, "--no-advice": arguments.no_advice or None}
-    given["--report"] = arguments.report
+    given |= {"--report": arguments.report, "--energy": arguments.energy}
     for option, value in given.items():
         if value is not None:
-            raise InputError(f"{option} was given with {len(arguments.models)} models: layers are shown of one, compare them one by one.")
+            raise InputError(f"{option} was given with {len(arguments.models)} models: it is for one, compare them one by one.")
 
 
 def _report(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
-from testbed.commands.options import Parser, add_json_option, add_vela_timeout_option, example, print_json
+from testbed.commands.options import Parser, add_energy_option, add_json_option, add_vela_timeout_option, example, print_json
 
 if TYPE_CHECKING:
     from testbed.diff.sides import Side
@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
     parser.add_argument("before", metavar="BEFORE", help=file)
     parser.add_argument("after", metavar="AFTER", nargs="?", help="another one (default: BEFORE, with other options)")
     parser.add_argument("--all", action="store_true", help="show every layer that is different")
+    add_energy_option(parser, "also the ratio of the energy after to that before")
     group = parser.add_argument_group("compilation", "For networks that are not compiled yet.")
     group.add_argument("--accelerator-config", metavar="NAME[,NAME]", help="accelerator (default: ethos-u55-128)")
     group.add_argument("--optimise", metavar="STRATEGY[,STRATEGY]", help="Performance or Size (default: Performance)")
@@ -81,15 +82,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Replay both sides and report."""
     from testbed.diff.report import SHOWN, diff_json, diff_text
     from testbed.diff.sides import replay_side
+    from testbed.energy import energy, energy_json, energy_text, load_energy_table
     from testbed.progress import progress
 
     if arguments.all and arguments.json:
         raise InputError("--all was given together with --json, which has every layer: drop one of them.")
     first, second = sides(arguments)
+    table = None if arguments.energy is None else load_energy_table(arguments.energy)
     with progress() as show:
         before, after = replay_side(first, show), replay_side(second, show)
+    energies = None if table is None else (table.name, energy(before.replay, table), energy(after.replay, table))
     if arguments.json:
-        print_json("diff", diff_json(before, after))
+        print_json("diff", diff_json(before, after) | ({} if energies is None else {"energy": energy_json(*energies)}))
     else:
-        print(diff_text(before, after, None if arguments.all else SHOWN))
+        sections = [diff_text(before, after, None if arguments.all else SHOWN)]
+        sections += [] if energies is None else [energy_text(*energies)]
+        print("\n\n".join(sections))
     return 0

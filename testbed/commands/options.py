@@ -58,6 +58,10 @@ def example(*lines: str) -> str:
     return "\n".join(("example:" if len(lines) == 1 else "examples:", *(f"  {line}" for line in lines)))
 
 
+MOST_CYCLES = 1 << 62
+"""Bound of a number of cycles."""
+
+
 def byte_count(text: str) -> int:
     """A number of bytes, 1 or more."""
     try:
@@ -67,6 +71,13 @@ def byte_count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of bytes, give an integer of 1 or more")
     return value
+
+
+def cycle_count(text: str) -> int:
+    """A number of cycles, 1 or more."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= MOST_CYCLES):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cycles, give an integer of 1 or more")
+    return int(text)
 
 
 def positive_count(text: str) -> int:
@@ -190,6 +201,15 @@ def add_timing_option(parser: Options, default: str = "the model's own") -> None
         "--timing",
         metavar="PROFILE.toml",
         help=f"timing parameters of the NPU, as `calibrate fit` writes them (default: {default})",
+    )
+
+
+def add_energy_option(parser: Options, what: str) -> None:
+    """``--energy``; ``what`` says whose energies are compared."""
+    parser.add_argument(
+        "--energy",
+        metavar="TABLE.toml",
+        help=f"{what}, by a table of what a MAC, a byte of each memory and a cycle take ('illustrative' is shipped; it is of no device)",
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
@@ -17,6 +18,7 @@ from testbed.commands.options import (
     add_report_option,
     add_settings_option,
     add_timing_option,
+    cycle_count,
     example,
     min_percent,
     print_json,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from sim import Listener
     from sim.views.timeline import TimelineRecorder
     from testbed.findings import Finding
+    from testbed.measured import Beside
     from testbed.memory_options import MemoryOptions
     from testbed.pipeline import Progress, Simulation
     from testbed.views.arena_map import ArenaMap
@@ -107,6 +110,14 @@ def _add_report_options(parser: Parser) -> None:
     add_cpu_operations_option(group)
     group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
+    group.add_argument(
+        "--measured",
+        metavar="M.csv",
+        help="also set a measurement beside the replay, layer by layer: an FVP's PMU trace, QREAD samples, or a CSV of layers",
+    )
+    group.add_argument(
+        "--measured-cycles", metavar="N", type=cycle_count, help="NPU ACTIVE of a measured inference, where the measurement counts none"
+    )
     group.add_argument("--node-data", metavar="F.json", help="write the cycles by tensor name, which Model Explorer shows on the .tflite")
     group.add_argument(
         "--timeline",
@@ -175,6 +186,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from testbed.html import html_report
     from testbed.html.data import replay_data, report_title
     from testbed.html.recorder import TimelineEvents
+    from testbed.measured import beside_measured, read_measured
     from testbed.pipeline import write_trace
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
@@ -183,13 +195,17 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     min_percent(arguments)
     if arguments.timeline is not None and arguments.json:
         raise InputError("--timeline was given together with --json, which has no drawings: leave one of them out.")
+    if arguments.measured_cycles is not None and arguments.measured is None:
+        raise InputError("--measured-cycles was given without --measured, which it is for: give both, or leave it out.")
     recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder()
     _require_places(arguments, source)
+    measured = None if arguments.measured is None else read_measured(arguments.measured)
     with progress() as show:
         listeners: list[Listener] = [recorder] if arguments.trace is not None else []
         listeners += [events] if arguments.report is not None else []
         listeners += [timeline] if arguments.timeline is not None else []
         simulation, areas = simulate(memory_options(arguments), listeners, show)
+        beside = None if measured is None else beside_measured(simulation.replay, measured, arguments.measured_cycles)
         if arguments.sram_map is not None:
             show(f"Drawing {arguments.sram_map}")
             write_file(arguments.sram_map, sram_map_svg(areas()).encode("utf-8"))
@@ -207,7 +223,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
             show(f"Writing {arguments.report}")
             write_file(arguments.report, html_report(report_title(simulation), {"replay": replay_data(simulation, areas(), events, found)}))
     drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
-    _report(simulation, found, drawing, arguments)
+    _report(simulation, _Found(found, beside, drawing), arguments)
     return 0
 
 
@@ -237,32 +253,61 @@ def _drawn(timeline: TimelineRecorder, window: tuple[int, int | None]) -> str:
     return timeline.text(max(width() - LABELS, 1), Window(*window)).rstrip("\n")
 
 
-def _report(simulation: Simulation, found: Sequence[Finding] | None, drawing: str, arguments: argparse.Namespace) -> None:
-    from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-    from testbed.reports.findings import findings_json, findings_text
-    from testbed.reports.summary import summary_json, summary_text
-    from testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is reported besides the replay: findings, a measurement and a drawing, None or "" where not asked for."""
+
+    findings: Sequence[Finding] | None
+    beside: Beside | None
+    drawing: str
+
+
+def _report(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> None:
     from testbed.terminal import show
 
     if arguments.json:
-        document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}
-        if arguments.stalls:
-            document["stalls"] = stalls_json(simulation.replay)
-        if found is not None:
-            document["findings"] = findings_json(found)
-        if arguments.show_cpu_operations:
-            document["cpu_operations"] = cpu_operators_json(simulation.network)
-        print_json(f"simulate {arguments.kind}", document)
+        print_json(f"simulate {arguments.kind}", _document(simulation, found, arguments))
         return
-    sections = [summary_text(simulation), layers_text(simulation.replay, min_percent(arguments))]
-    if arguments.stalls:
-        sections.append(stalls_text(simulation.replay))
-    if drawing:
-        sections.append(drawing)
-    if arguments.show_cpu_operations:
-        sections.append(cpu_operators_text(simulation.network))
-    if found is not None:
-        sections.append(findings_text(found))
-    show("\n\n".join(sections))
+    show("\n\n".join(_sections(simulation, found, arguments)))
     if arguments.trace is not None:
         print(f"\nTrace: {arguments.trace}")
+
+
+def _document(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> dict[str, Any]:
+    from testbed.measured import measured_json
+    from testbed.reports.cpu_operators import cpu_operators_json
+    from testbed.reports.findings import findings_json
+    from testbed.reports.summary import summary_json
+    from testbed.reports.tables import layers_json, stalls_json
+
+    document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}
+    if arguments.stalls:
+        document["stalls"] = stalls_json(simulation.replay)
+    if found.beside is not None:
+        document["measured"] = measured_json(found.beside)
+    if found.findings is not None:
+        document["findings"] = findings_json(found.findings)
+    if arguments.show_cpu_operations:
+        document["cpu_operations"] = cpu_operators_json(simulation.network)
+    return document
+
+
+def _sections(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> Iterator[str]:
+    from testbed.measured import measured_text
+    from testbed.reports.cpu_operators import cpu_operators_text
+    from testbed.reports.findings import findings_text
+    from testbed.reports.summary import summary_text
+    from testbed.reports.tables import layers_text, stalls_text
+
+    yield summary_text(simulation)
+    yield layers_text(simulation.replay, min_percent(arguments))
+    if found.beside is not None:
+        yield measured_text(found.beside, min_percent(arguments))
+    if arguments.stalls:
+        yield stalls_text(simulation.replay)
+    if found.drawing:
+        yield found.drawing
+    if arguments.show_cpu_operations:
+        yield cpu_operators_text(simulation.network)
+    if found.findings is not None:
+        yield findings_text(found.findings)

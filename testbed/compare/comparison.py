@@ -25,7 +25,9 @@ from testbed.progress import Progress, silent
 from testbed.resume import Resumed, resumed
 
 if TYPE_CHECKING:
+    from testbed.compare.energies import EnergyRatios
     from testbed.compare.robust import RobustAnswer
+    from testbed.energy import EnergyTable
 
 NOISE = 0.03
 """Relative difference in cycles below which neither side is called faster: our search picks by the simulator that judges it."""
@@ -85,6 +87,8 @@ class Comparison:
     sweep: tuple[SweepRow, ...]
     robust: tuple[RobustAnswer | None, ...] | None = None
     """For each answer what becomes of it under other timings, if that was asked for."""
+    energy: EnergyRatios | None = None
+    """For each answer the ratio of energies, if that was asked for."""
 
     @property
     def chosen(self) -> FrontierPoint:
@@ -156,6 +160,7 @@ def compare(
     schedules: Path | None = None,
     results: Path | None = None,
     robust: bool = False,
+    energy: EnergyTable | None = None,
 ) -> Comparison:
     """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a ``sweep`` of arena sizes.
 
@@ -163,7 +168,7 @@ def compare(
     its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
     on both cores. ``schedules`` is a folder as :func:`testbed.frontier.frontier` has one.
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
-    With ``robust`` the answers are replayed under other timings, too.
+    With ``robust`` the answers are replayed under other timings, too; with ``energy`` they have ratios of energies by that table.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
@@ -184,6 +189,7 @@ def compare(
             executor.finish({point.memory: point.schedule for point in frontier.points})
         answered = answers(frontier, size, performance)
         judged = _robust(answered, frontier, vela, executor, progress) if robust else None
+        energies = None if energy is None else _energies(answered, vela, energy, executor, progress)
     return Comparison(
         frontier=frontier,
         points=(*plain, *swept),
@@ -193,7 +199,14 @@ def compare(
         answers=answered,
         sweep=tuple(SweepRow(at, _best_at(swept, at), frontier.within(at)) for at in sizes),
         robust=judged,
+        energy=energies,
     )
+
+
+def _energies(answered: tuple[Answer, ...], vela: VelaTask, table: EnergyTable, executor: Executor, progress: Progress) -> EnergyRatios:
+    from testbed.compare.energies import energy_ratios  # noqa: PLC0415  # it is made of what is above
+
+    return energy_ratios(answered, vela, table, executor, progress)
 
 
 def _robust(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 from npu_model.printable import printable
 from testbed.compare.comparison import NOISE, Answer, Comparison, SweepRow, cycles_verdict
 from testbed.compare.vela_points import VelaPoint
 from testbed.compare.verdicts import verdicts
+from testbed.energy.report import caveat
 from testbed.frontier import FrontierPoint
 from testbed.reports.frontier import bounds_text, frontier_json
 from testbed.timing import timing_clause
 from validation.fvp.undecided import NAMES, undecided
-from validation.layout import grid
+from validation.layout import grid, width
 
 CAVEAT = (
     f"Cycles that differ by less than {NOISE:.0%} are called even: our search picks by the simulator that judges it, Vela does not. "
@@ -73,6 +75,7 @@ def comparison_text(comparison: Comparison) -> str:
             ("ours", "bytes", "cycles", "bytes / Vela's", "cycles / Vela's", "faster"),
             [_answer_cells(answer) for answer in comparison.answers],
         ),
+        *_energy_sections(comparison),
         _table(
             ("arena cache size", "Vela: bytes", "cycles", "ours: bytes", "cycles", "ours / Vela", "faster"),
             [_sweep_cells(row) for row in comparison.sweep],
@@ -82,6 +85,24 @@ def comparison_text(comparison: Comparison) -> str:
         "\n".join([CAVEAT, bounds_text(frontier), *_failures(comparison)]),
     ]
     return "\n\n".join(sections)
+
+
+def _energy_sections(comparison: Comparison) -> list[str]:
+    """The ratios of energies; nothing if they were not asked for."""
+    if comparison.energy is None:
+        return []
+    rows: list[tuple[str, ...]] = [
+        (answer.condition, _ratio(ratio)) for answer, ratio in zip(comparison.answers, comparison.energy.ratios, strict=True)
+    ]
+    table = _table((f"ours, energy by {printable(comparison.energy.table)}", "energy / Vela's"), rows)
+    return [f"{table}\n{fill(caveat(comparison.energy.table), width())}"]
+
+
+def _energy_json(comparison: Comparison) -> dict[str, Any]:
+    """The same as values that JSON can hold."""
+    if comparison.energy is None:
+        return {}
+    return {"energy": {"table": comparison.energy.table, "ratios": list(comparison.energy.ratios)}}
 
 
 def _robust_sections(comparison: Comparison) -> list[str]:
@@ -184,4 +205,5 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         ],
         "verdicts": _verdicts_json(comparison),
         **_robust_json(comparison),
+        **_energy_json(comparison),
     }

@@ -12,12 +12,13 @@ from typing import Any
 
 _FIRST = 1
 _VERSIONS = {
-    "compare": 4,
+    "compare": 5,
     "schedule": 6,
-    "simulate schedule": 5,
-    "simulate vela": 5,
+    "simulate schedule": 6,
+    "simulate vela": 6,
     "validate fvp": 3,
     "calibrate fit": 2,
+    "diff": 2,
     "frontier": 2,
     "validate vela": 2,
     "validate fvp --live": 2,

@@ -8,12 +8,12 @@ import shlex
 from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
-from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed
+from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed, write_files
 
 from sim import Unit
 from testbed.cli import build_parser
 
-QUICK = ("report.md", "tutorial.md")
+QUICK = ("energy.md", "measured.md", "report.md", "tutorial.md")
 LONG = ("sweep.md",)
 """Pages whose commands take minutes."""
 
@@ -30,6 +30,7 @@ def test_a_page_shows_what_its_commands_print(page: str) -> None:
     shown = commands(page)
     assert shown
     with folder_of_its_own():
+        write_files(page)
         for command, lines in shown:
             assert is_shown(lines, printed(command)), f"{command}: `PYTHONPATH=. python tests/doc_pages.py {page}` writes it anew"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from npu_model.errors import InputError
-from npu_model.program import KernelOperation
+from npu_model.program import KernelOperation, Program
 from sim import NetworkReplay, Replay
 from validation.fvp.live.pmu_trace import StreamTrace
 from validation.fvp.scores import relative
@@ -41,25 +41,30 @@ class OperationRow:
         return relative(self.ours, self.fvp) if self.fvp else None
 
 
-def _durations(starts: Sequence[float], end: float) -> list[float]:
+def durations(starts: Sequence[float], end: float) -> list[float]:
+    """From each start to the next one, of the last to the end."""
     return [after - before for before, after in zip(starts, [*starts[1:], end], strict=True)]
+
+
+def kernel_offsets(program: Program) -> dict[int, int]:
+    """Byte offset of each kernel's command in its stream, by the index of its operation: the command is the last word that it takes."""
+    ends = list(accumulate(program.words))
+    return {index: (ends[index] - 1) * _WORD_BYTES for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)}
 
 
 def _rows(number: int, replay: Replay, stream: StreamTrace, cycles_per_tick: float) -> list[OperationRow]:
     program = replay.program
-    ends = list(accumulate(program.words))
     kernels = [
         (operation.index, operation.op, operation.issued) for operation in replay.operations if isinstance(operation.op, KernelOperation)
     ]
-    # The kernel command is the last word that the operation takes.
-    offsets = [(ends[index] - 1) * _WORD_BYTES for index, _, _ in kernels]
+    offsets = list(kernel_offsets(program).values())
     if offsets and stream.offsets[-1] < offsets[-1]:
         raise InputError(
             f"The PMU trace ends at byte {stream.offsets[-1]} of a command stream whose last kernel is at byte {offsets[-1]}: "
             "let the FVP run to the end, on the network that was compiled here."
         )
-    theirs = _durations([stream.passed(offset) for offset in offsets], stream.end)
-    ours = _durations([issued for _, _, issued in kernels], replay.cycles)
+    theirs = durations([stream.passed(offset) for offset in offsets], stream.end)
+    ours = durations([issued for _, _, issued in kernels], replay.cycles)
     return [
         OperationRow(number, index, program.name(index), op.mnemonic, offset, round(ticks * cycles_per_tick), round(cycles))
         for (index, op, _), offset, ticks, cycles in zip(kernels, offsets, theirs, ours, strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,13 +93,23 @@ def _entries(data: bytes) -> Iterator[tuple[float, int]]:
                 yield float(time), offset
 
 
-def read_pmu_trace(data: bytes) -> tuple[StreamTrace, ...]:
-    """The streams that ran, in order: a new one begins where the offset falls. InputError if there is no ``qread`` event."""
+def split_streams(entries: Iterable[tuple[float, int]]) -> tuple[StreamTrace, ...]:
+    """The streams that ran, from times and offsets in the order of time: a new one begins where the offset falls.
+
+    >>> split_streams([(0, 4), (5, 60), (9, 0), (12, 60)])
+    (StreamTrace(offsets=(4, 60), times=(0, 5)), StreamTrace(offsets=(0, 60), times=(9, 12)))
+    """
     streams: list[list[tuple[float, int]]] = []
-    for time, offset in sorted(_entries(data), key=lambda entry: entry[0]):
+    for time, offset in entries:
         if not streams or offset < streams[-1][-1][1]:
             streams.append([])
         streams[-1].append((time, offset))
+    return tuple(StreamTrace(tuple(o for _, o in stream), tuple(t for t, _ in stream)) for stream in streams)
+
+
+def read_pmu_trace(data: bytes) -> tuple[StreamTrace, ...]:
+    """The streams that ran, in order. InputError if there is no ``qread`` event."""
+    streams = split_streams(sorted(_entries(data), key=lambda entry: entry[0]))
     if not streams:
         raise InputError("The PMU trace has 0 qread events: let an FVP write it that knows --pmu-trace, while the NPU runs.")
-    return tuple(StreamTrace(tuple(o for _, o in stream), tuple(t for t, _ in stream)) for stream in streams)
+    return streams

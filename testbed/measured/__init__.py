@@ -1,0 +1,18 @@
+"""What a PMU trace, samples of a running board or a table of layers measured, beside the replay, layer by layer."""
+
+from testbed.measured.reading import Measured, PerLayer, Sampled, Traced, read_measured
+from testbed.measured.report import measured_json, measured_text
+from testbed.measured.rows import Beside, MeasuredRow, beside_measured
+
+__all__ = [
+    "Beside",
+    "Measured",
+    "MeasuredRow",
+    "PerLayer",
+    "Sampled",
+    "Traced",
+    "beside_measured",
+    "measured_json",
+    "measured_text",
+    "read_measured",
+]
