@@ -213,5 +213,8 @@ def read_compiled(data: bytes) -> CompiledNetwork:
         _program(model, op, offsets) if op.custom_code == CUSTOM_CODE else _cpu_operator(model, op, offsets) for op in model.operators
     )
     arena = max((region.size for step in steps if isinstance(step, Program) for region in step.regions if region.index == 1), default=0)
-    inputs, outputs = (_bindings(model, indices, offsets) for indices in (model.inputs, model.outputs))
+    read = {index for operator in model.operators for index in operator.inputs}
+    # A runtime places an input that nothing reads where it likes: it is no part of the arena.
+    needed = tuple(index for index in model.inputs if index in offsets or index in read or index in model.outputs)
+    inputs, outputs = (_bindings(model, indices, offsets) for indices in (needed, model.outputs))
     return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, offsets), len(model.others))

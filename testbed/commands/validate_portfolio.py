@@ -40,10 +40,18 @@ def add(peers: Any) -> None:
             "npu-testbed validate portfolio mnist 'lstm_*' classifiers",
             "npu-testbed validate portfolio --sample --accelerator-config ethos-u55-256",
             "npu-testbed validate portfolio --results findings --page portfolio.md",
+            "npu-testbed validate portfolio --drawn 20 --seed 1000",
         ),
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help="networks or groups, with * and ? as in a shell (default: all)")
     parser.add_argument("--sample", action="store_true", help="only networks that stand for others of their kind")
+    parser.add_argument(
+        "--drawn",
+        metavar="N",
+        type=int,
+        help="N networks that nobody wrote down, in place of the portfolio's: portfolio:drawn_S and following",
+    )
+    parser.add_argument("--seed", metavar="S", type=int, help="number of the first drawn network, up to 999999 (default: 0)")
     parser.add_argument("--list", action="store_true", help="name the networks and what each stands for, and compare nothing")
     parser.add_argument(
         "--accelerator-config",
@@ -65,11 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.commands.choices import memory_options
     from testbed.commands.validate_networks import devices
     from testbed.files import require_writable, write_file
-    from testbed.portfolio.run import chosen, examine_all
+    from testbed.portfolio.run import examine_all
     from testbed.portfolio.tables import page, tables
     from testbed.progress import progress
 
-    networks = chosen(arguments.names, sample=arguments.sample)
+    networks = _networks(arguments)
     if arguments.list:
         return _list(networks, in_json=arguments.json)
     if arguments.page is not None:
@@ -91,6 +99,21 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n\n".join(table.text() for table in tables(report)))
     return 0 if report.passed else BAR_MISSED
+
+
+def _networks(arguments: argparse.Namespace) -> tuple[PortfolioNetwork, ...]:
+    """The networks that are asked for; InputError for options that do not go together."""
+    from npu_model.errors import InputError
+    from testbed.portfolio.run import chosen
+    from validation.portfolio import drawn_networks
+
+    if arguments.drawn is None:
+        if arguments.seed is not None:
+            raise InputError("--seed can only be given together with --drawn: add it, or leave --seed out.")
+        return chosen(arguments.names, sample=arguments.sample)
+    if arguments.names or arguments.sample:
+        raise InputError("--drawn takes the place of names and of --sample: leave either out.")
+    return drawn_networks(arguments.drawn, arguments.seed or 0)
 
 
 def _list(networks: Sequence[PortfolioNetwork], *, in_json: bool) -> int:

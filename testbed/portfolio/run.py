@@ -18,18 +18,20 @@ from testbed.portfolio.examination import examine
 from testbed.portfolio.kept import Kept
 from testbed.portfolio.verdict import Finding, Report
 from testbed.progress import Progress, silent
-from validation.portfolio import NETWORKS, PortfolioNetwork
+from validation.portfolio import NETWORKS, PortfolioNetwork, drawn_network, drawn_number
 
 
 def chosen(patterns: Sequence[str] = (), *, sample: bool = False) -> tuple[PortfolioNetwork, ...]:
     """The networks whose name or group is among ``patterns`` (as a shell's, all without any), with ``sample`` those that stand for others.
 
-    InputError if a pattern fits none.
+    A name of a drawn network is drawn. InputError if a pattern fits none.
     """
+    drawn = dict.fromkeys(number for pattern in patterns if (number := drawn_number(pattern)) is not None)
     for pattern in patterns:
-        if not any(_fits(network, pattern) for network in NETWORKS):
+        if drawn_number(pattern) is None and not any(_fits(network, pattern) for network in NETWORKS):
             raise InputError(f"No network or group of the portfolio is called {pattern!r}: --list names all {len(NETWORKS)}.")
     found = [network for network in NETWORKS if not patterns or any(_fits(network, pattern) for pattern in patterns)]
+    found += map(drawn_network, drawn)
     if sample and not any(network.sampled for network in found):
         raise InputError(f"None of the {len(found)} networks that were named is in the sample: leave --sample out.")
     return tuple(network for network in found if network.sampled or not sample)

@@ -58,8 +58,9 @@ def _run_child(folder: Path) -> None:
 
 
 def reference_outputs(model: bytes, inputs: Sequence[Arrays]) -> list[dict[str, NDArray[Any]]]:
-    """Outputs by name of one inference for each of ``inputs``, in a row, which hold an array of the model's type and shape for every input.
+    """Outputs by name of one inference for each of ``inputs``, in a row.
 
+    These hold an array of the model's type and shape for every input that is read.
     InputError if LiteRT is not installed, or refuses, crashes or does not finish.
     """
     require_litert()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from npu_model.errors import InputError
 from validation.portfolio import classifiers, dense_outputs, formats, named_figures, on_cpu, operators, sequences, shapes
+from validation.portfolio.drawn import drawn_network, drawn_networks, drawn_number
 from validation.portfolio.entry import PortfolioNetwork
 
-__all__ = ["NETWORKS", "PortfolioNetwork", "build", "portfolio_network"]
+__all__ = ["NETWORKS", "PortfolioNetwork", "build", "drawn_network", "drawn_networks", "drawn_number", "portfolio_network"]
 
 NETWORKS: tuple[PortfolioNetwork, ...] = (
     *named_figures.NETWORKS,
@@ -24,7 +25,13 @@ _BY_NAME = {network.name: network for network in NETWORKS}
 
 
 def portfolio_network(name: str) -> PortfolioNetwork:
-    """The network called ``name``, without the ``portfolio:`` prefix of the command line; InputError if there is none."""
+    """The network called ``name``, without the ``portfolio:`` prefix of the command line; InputError if there is none.
+
+    ``drawn_<number>`` is drawn then and there.
+    """
+    number = drawn_number(name)
+    if number is not None:
+        return drawn_network(number)
     if name not in _BY_NAME:
         raise InputError(f"The portfolio has no network {name!r}: `npu-testbed validate portfolio --list` names all {len(NETWORKS)}.")
     return _BY_NAME[name]

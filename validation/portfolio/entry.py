@@ -17,6 +17,9 @@ Draw = Callable[[NetworkBuilder], list[TensorHandle]]
 LSTM = "Vela's kernels of UNIDIRECTIONAL_SEQUENCE_LSTM are not LiteRT's to the last bit (docs/exactness.md)"
 """Why outputs behind an LSTM operator may differ from LiteRT's."""
 
+WIDE_PRODUCTS = "16-bit fully connected layers have 16-bit multipliers on the NPU (docs/exactness.md)"
+"""Why outputs behind a fully connected layer of 16-bit activations may."""
+
 
 @dataclass(frozen=True, slots=True)
 class PortfolioNetwork:

@@ -6,11 +6,9 @@ from functools import partial
 
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle
 from validation.portfolio.chains import CHAINS
-from validation.portfolio.entry import Chain, Draw, PortfolioNetwork
+from validation.portfolio.entry import WIDE_PRODUCTS, Chain, Draw, PortfolioNetwork
 
 GROUP = "number formats"
-
-_WIDE_PRODUCTS = "16-bit fully connected layers have 16-bit multipliers on the NPU (docs/exactness.md)"
 
 
 def _residual(net: NetworkBuilder) -> list[TensorHandle]:
@@ -44,6 +42,11 @@ def _widened(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.as_precision(net.conv2d(x, 8), "int16")]
 
 
+def _prelu(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.prelu(net.input((1, 24, 24, 16), "image")), 24, activation="RELU6")
+    return [net.prelu(net.conv2d(x, 16, activation="RELU6"))]
+
+
 def _between(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 24, 24, 8), "image"), 16, activation="RELU6", name="before")
     return [net.conv2d(chain(net, x), 8, name="behind")]
@@ -63,7 +66,7 @@ NETWORKS = (
     _of("residual_uint8", "uint8", "a residual block in uint8, weights included", _residual, sampled=True),
     _of("residual_int16", "int16", "a residual block with 16-bit activations", _residual, sampled=True),
     _of("classifier_uint8", "uint8", "a small classifier in uint8", _classifier),
-    _of("classifier_int16", "int16", "a small classifier with 16-bit activations", _classifier, _WIDE_PRODUCTS),
+    _of("classifier_int16", "int16", "a small classifier with 16-bit activations", _classifier, WIDE_PRODUCTS),
     _of("decoder_uint8", "uint8", "an encoder and decoder with a concatenated skip in uint8", _decoder),
     _of("decoder_int16", "int16", "an encoder and decoder with a concatenated skip, 16-bit activations", _decoder),
     _of("camera_uint8", "int8", "uint8 at both ends of an int8 network", _camera),
@@ -75,4 +78,6 @@ NETWORKS = (
     *(_with(name, "int16") for name in ("concat_rows", "slice_rows", "split_rows", "transpose_hw")),
     *(_with(name, "uint8") for name in ("average_pool", "concat_columns", "hard_swish", "mean_keep", "minimum", "resize_bilinear_half")),
     *(_with(name, "uint8") for name in ("reshape", "softmax", "strided_rows", "transpose_conv_2x2")),
+    _with("transpose_hw", "uint8"),
+    _of("prelu_uint8", "uint8", "PReLU first and last in uint8, which one of Vela's cores cannot compile", _prelu),
 )

@@ -97,6 +97,12 @@ def _diamond(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.add(left, right), 16), net.conv2d(net.maximum(left, right), 8)]
 
 
+def _unread_input(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, activation="RELU")
+    net.input((1, 4), "training")
+    return [net.conv2d(x, 8, strides=(2, 2))]
+
+
 def _narrow(channels: int, net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 40, 40, channels), "image"), channels, activation="RELU")
     return [net.conv2d(net.conv2d(x, channels, activation="RELU"), channels)]
@@ -121,6 +127,7 @@ NETWORKS = (
     _of("overlapping_bands", "an image cut into overlapping bands of rows, joined again", _image_pieces, sampled=True),
     _of("long_skip", "a skip over four convolutions", _long_skip),
     _of("diamond", "two branches that meet twice, in ADD and MAXIMUM", _diamond),
+    _of("unread_input", "an input that no layer reads, as a flag of training leaves one", _unread_input),
     _of("channels_17", "17 channels throughout, which pad to 32", partial(_narrow, 17)),
     _of("channels_1", "one channel throughout", partial(_narrow, 1)),
 )

@@ -8,7 +8,7 @@ from cascader.frontends.vela.compiler import CORES
 from npu_model.tflite.model import TfliteModel, TfliteOperator, read_tflite
 
 _VERSION = "5.2"
-"""The version of Vela whose faults these are, seen beside LiteRT's bytes: `strided_rows_at_ends` of the portfolio and its kin."""
+"""The version of Vela whose faults these are, seen beside LiteRT: `strided_rows_at_ends` and `uint8_transpose_hw` of the portfolio."""
 
 _STRIDES = 3
 """The operand of STRIDED_SLICE that holds its strides."""
@@ -29,6 +29,18 @@ def _strided_slice_fault(model: TfliteModel) -> str:
     return ""
 
 
+def _unsigned_transpose_fault(model: TfliteModel) -> str:
+    """A TRANSPOSE of uint8: the C++ core takes its bytes for signed ones, and cuts them off at 0."""
+    for operator in model.operators:
+        output = model.tensors[operator.outputs[0]]
+        if operator.code == "TRANSPOSE" and output.dtype == "UINT8":
+            return f"TRANSPOSE {output.name!r} of uint8 cuts half of the values off"
+    return ""
+
+
 def known_fault(model: bytes, core: str, version: str) -> str:
     """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is."""
-    return _strided_slice_fault(read_tflite(model)) if core == CORES[0] and version.startswith(_VERSION) else ""
+    if core != CORES[0] or not version.startswith(_VERSION):
+        return ""
+    network = read_tflite(model)
+    return _strided_slice_fault(network) or _unsigned_transpose_fault(network)

@@ -60,12 +60,19 @@ def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[st
 
 
 def legalised(model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_operators: tuple[str, ...] = ()) -> Legalised:
-    """Compile a quantised .tflite ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
+    """Compile a quantised .tflite ``model`` into one kernel per operator, by the first core of Vela that does and whose stream is right.
 
-    InputError as :func:`compile_network` raises it for the C++ core, or if neither core's stream can be taken: it names both, the
-    layers and the accesses.
+    InputError as :func:`compile_network` raises it for the C++ core where the other one cannot compile it either, or if neither core's
+    stream can be taken: it names both, the layers and the accesses.
     """
-    result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators)
+    try:
+        result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators)
+    except InputError as error:
+        second = _by_python_core(model, accelerator_name, cpu_operators)
+        if not isinstance(second, Legalised):
+            raise
+        reason = str(error).rpartition(": ")[0] or str(error).rstrip(".")  # without the remedy
+        return replace(second, note=f"{reason}; its {CORES[1]} core legalised the network instead.")
     first = _legalised(model, result)
     if isinstance(first, Legalised):
         return first

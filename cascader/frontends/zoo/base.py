@@ -27,6 +27,11 @@ class LayerBuilder:
     def __init__(self, name: str, precision: str = "int8", seed: int = 0) -> None:
         self._recorder = Recorder(name, precision_of(precision), seed)
 
+    @property
+    def precision(self) -> str:
+        """Name of the number format that the network has."""
+        return self._recorder.precision.name
+
     def input(
         self, shape: tuple[int, ...], name: str | None = None, *, precision: str | None = None, positive: bool = False
     ) -> TensorHandle:

@@ -6,6 +6,8 @@ network runs with lively values; the same calls give the same bytes everywhere.
 
 from __future__ import annotations
 
+import numpy as np
+
 from cascader.frontends.zoo import kernels, layers
 from cascader.frontends.zoo.kernels import Pair
 from cascader.frontends.zoo.layers import Weighted
@@ -39,17 +41,21 @@ class NetworkBuilder(Moves, Pieces, Pointwise, Resampling, Recurrent, Reductions
         *,
         strides: Pair = (1, 1),
         dilation: Pair = (1, 1),
+        groups: int = 1,
         padding: str = "SAME",
         activation: str = "NONE",
         name: str | None = None,
     ) -> TensorHandle:
-        """CONV_2D of NHWC ``x`` with ``filters`` kernels (height, width), weights OHWI."""
+        """CONV_2D of NHWC ``x`` with ``filters`` kernels (height, width), weights OHWI; each of the ``groups`` reads its own channels."""
         value, layer = self._image(x), self._recorder.layer_name(name, "conv2d")
         if filters < 1:
             raise InputError(f"{layer} has {filters} filters: give at least 1.")
+        if groups < 1 or filters % groups or x.shape[3] % groups:
+            raise InputError(f"{layer} has {groups} groups: give a divisor of its {x.shape[3]} channels and {filters} filters.")
         pads = layers.window(layer, x, kernel, strides, dilation, padding)
-        weights = self._draw(layer, (filters, *kernel, x.shape[3]), WEIGHT_DECAYS)
-        sums = kernels.convolve(value.centred, weights, strides, dilation, pads)
+        weights = self._draw(layer, (filters, *kernel, x.shape[3] // groups), WEIGHT_DECAYS)
+        pairs = zip(np.split(value.centred, groups, 3), np.split(weights, groups), strict=True)
+        sums = np.concatenate([kernels.convolve(some, own, strides, dilation, pads) for some, own in pairs], 3)
         fields = self._geometry(padding, strides, dilation)
         op = Weighted("CONV_2D", layer, weights, sums, 0, per_channel=True, options="Conv2DOptions", fields=fields)
         return layers.add_weighted(self._recorder, value, op, activation)

@@ -10,6 +10,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CORES, checked_network, compile_network, legalised
+from cascader.frontends.zoo import float_network
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from sim import quick_cycles
@@ -18,7 +19,7 @@ from testbed.legalise import QUICKER, load_task
 from testbed.memory_options import MemoryOptions
 from testbed.models import load_model
 from testbed.program_files import verify
-from testbed.scheduling import schedule, write_schedule
+from testbed.scheduling import read_schedule, schedule, write_schedule
 from testbed.verification import LITERT
 from testbed.versions import legaliser_remark
 from validation.litert.judge import litert_installed
@@ -65,4 +66,40 @@ def test_a_strided_slice_is_legalised_by_the_core_that_takes_the_right_elements(
     assert legalised(load_model("portfolio:conv_conv_strided_conv").data).core == CORES[0]
     plan = tmp_path / "plan.json"
     write_schedule(schedule("portfolio:conv_strided_rows_conv", cascade=False), plan)
+    assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()
+
+
+def test_a_transpose_of_uint8_is_legalised_by_the_core_that_keeps_all_values(tmp_path: Path) -> None:
+    """Vela 5.2's C++ core stores the result as signed bytes of at least 0."""
+    model = load_model("portfolio:uint8_transpose_hw").data
+    assert legalised(model).core == CORES[1]
+    with pytest.raises(InputError, match=r"C\+\+ core emits a wrong stream: TRANSPOSE .* cuts half of the values off"):
+        checked_network(compile_network(model, "ethos-u55-128"), model)
+    assert legalised(load_model("portfolio:conv_transpose_hw_conv").data).core == CORES[0]
+    plan = tmp_path / "plan.json"
+    write_schedule(schedule("portfolio:uint8_transpose_hw", cascade=False), plan)
+    assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()
+
+
+def test_what_one_core_cannot_compile_is_legalised_by_the_other() -> None:
+    model = load_model("portfolio:prelu_uint8").data
+    with pytest.raises(InputError, match="could not run on NPU"):
+        compile_network(model, "ethos-u55-128")
+    found = legalised(model)
+    assert found.core == CORES[1]
+    assert "could not run on NPU" in found.note
+    assert found.note.endswith("its Python core legalised the network instead.")
+
+
+def test_what_no_core_can_compile_is_refused_with_the_words_of_the_first() -> None:
+    with pytest.raises(InputError, match="FLOAT32") as refused:
+        legalised(float_network())
+    assert "Python core" not in str(refused.value)
+
+
+def test_an_input_that_no_layer_reads_is_no_part_of_the_arena(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    write_schedule(schedule("portfolio:unread_input", cascade=False), plan)
+    found = read_schedule(plan)
+    assert "training" not in {tensor.name for tensor in found.network.graph.tensors}
     assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()
