@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -69,6 +70,14 @@ def main_output() -> str:
     return _fenced([scheduled.splitlines()[0], *summary, "", *table, "", *lines[advice : advice + 2], "..."])
 
 
+def layer_by_layer() -> str:
+    """What the network of the main line takes without a cascade, in a sentence."""
+    model = next(word for word in main_line().split() if word.startswith("zoo:"))
+    (printed,) = _called([["schedule", model, "--no-cascade", "--json", "-o", "layers.json"]])
+    found = json.loads(printed)
+    return f"Layer by layer (`--no-cascade`) the network takes {found['cycles']:,} cycles in {found['arena_bytes']:,} bytes."
+
+
 def questions() -> str:
     """Output of the three questions' commands: the ends of the frontier, our lines of the comparison, the verdicts."""
     lines = [line for line in command_lines() if "portfolio:mnist" in line]
@@ -101,7 +110,12 @@ def accuracy(card: Scorecard) -> str:
     return "\n".join(rows)
 
 
-BLOCKS: dict[str, Callable[[], str]] = {"main": main_output, "accuracy": lambda: accuracy(scorecard()), "questions": questions}
+BLOCKS: dict[str, Callable[[], str]] = {
+    "main": main_output,
+    "layer by layer": layer_by_layer,
+    "accuracy": lambda: accuracy(scorecard()),
+    "questions": questions,
+}
 
 
 def _pattern(name: str) -> re.Pattern[str]:

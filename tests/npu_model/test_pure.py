@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -60,6 +62,15 @@ def test_a_core_that_was_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_version_of_the_cores_is_one_in_c_and_in_python() -> None:
     header = (ROOT / "npu_model" / "flat.h").read_text()
     assert re.findall(r"^#define CORE_VERSION (\d+)$", header, re.MULTILINE) == [str(VERSION)]
+
+
+def test_c_sources_that_change_have_a_new_version() -> None:
+    """Else a core that was built before would be called with what it does not take."""
+    sources = sorted(path for name in ("npu_model", "cascader", "sim") for kind in ("*.c", "*.h") for path in (ROOT / name).rglob(kind))
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(ROOT).as_posix()}" for path in sources]
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    known = json.loads((ROOT / "tests" / "native_digest.json").read_text())
+    assert known == {"version": VERSION, "sha256": digest}, "raise CORE_VERSION and VERSION, and write both into tests/native_digest.json"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
