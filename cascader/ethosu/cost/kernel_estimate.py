@@ -36,8 +36,8 @@ PARTITIONS = 4
 BURDEN = 0.05
 """Part of the cycles of a block's reads at home that counts against the block: of two equally fast ones one may read twice as much."""
 
-CROWDED_SHARE = 0.62
-"""The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
+CROWDED_SHARE = 0.5
+"""The part of its memory's bandwidth that a kernel gets beside a copy: two readers that always have something to ask take turns."""
 
 KERNEL_WORDS = 29
 """Words of the command stream for a kernel: the mean of the measured streams (25 to 37), as registers keep what does not change."""

@@ -104,7 +104,9 @@ def compiled_jobs(op: KernelOperation, device: Accelerator, timing: TimingParame
             at = flat[table + flat[order + place] * depths + depth]
             if at not in known:
                 steps = [flat[at + 4 + 3 * s : at + 7 + 3 * s] for s in range(flat[at + 3])]
-                plain = [(reads_at(flat, max(0, at)), reads_at(flat, weights), cycles, at < 0) for at, weights, cycles in steps]
+                plain = [
+                    (reads_at(flat, at if at >= 0 else -1 - at), reads_at(flat, weights), cycles, at < 0) for at, weights, cycles in steps
+                ]
                 known[at] = flat[at], runs_at(flat, flat[at + 1])[0], reads_at(flat, flat[at + 2]), plain
             jobs.append(known[at])
     return jobs
