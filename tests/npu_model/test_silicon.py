@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from fractions import Fraction
-from functools import cache
-from itertools import combinations
+from functools import cache, partial
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import Program
 from npu_model.program.program import Region, RegionRole
 from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING
 from sim import quick_replay, replay
 
 api = pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
@@ -104,26 +106,69 @@ def test_axi0_reads_are_at_most_five_more_or_two_fewer_than_on_silicon() -> None
     assert abs(sum(off) / len(off)) < 1
 
 
-def test_differences_of_whole_cycles_are_met_to_2_percent_on_average_with_two_memories_chosen_for_them() -> None:
-    """12 cycles a word where the weights are copied from and 5/4 in the arena, no latency: of some 290 choices the best.
+Difference = tuple[int, int, int]
+"""Input channels, and two numbers of output channels that are at least 128 apart."""
 
-    The worst are 8.8 % (16 input channels, where the records of scale and bias are most of the bytes); 3 % is asked for and not met by all.
-    """
+
+def differences() -> list[Difference]:
+    """All pairs of rows that the issue of cycles is asked of."""
+    outputs = sorted({row["out_channels"] for row in rows()})
+    inputs = sorted({row["in_channels"] for row in rows()})
+    return [(i, a, b) for i in inputs for a, b in combinations(outputs, 2) if b - a >= 8 * 16]
+
+
+@cache
+def counted(inputs: int, outputs: int) -> int:
+    """CCNTR of a run."""
+    return next(row["CCNTR"] for row in rows() if (row["in_channels"], row["out_channels"]) == (inputs, outputs))
+
+
+@cache
+def cycles(inputs: int, outputs: int, *, decodes_streams: bool) -> int:
+    """Our cycles of a run: a word takes 12 cycles where the weights are copied from (10 with 8 weights a cycle), 3/2 in the arena."""
     arena, home = (
-        Memory("arena", 0, 0, cycles_per_word=Fraction(5, 4), shared=False),
-        Memory("home", 0, 0, cycles_per_word=Fraction(12), shared=False),
+        Memory(name, 0, 0, cycles_per_word=pace, shared=False) for name, pace in (("arena", Fraction(3, 2)), ("home", Fraction(12)))
     )
+    if not decodes_streams:
+        home = replace(home, cycles_per_word=Fraction(10))
     system = MemorySystem("silicon", 1, (arena, home), (1, 0, 0, 0, 0, 0, 0, 0), 1)
-    chosen = [r for r in rows() if r["in_channels"] in (16, 112, 240, 368, 528) and r["out_channels"] in (16, 176, 272, 400, 528)]
-    cycles = {id(row): quick_replay(program(row["in_channels"], row["out_channels"]), system).cycles for row in chosen}
-    errors = [
-        (cycles[id(b)] - cycles[id(a)]) / (b["CCNTR"] - a["CCNTR"]) - 1
-        for a, b in combinations(chosen, 2)
-        if a["in_channels"] == b["in_channels"] and b["out_channels"] - a["out_channels"] >= 8 * 16
-    ]
-    assert len(errors) >= 30
-    assert sum(map(abs, errors)) / len(errors) < 0.022
-    assert max(map(abs, errors)) < 0.09
+    return quick_replay(program(inputs, outputs), system, replace(DEFAULT_TIMING, decodes_streams=decodes_streams)).cycles
+
+
+def errors(least: int, *, decodes_streams: bool = True) -> list[float]:
+    """Errors of the differences of rows with so many input channels or more."""
+    ours = partial(cycles, decodes_streams=decodes_streams)
+    return [(ours(i, b) - ours(i, a)) / (counted(i, b) - counted(i, a)) - 1 for i, a, b in differences() if i >= least]
+
+
+def test_differences_of_whole_cycles_are_met_to_3_percent_from_240_input_channels_on() -> None:
+    """910 of 1,547 differences, two memories chosen for them and stated: mean 0.8 %, worst 2.1 %."""
+    found = errors(240)
+    assert len(found) == 910
+    assert max(map(abs, found)) < 0.03
+    assert sum(map(abs, found)) / len(found) < 0.0085
+
+
+def test_below_240_input_channels_no_straight_line_meets_3_percent_either_but_at_80() -> None:
+    """The counts jitter: of a line with any slope, the worst error is at least (max - min) / (max + min) of the slopes seen."""
+    floors = {}
+    for inputs in sorted({i for i, _, _ in differences()}):
+        slopes = [Fraction(counted(i, b) - counted(i, a), b - a) for i, a, b in differences() if i == inputs]
+        floors[inputs] = (max(slopes) - min(slopes)) / (max(slopes) + min(slopes))
+    assert {inputs for inputs, floor in floors.items() if floor > 0.03} == {16, 48, 112, 144, 176, 208}
+    assert max(floors.values()) > 0.1
+    # The bytes of these three runs grow evenly, their cycles do not.
+    assert [counted(48, b) - counted(48, a) for a, b in ((16, 48), (48, 80))] == [433, 1219]
+    sizes = [len(program(48, b).regions[0].content) for b in (16, 48, 80)]
+    assert [b - a for a, b in pairwise(sizes)] == [576, 576]
+
+
+def test_all_differences_are_met_to_2_percent_on_average_and_better_with_8_weights_a_cycle() -> None:
+    """1.7 and 1.2 %: silicon does not side with twelve weights a turn, which its memories, free as they are, cannot exclude."""
+    limits = 0.012, 0.015, 0.02
+    means = [sum(map(abs, found)) / len(found) for found in (errors(0), errors(0, decodes_streams=False))]
+    assert means[1] < limits[0]
+    assert limits[1] < means[0] < limits[2]
 
 
 def test_every_event_of_the_replay_is_defined_on_the_page_of_the_pmu() -> None:
