@@ -107,7 +107,20 @@ def _narrowed(whole: Sequence[int], least: Sequence[int], room: int) -> list[int
 
 def _broken(cell: str, size: int) -> str:
     """A cell in lines of at most ``size`` characters."""
-    return "\n".join(printable(line, size) for line in wrap(cell, size, break_long_words=False, break_on_hyphens=False))
+    return "\n".join(name_end(line, size) for line in wrap(cell, size, break_long_words=False, break_on_hyphens=False))
+
+
+def name_end(name: str, size: int) -> str:
+    """A name in at most ``size`` characters: what a path of names ends in tells more than what it begins with.
+
+    >>> name_end("functional_1/pointwise_1_1/Relu", 24), name_end("functional_1/pointwise_1_1/Relu", 12)
+    ('.../pointwise_1_1/Relu', '.../Relu')
+    """
+    if len(name) > size:
+        for place, character in enumerate(name):
+            if character == "/" and len(name) - place + 3 <= size and 2 * (len(name) - place + 3) >= size:
+                return printable(f"...{name[place:]}", size)
+    return printable(name, size)
 
 
 def _records(headers: Sequence[str], rows: Sequence[Sequence[str]], limit: int) -> str:

@@ -15,11 +15,12 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from sim import quick_cycles
 from testbed.compare.vela_points import VelaTask, both_cores, vela_points
-from testbed.legalise import QUICKER, load_task
+from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 from testbed.models import load_model
 from testbed.program_files import verify
 from testbed.scheduling import read_schedule, schedule, write_schedule
+from testbed.tasks import QUICKER
 from testbed.verification import LITERT
 from testbed.versions import legaliser_remark
 from validation.litert.judge import litert_installed
