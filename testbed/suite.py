@@ -84,7 +84,7 @@ def _fvp(progress: Progress) -> list[Promise]:
     ]
 
 
-def _silicon(progress: Progress) -> list[Promise]:
+def silicon_promises(progress: Progress) -> list[Promise]:
     """Counters of the MAC array, and cycles as differences between runs."""
     counters = "runs with another MAC_ACTIVE or MAC_DPU_ACTIVE than silicon's"
     progress("Rebuilding the kernels that ran on silicon")
@@ -131,7 +131,7 @@ def validate_all(models: Sequence[str] = (), progress: Progress = silent) -> Sui
     return Suite(
         (
             *_fvp(progress),
-            *_silicon(progress),
+            *silicon_promises(progress),
             _calibration(),
             _none("vela", "schedules whose SRAM differs from Vela's for no known reason", sum(not s.passed for s in vela), len(vela)),
             _none(
