@@ -21,7 +21,7 @@ from testbed.progress import Progress, silent
 from testbed.replaying import QuickReplay
 from testbed.versions import tool_versions, vela_tools
 
-QUICKER = 0.98
+QUICKER = 0.99
 """Largest part of the C++ core's cycles, layer by layer, with which the network of the Python core is searched, too."""
 
 _REMARK = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
