@@ -52,6 +52,22 @@ class OutputRates:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """How the units reach a memory that answers late: what the U65's published runs (500 cycles of latency) show and the U55's cannot.
+
+    ``weight_bursts`` are the transactions of its weight stream that a core has under way, over all slots of the weight buffer; 0: a slot
+    is asked for when the one before is there. ``weights_drain`` says that a changed SHRAM partition holds the weights back, too.
+    ``slot_per_depth`` says that the sub-kernels of one IFM depth block share a slot of the input buffer. ``store_bytes`` bounds a write
+    transaction of a kernel; 0: as long as the memory's bursts.
+    """
+
+    weight_bursts: int
+    weights_drain: bool
+    slot_per_depth: bool
+    store_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Accelerator:
     """Everything that differs between the MAC configurations; each value's source is in its TOML file.
 
@@ -70,6 +86,7 @@ class Accelerator:
     lut_address: int
     granules: BankGranules
     output: OutputRates
+    access: Access
     elementwise_units: int
     port_bytes_per_cycle: int
     max_outstanding_kernels: int
@@ -99,6 +116,7 @@ def _parse(name: str, table: dict[str, Any]) -> Accelerator:
         name=name,
         granules=BankGranules(**table["granules"]),
         output=OutputRates(**{key: Fraction(value) for key, value in table["output_cycles_per_element"].items()}),
+        access=Access(**table["access"]),
         **fields,
     )
 

@@ -18,6 +18,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
 from sim.views.trace import TraceRecorder, compressed, trace_json
+from sim.views.trace_memory import TraceBuffer
 from testbed.files import write_file
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
@@ -221,7 +222,10 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
     return _VelaPlan(checked_network(result, model.data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
-def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path) -> None:
-    """Write the trace that ``recorder``, one of the simulation's listeners, took; compressed if the name ends in ``.gz``."""
-    text = trace_json(simulation.replay, recorder)
+def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> None:
+    """Write the trace that ``recorder``, one of the simulation's listeners, took; compressed if the name ends in ``.gz``.
+
+    ``buffers`` of the arena, as :func:`testbed.views.arena_map.trace_buffers` has them, get tracks of their own.
+    """
+    text = trace_json(simulation.replay, recorder, buffers)
     write_file(path, compressed(text) if str(path).endswith(".gz") else text.encode("ascii"))

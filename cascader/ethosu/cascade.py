@@ -18,10 +18,10 @@ from cascader.ethosu.rewrites.columns import column_counts
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import DepthFirstScheduler, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
 from cascader.plan.jobs import Copy
-from cascader.plan.plans import Planner, RowPlan
-from cascader.plan.proposals import ladder, smallest_limit
+from cascader.plan.plans import Planner
+from cascader.plan.proposals import PlanTable, ladder, smallest_limit
 from cascader.search.candidates import Draft, Drafter
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
@@ -71,19 +71,19 @@ class Cascader:
         self.scheduler = DepthFirstScheduler(self.graph)
         device, timing = find_accelerator(accelerator), provenance.timing
         self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)
-        self.ending: tuple[tuple[RowPlan, ...], ...] = Planner(self.scheduler, self.cost, options.plans).all_plans()
+        self.plans: PlanTable[Group] = Planner(self.scheduler, self.cost, options.plans).table()
         self._made: dict[tuple[object, ...], Candidate] = {}
         overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
-        self._drafter = Drafter(self.scheduler, self.cost, self.ending, options.plans, options.drafts, overlap)
+        self._drafter = Drafter(self.scheduler, self.cost, self.plans, options.plans, options.drafts, overlap)
 
     @property
     def smallest_limit(self) -> int:
         """Least bytes that the plans of this class need; addresses may need more."""
-        return smallest_limit(self.ending)
+        return smallest_limit(self.plans)
 
     def limits(self) -> tuple[int, ...]:
         """Memory limits for a frontier, from the smallest on."""
-        return ladder(self.ending, self.options.rungs)
+        return ladder(self.plans, self.options.rungs)
 
     def realise(self, draft: Draft) -> Candidate:
         """The schedule of a draft, with the blocks that are fastest together; of each draft once."""

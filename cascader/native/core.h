@@ -14,6 +14,13 @@ PyObject *native_allocate(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_placements(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_copies(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_propose(PyObject *, PyObject *const *, Py_ssize_t);
+PyObject *native_plans(PyObject *, PyObject *const *, Py_ssize_t);
+
+/* The jobs of `group` (first, last, stripe rows, inner rows), three numbers each. Returns whether memory ran out. */
+int jobs_of_group(const Graph *graph, const i64 *group, Growing *jobs);
+
+/* The bytes of the groups that begin with part last, last - 1, ... first; `how` is first, last, in_place. As above. */
+int bytes_of_groups(const Graph *graph, const i64 *jobs, i64 steps, const i64 *how, Growing *out);
 
 /* Extents as cascader.allocate.moving.Extents holds them: `data` has the low bytes of each from its offset on, then the high ones. */
 typedef struct {

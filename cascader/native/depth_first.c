@@ -65,29 +65,36 @@ static void produce(Run *run, i64 part, i64 until)
     }
 }
 
+int jobs_of_group(const Graph *g, const i64 *group, Growing *jobs)
+{
+    Run run = {g, group[0], group[1], NULL, NULL, *jobs};
+    run.chunks = calloc((size_t)part_count(g) * 2, sizeof(i64));
+    if (run.chunks) {
+        run.done = run.chunks + part_count(g);
+        for (i64 part = run.last; part >= run.first; part--) run.chunks[part] = chunk(&run, part, group[2], group[3]);
+        produce(&run, run.last, part_at(g, run.last)[PART_NEEDED]);
+        for (i64 part = run.first; part < run.last; part++) produce(&run, part, part_at(g, part)[PART_NEEDED]);
+    } else
+        run.jobs.failed = 1;
+    free(run.chunks);
+    *jobs = run.jobs;
+    return jobs->failed;
+}
+
 PyObject *native_depth_first(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     (void)module;
     Flat flats[2];
     Graph graph;
+    Growing jobs = {0};
     if (count != 2 || flat_all(arguments, flats, 2, 2) < 0) return count == 2 ? NULL : PyErr_Format(PyExc_TypeError, "depth_first(graph, group)");
     if (graph_get(&flats[0], &graph) < 0) {
         flat_release(flats, 2);
         return NULL;
     }
-    const i64 *group = flats[1].at;
-    Run run = {&graph, group[0], group[1], NULL, NULL, {0}};
-    run.chunks = calloc((size_t)part_count(&graph) * 2, sizeof(i64));
-    if (run.chunks) {
-        run.done = run.chunks + part_count(&graph);
-        for (i64 part = run.last; part >= run.first; part--) run.chunks[part] = chunk(&run, part, group[2], group[3]);
-        produce(&run, run.last, part_at(&graph, run.last)[PART_NEEDED]);
-        for (i64 part = run.first; part < run.last; part++) produce(&run, part, part_at(&graph, part)[PART_NEEDED]);
-    } else
-        run.jobs.failed = 1;
-    free(run.chunks);
+    jobs_of_group(&graph, flats[1].at, &jobs);
     flat_release(flats, 2);
-    return growing_bytes(&run.jobs);
+    return growing_bytes(&jobs);
 }
 
 /* distances(graph, jobs) -> for every job the rows by which the one before it begins behind the first row of that part from which on this

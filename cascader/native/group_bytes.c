@@ -226,6 +226,22 @@ static int group_make(Group *group)
     return 0;
 }
 
+int bytes_of_groups(const Graph *g, const i64 *jobs, i64 steps, const i64 *how, Growing *out)
+{
+    Group group = {g, jobs, steps, how[1] + 1, how[1], how[2], NULL, NULL, NULL, NULL, NULL, 0};
+    group.failed = group_make(&group) < 0;
+    while (!group.failed && group.first > how[0]) growing_push(out, grow(&group));
+    for (i64 t = 0; group.tensors && t < tensor_count(g); t++) {
+        free(group.tensors[t].read);
+        free(group.tensors[t].written);
+        free(group.tensors[t].held);
+    }
+    free(group.tensors);
+    free(group.low);
+    out->failed |= group.failed;
+    return out->failed;
+}
+
 /* group_bytes(graph, jobs, [first, last, in_place]) -> bytes of the groups that begin with part last, last - 1, ... first */
 PyObject *native_group_bytes(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -239,18 +255,7 @@ PyObject *native_group_bytes(PyObject *module, PyObject *const *arguments, Py_ss
         flat_release(flats, 3);
         return NULL;
     }
-    const i64 *how = flats[2].at;
-    Group group = {&graph, flats[1].at, flats[1].length / 3, how[1] + 1, how[1], how[2], NULL, NULL, NULL, NULL, NULL, 0};
-    group.failed = group_make(&group) < 0;
-    while (!group.failed && group.first > how[0]) growing_push(&out, grow(&group));
-    for (i64 t = 0; group.tensors && t < tensor_count(&graph); t++) {
-        free(group.tensors[t].read);
-        free(group.tensors[t].written);
-        free(group.tensors[t].held);
-    }
-    free(group.tensors);
-    free(group.low);
-    out.failed |= group.failed;
+    bytes_of_groups(&graph, flats[1].at, flats[1].length / 3, flats[2].at, &out);
     flat_release(flats, 3);
     return growing_bytes(&out);
 }

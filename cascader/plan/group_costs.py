@@ -13,8 +13,6 @@ import numpy.typing as npt
 from cascader.plan.depth_first import Group, JobTable
 
 Numbers = npt.NDArray[np.int64]
-_HEIGHTS = 1 << 32
-"""More rows than any job has."""
 
 
 class CostModel(Protocol):
@@ -60,34 +58,62 @@ class _Work:
     saved: Numbers
 
 
+UNKNOWN = -(1 << 62)
+"""In place of a cost until the device is asked."""
+
+
 class KnownCosts:
-    """Costs of stripes, asked of the device once for each part and height: equally high stripes of a part cost the same."""
+    """Costs of stripes, asked of the device once for each part and height: equally high stripes of a part cost the same.
 
-    def __init__(self, cost: CostModel) -> None:
+    ``begins`` says where each part's lines of ``costs`` begin, one for each height from 0 on: cycles with the constants in cascade memory,
+    and read from home.
+    """
+
+    def __init__(self, cost: CostModel, rows: Sequence[int]) -> None:
+        """``rows`` are those of each part."""
         self.cost = cost
-        self._cycles: dict[int, tuple[int, int]] = {}
+        self.begins = np.cumsum([0, *(count + 1 for count in rows)], dtype=np.int64)
+        self.costs = np.full((int(self.begins[-1]), 2), UNKNOWN, dtype=np.int64)
 
-    def cycles(self, kind: int, job: list[int]) -> tuple[int, int]:
-        """Cycles of a kind of job (its part and height as one number) with the constants in cascade memory, and read from home."""
-        if kind not in self._cycles:
-            self._cycles[kind] = self.cost.compute_cycles(*job), self.cost.direct_cycles(*job)
-        return self._cycles[kind]
+    def ask(self, part: int, start: int, end: int) -> None:
+        """Note what the device says of some rows."""
+        cost = self.cost
+        self.costs[self.begins[part] + end - start] = cost.compute_cycles(part, start, end), cost.direct_cycles(part, start, end)
+
+    def cycles(self, jobs: JobTable) -> Numbers:
+        """Cycles of each job, a line for each as in ``costs``."""
+        lines = self.begins[jobs[:, 0]] + jobs[:, 2] - jobs[:, 1]
+        new, firsts = np.unique(lines[self.costs[lines, 0] == UNKNOWN], return_index=True)
+        if len(new):
+            for job in jobs[self.costs[lines, 0] == UNKNOWN][firsts].tolist():
+                self.ask(*job)
+        found: Numbers = self.costs[lines]
+        return found
 
 
 def _work(jobs: JobTable, known: KnownCosts) -> _Work:
     """The work of the jobs."""
-    parts, starts, ends = jobs.T
-    kinds, firsts, numbers = np.unique(parts * _HEIGHTS + ends - starts, return_index=True, return_inverse=True)
-    asked = [known.cycles(kind, job) for kind, job in zip(kinds.tolist(), jobs[firsts].tolist(), strict=True)]
-    cycles = np.array(asked, dtype=np.int64)[numbers.reshape(len(jobs))]
+    parts = jobs[:, 0]
     present, first_jobs = np.unique(parts, return_index=True)
     order = np.argsort(first_jobs, kind="stable")
     column = np.empty(len(present), dtype=np.int64)
     column[order] = np.arange(len(present))
     spent = np.zeros((2, len(jobs) + 1, len(present)), dtype=np.int64)
-    spent[:, np.arange(1, len(jobs) + 1), column[np.searchsorted(present, parts)]] = cycles.T
+    spent[:, np.arange(1, len(jobs) + 1), column[np.searchsorted(present, parts)]] = known.cycles(jobs).T
     staged, direct = np.cumsum(spent, axis=1)[:, [*first_jobs[order], len(jobs)]]
     return _Work(tuple(present[order].tolist()), direct, direct - staged)
+
+
+def _worth(work: _Work, sizes: Numbers) -> npt.NDArray[np.bool_]:
+    """Whether to stage the constants of each part of some work, of so many bytes, saves cycles."""
+    return np.asarray((work.saved[-1] > 0) & (sizes > 0))
+
+
+def staged_parts(jobs: JobTable, known: KnownCosts, limit: int) -> tuple[int, ...]:
+    """The parts of some jobs whose constants of at most ``limit`` bytes each are staged, in the order of their first use."""
+    work = _work(jobs, known)
+    sizes = np.array([known.cost.constant_bytes(part) for part in work.parts], dtype=np.int64)
+    return tuple(compress(work.parts, _worth(work, sizes) & (sizes <= limit)))
 
 
 def staged_costs(longest: Group, jobs: JobTable, known: KnownCosts, staging: Sequence[int]) -> Iterator[tuple[StagedCosts, ...]]:
@@ -98,7 +124,7 @@ def staged_costs(longest: Group, jobs: JobTable, known: KnownCosts, staging: Seq
     """
     work, cost = _work(jobs, known), known.cost
     sizes, transfers = (np.array([f(part) for part in work.parts], dtype=np.int64) for f in (cost.constant_bytes, cost.transfer_cycles))
-    worth = (work.saved[-1] > 0) & (sizes > 0)
+    worth = _worth(work, sizes)
     # Axes: group, choice, part or time.
     inside = np.array(work.parts) >= np.arange(longest.first, longest.last + 1)[:, None, None]
     chosen = inside & worth & (sizes <= np.array(staging, dtype=np.int64)[:, None])

@@ -10,12 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
-from cascader.plan.group_costs import CostModel, KnownCosts, StagedCosts, staged_costs
+from cascader.plan.group_costs import CostModel, KnownCosts, StagedCosts, staged_costs, staged_parts
 from cascader.plan.pareto import pareto
 from cascader.plan.plan import Plan
+from cascader.plan.proposals import PlanTable
+from npu_model.native import native
+
+_NATIVE = native("cascader")
+_FIELDS = 7
+"""Numbers of a plan of the compiled core: first part, bytes, cycles, cold cycles, stripe rows, inner rows, which size of ``staging``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ class Planner:
         self.scheduler = scheduler
         self.cost = cost
         self.options = options
-        self._known = KnownCosts(cost)
+        self._known = KnownCosts(cost, [part.rows for part in scheduler.graph.parts])
 
     @property
     def graph(self) -> RowGraph:
@@ -123,3 +132,36 @@ class Planner:
     def all_plans(self) -> tuple[tuple[RowPlan, ...], ...]:
         """For every part, the Pareto plans of the groups that end with it, group by group."""
         return tuple(tuple(self._plans_ending(last)) for last in range(len(self.graph.parts)))
+
+    def table(self) -> PlanTable[Group]:
+        """The plans of :meth:`all_plans` as a table, each made once it is asked for."""
+        if _NATIVE is None:
+            return PlanTable.of(self.all_plans())
+        parts, cost = range(len(self.graph.parts)), self.cost
+        facts = [
+            self._known.begins[:-1].tolist(),
+            [cost.constant_bytes(part) for part in parts],
+            [cost.transfer_cycles(part) for part in parts],
+        ]
+        flat = np.array(facts, dtype=np.int64)
+        found = [self._lines_ending(flat, last) for last in parts]
+        lines = np.concatenate([np.empty((0, _FIELDS), dtype=np.int64), *found])
+        begins = np.cumsum([0, *map(len, found)], dtype=np.int64)
+
+        def plan(number: int) -> RowPlan:
+            first, memory, cycles, cold_cycles, rows, inner, choice = lines[number].tolist()
+            group = Group(first, int(np.searchsorted(begins, number, side="right")) - 1, rows, inner)
+            staged = staged_parts(self.scheduler.table(group), self._known, self.options.staging[choice])
+            return Plan(group, staged, memory, cycles, cold_cycles)
+
+        return PlanTable(np.ascontiguousarray(lines[:, :4]), begins, plan)
+
+    def _lines_ending(self, facts: npt.NDArray[np.int64], last: int) -> npt.NDArray[np.int64]:
+        """As :meth:`_plans_ending`, by the compiled core; ``facts`` are where the parts' costs begin, their constants' bytes and cycles."""
+        firsts, options = self._firsts(last), self.options
+        rows = self._stripe_choices(firsts[0], last) if len(firsts) > 1 else ()
+        how = [last, firsts[0], *self._stripe_choices(last, last), options.in_place]
+        few = [np.array(numbers, dtype=np.int64) for numbers in (options.staging, rows, options.inner_rows, how)]
+        assert _NATIVE is not None  # noqa: S101  # whoever calls knows
+        raw = _NATIVE.plans(self.scheduler.flat, facts, self._known.costs, *few, self._known.ask)
+        return np.frombuffer(raw, dtype=np.int64).reshape(-1, _FIELDS)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Generic
 
 import numpy as np
@@ -39,23 +40,37 @@ class Proposal(Generic[G]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanTable(Generic[G]):
-    """Plans as flat arrays: ``ending[i]`` holds those whose last part is i.
+    """Plans as flat arrays, part by part: those whose last part it is.
 
-    ``columns`` has a line for each plan, in their order: first part, memory, cycles, cold cycles; ``begins`` where those of a part begin.
+    ``columns`` has a line for each plan, in their order: first part, memory, cycles, cold cycles; ``begins`` says where those of a part
+    begin, and where the last ones end. ``plan`` makes the plan of a line.
     """
 
-    ending: Sequence[Sequence[Plan[G]]]
-    plans: tuple[Plan[G], ...]
     columns: Numbers
     begins: Numbers
+    plan: Callable[[int], Plan[G]]
 
     @staticmethod
     def of(ending: Sequence[Sequence[Plan[G]]]) -> PlanTable[G]:
-        """The same plans as arrays."""
+        """The same plans as arrays; ``ending[i]`` holds those whose last part is i."""
         plans = tuple(plan for some in ending for plan in some)
         lines = [(plan.group.first, plan.memory, plan.cycles, plan.cold_cycles) for plan in plans]
         begins = np.cumsum([0, *(len(some) for some in ending)], dtype=np.int64)
-        return PlanTable(ending, plans, np.array(lines, dtype=np.int64).reshape(-1, 4), begins)
+        return PlanTable(np.array(lines, dtype=np.int64).reshape(-1, 4), begins, plans.__getitem__)
+
+    @property
+    def ending(self) -> tuple[tuple[Plan[G], ...], ...]:
+        """All plans; item i holds those whose last part is i."""
+        return tuple(tuple(map(self.plan, range(begin, end))) for begin, end in pairwise(self.begins.tolist()))
+
+    @property
+    def sizes(self) -> list[int]:
+        """The bytes that plans need, ascending, each once."""
+        return [int(size) for size in np.unique(self.columns[:, 1])]
+
+
+def _table(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> PlanTable[G]:
+    return plans if isinstance(plans, PlanTable) else PlanTable.of(plans)
 
 
 def propose(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], limit: int, cold: Fraction = Fraction(0)) -> Proposal[G] | None:
@@ -64,14 +79,14 @@ def propose(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], limit: int, cold:
     Of a sequence, item i holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
     hidden by the group before: 0 trusts prefetching wholly, 1 not at all. O(number of plans).
     """
-    table = plans if isinstance(plans, PlanTable) else PlanTable.of(plans)
+    table = _table(plans)
     if _NATIVE is None:
         return propose_in_python(table.ending, limit, cold)
     asked = np.array([limit, *cold.as_integer_ratio()], dtype=np.int64)
     found = np.frombuffer(_NATIVE.propose(table.columns, table.begins, asked), dtype=np.int64).tolist()
     if not found:
-        return None if table.ending else Proposal(())
-    return Proposal(tuple(table.plans[number] for number in reversed(found)))
+        return None if len(table.begins) > 1 else Proposal(())
+    return Proposal(tuple(table.plan(number) for number in reversed(found)))
 
 
 def propose_in_python(ending: Sequence[Sequence[Plan[G]]], limit: int, cold: Fraction = Fraction(0)) -> Proposal[G] | None:
@@ -103,14 +118,15 @@ def propose_in_python(ending: Sequence[Sequence[Plan[G]]], limit: int, cold: Fra
     return Proposal(tuple(reversed(covered)))
 
 
-def smallest_limit(ending: Sequence[Sequence[Plan[G]]]) -> int:
+def smallest_limit(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> int:
     """Least limit for which there is a proposal: below it no plans of this class cover the graph; InputError if none ever do."""
-    least: list[int | None] = [0]
-    for plans in ending:
-        reached = (max(before, plan.memory) for plan in plans if (before := least[plan.group.first]) is not None)
+    table = _table(plans)
+    lines, least = table.columns[:, :2].tolist(), list[int | None]([0])
+    for begin, end in pairwise(table.begins.tolist()):
+        reached = (max(before, memory) for first, memory in lines[begin:end] if (before := least[first]) is not None)
         least.append(min(reached, default=None))
     if least[-1] is None:
-        last = next(part for part, some in enumerate(ending) if not some)
+        last = next(part for part, (begin, end) in enumerate(pairwise(table.begins.tolist())) if begin == end)
         raise InputError(f"No plan of these options ends with part {last}, so that none cover the graph: allow longer groups.")
     return least[-1]
 
@@ -159,10 +175,11 @@ def frontier(ending: Sequence[Sequence[Plan[G]]]) -> tuple[Proposal[G], ...]:
     return tuple(Proposal(tuple(reversed(tuple(cover.plans())))) for cover in best[-1])
 
 
-def ladder(ending: Sequence[Sequence[Plan[G]]], rungs: int) -> tuple[int, ...]:
+def ladder(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], rungs: int) -> tuple[int, ...]:
     """Memory limits from the smallest to the largest useful one, geometrically spaced, each met exactly by some plan."""
-    sizes = sorted({plan.memory for plans in ending for plan in plans})
-    low, high = smallest_limit(ending), sizes[-1]
+    table = _table(plans)
+    sizes = table.sizes
+    low, high = smallest_limit(table), sizes[-1]
     step = (high / low) ** (1 / max(1, rungs - 1))
     wanted = (low * step**i for i in range(rungs))
     return tuple(sorted({low, high} | {sizes[min(len(sizes) - 1, bisect_left(sizes, value))] for value in wanted}))

@@ -7,7 +7,7 @@ copies are changed one at a time as long as that saves cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +15,7 @@ from itertools import islice
 
 from cascader.allocate.moving import placements
 from cascader.plan.depth_first import DepthFirstScheduler, Group
-from cascader.plan.plans import PlanOptions, RowPlan
+from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
 from cascader.search.job_costs import JobCostModel, Overlap
@@ -80,23 +80,19 @@ class _Improvement:
 
 
 class Drafter:
-    """Makes the drafts of one graph; what several budgets have in common is worked out once.
-
-    ``ending[i]`` holds the plans whose last part is i.
-    """
+    """Makes the drafts of one graph; what several budgets have in common is worked out once."""
 
     def __init__(
         self,
         scheduler: DepthFirstScheduler,
         cost: JobCostModel,
-        ending: Sequence[Sequence[RowPlan]],
+        table: PlanTable[Group],
         plans: PlanOptions,
         options: DraftOptions,
         overlap: Overlap | None = None,
     ) -> None:
         self._graph = scheduler.graph
-        self._ending = ending
-        self._table = PlanTable.of(ending)
+        self._table = table
         self._plans = plans
         self._options = options
         self._placement_search = PlacementSearch(scheduler, in_place=plans.in_place)
@@ -213,8 +209,8 @@ class Drafter:
     @cached_property
     def _smallest(self) -> Draft:
         """The draft in the smallest arena found: of plans near the least limit, as addresses may pack better there."""
-        least = smallest_limit(self._ending)
-        sizes = sorted({plan.memory for plans in self._ending for plan in plans if least <= plan.memory <= least * _NEAR_SMALLEST})
+        least = smallest_limit(self._table)
+        sizes = [size for size in self._table.sizes if least <= size <= least * _NEAR_SMALLEST]
         tried = sizes[:: max(1, len(sizes) // _SMALLEST_TRIES)]
         proposals = dict.fromkeys(propose(self._table, size) for size in tried)
         groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)

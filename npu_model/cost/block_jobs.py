@@ -47,7 +47,7 @@ class Read:
 class Step:
     """One MAC step: the IFM blocks to fetch first (none if still buffered), the weights, and the MAC cycles.
 
-    ``continues`` says that it is a further part of the step before, on the same IFM block.
+    ``continues`` says that it is a further part of the step before, in the same slot of the input buffer.
     """
 
     fetches: tuple[Read, ...]
@@ -218,7 +218,8 @@ class _Blocks:
             channels = one.channels[1] - one.channels[0]
             shape = Shape3D(ofm_box.y1 - ofm_box.y0, ofm_box.x1 - ofm_box.x0, one.depth)
             cycles = mac_cycles(op, self._accelerator, shape, one.part.taps, channels, self._timing, one.decoding)
-            steps.append(Step(fetch, one.weights, cycles, not one.fetches))
+            shares = self._accelerator.access.slot_per_depth and one.part != self._parts[0]
+            steps.append(Step(fetch, one.weights, cycles, shares or not one.fetches))
         return tuple(steps)
 
     def _job(self, ofm_box: Box, depth: _Depth, fetches: Fetches) -> BlockJob:

@@ -107,7 +107,14 @@ def flat_operation(
         *_pace(op, accelerator, timing, is_known=is_known),
         timing.weights_at_once if op.kind is OperationKind.CONV_2D else 0,
         *(ublock.height, ublock.width, ublock.depth * accelerator.cores),
-        *(timing.decoder_cycles_per_channel, is_known, accelerator.cores, len(op.weights), len(op.scales)),
+        *(
+            timing.decoder_cycles_per_channel,
+            is_known,
+            accelerator.cores,
+            len(op.weights),
+            len(op.scales),
+            accelerator.access.slot_per_depth,
+        ),
     )
     maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))
     return array("q", chain(head, maps, _ranges(op.weights, modulus), _ranges(op.scales, modulus)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npu_model.accelerator import Accelerator
@@ -233,12 +232,29 @@ def _flat_query(query: BlockQuery, accelerator: Accelerator) -> array[int]:
     return array("q", numbers)
 
 
-def shram_partitions(query: BlockQuery, blocks: array[int], accelerator: Accelerator) -> Sequence[Shram | None]:
-    """:func:`shram_partition` of several blocks, given as heights, widths and depths in turns."""
-    if _NATIVE is None:
-        sides = iter(blocks)
-        return [shram_partition(query, Shape3D(*block), accelerator) for block in zip(sides, sides, sides, strict=True)]
-    found = array("q", bytes(8 * len(blocks)))
-    _NATIVE.shram_partitions(_flat_query(query, accelerator), blocks, found)
-    numbers = iter(found)
-    return [None if one[0] < 0 else Shram(*one) for one in zip(numbers, numbers, numbers, strict=True)]
+class ShramQuery:
+    """The query of :func:`shram_partition` for many blocks, given as heights, widths and depths in turns."""
+
+    def __init__(self, query: BlockQuery, accelerator: Accelerator) -> None:
+        self._query = query
+        self._accelerator = accelerator
+        self._flat: array[int] | None = None
+
+    def fitting(self, blocks: array[int], count: int, *, distinct: bool = False) -> list[tuple[int, Shram]]:
+        """The first ``count`` blocks that fit, by their numbers, with their partitions; with ``distinct`` one of each partition."""
+        if _NATIVE is None:
+            return self._fitting(blocks, count, distinct=distinct)
+        if self._flat is None:
+            self._flat = _flat_query(self._query, self._accelerator)
+        numbers = iter(array("q", _NATIVE.shram_fitting(self._flat, blocks, array("q", (count, distinct)))))
+        return [(number, Shram(*one)) for number, *one in zip(numbers, numbers, numbers, numbers, strict=True)]
+
+    def _fitting(self, blocks: array[int], count: int, *, distinct: bool) -> list[tuple[int, Shram]]:
+        sides, found = iter(blocks), list[tuple[int, Shram]]()
+        for number, block in enumerate(zip(sides, sides, sides, strict=True)):
+            if len(found) == count:
+                break
+            shram = shram_partition(self._query, Shape3D(*block), self._accelerator)
+            if shram is not None and not (distinct and any(shram == one for _, one in found)):
+                found.append((number, shram))
+        return found

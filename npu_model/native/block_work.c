@@ -23,7 +23,7 @@ typedef struct {
     i64 kernel_height, kernel_width, part_height, part_width, channel_step, kept, aligned;
     i64 rate, rate_divisor, output_start;
     i64 pace, floor, size, passes, pool_floor, delay, pool_half, pool_fill, at_once, ublock_height, ublock_width, ublock_depth;
-    i64 decoder, is_known, cores, weights, scales;
+    i64 decoder, is_known, cores, weights, scales, slot_per_depth;
 } Header;
 
 typedef struct {
@@ -421,8 +421,10 @@ static int make_column(Blocks *b, Box place, int is_kept, size_t *jobs)
             Box part = box;
             part.c1 = part.c0 + step->end - step->start;
             i64 taps = b->parts[step->part].height * b->parts[step->part].width;
-            /* Less than nothing: it goes on with the IFM block of the step before. */
-            growing_push(&b->out, step->start ? -1 : (i64)fetches[step->number]);
+            /* Less than nothing: it goes on in the slot of the step before, with what it fetches itself. */
+            i64 fetched = step->start ? 0 : (i64)fetches[step->number];
+            int goes_on = step->start || (h->slot_per_depth && h->kind != ELEMENTWISE && step->part);
+            growing_push(&b->out, goes_on ? -1 - fetched : fetched);
             growing_push(&b->out, h->kind == ELEMENTWISE ? 0 : (i64)step->weights);
             growing_push(&b->out, h->kind == ELEMENTWISE ? 0 : mac_cycles(h, part, taps, step->c1 - step->c0, step->decoding));
         }

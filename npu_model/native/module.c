@@ -8,7 +8,7 @@ static PyMethodDef METHODS[] = {
     {"block_work", (PyCFunction)(void (*)(void))block_work, METH_FASTCALL, "The work of the OFM blocks of a flat operation."},
     {"decode_weights", (PyCFunction)(void (*)(void))decode_weights, METH_FASTCALL, "The weights of a stream, or None if it is damaged."},
     {"decoder_work", (PyCFunction)(void (*)(void))decoder_work, METH_FASTCALL, "Bits and turns of a stream's parts; whether it is whole."},
-    {"shram_partitions", (PyCFunction)(void (*)(void))shram_partitions, METH_FASTCALL, "Partitions of the shared buffer for some blocks."},
+    {"shram_fitting", (PyCFunction)(void (*)(void))shram_fitting, METH_FASTCALL, "The first blocks that fit into the shared buffer."},
     {NULL, NULL, 0, NULL},
 };
 

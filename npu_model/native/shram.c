@@ -46,22 +46,38 @@ static void partition(const Query *q, const i64 *block, i64 *out)
     out[2] = 0;
 }
 
-PyObject *shram_partitions(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+static int is_there(const Growing *found, const i64 *one)
+{
+    for (size_t at = 0; at < found->length; at += 4)
+        if (!memcmp(found->at + at + 1, one, 3 * sizeof(i64))) return 1;
+    return 0;
+}
+
+/* shram_fitting(query, blocks, [count, distinct]) -> number and partition of the first blocks that fit */
+PyObject *shram_fitting(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     Flat flats[3];
+    Growing found = {0};
     (void)module;
     if (count != 3) {
-        PyErr_SetString(PyExc_TypeError, "a query, blocks and room for partitions are needed");
+        PyErr_SetString(PyExc_TypeError, "a query, blocks and how many are asked for are needed");
         return NULL;
     }
-    if (flat_all(arguments, flats, 3, 2) < 0) return NULL;
+    if (flat_all(arguments, flats, 3, 3) < 0) return NULL;
     const Query *query = (const Query *)flats[0].view.buf;
-    if (flats[0].length != (Py_ssize_t)(sizeof(Query) / 8) || flats[1].length != flats[2].length || flats[1].length % 3) {
+    if (flats[0].length != (Py_ssize_t)(sizeof(Query) / 8) || flats[1].length % 3 || flats[2].length != 2) {
         flat_release(flats, 3);
         PyErr_SetString(PyExc_ValueError, "this is no query of blocks");
         return NULL;
     }
-    for (Py_ssize_t b = 0; b < flats[1].length; b += 3) partition(query, flats[1].at + b, flats[2].at + b);
+    i64 wanted = flats[2].at[0], distinct = flats[2].at[1];
+    for (Py_ssize_t b = 0; b < flats[1].length && (i64)found.length < 4 * wanted && !found.failed; b += 3) {
+        i64 one[3];
+        partition(query, flats[1].at + b, one);
+        if (one[0] < 0 || (distinct && is_there(&found, one))) continue;
+        growing_push(&found, b / 3);
+        for (int i = 0; i < 3; i++) growing_push(&found, one[i]);
+    }
     flat_release(flats, 3);
-    Py_RETURN_NONE;
+    return growing_bytes(&found);
 }

@@ -4,6 +4,6 @@
 
 #include "flat.h"
 
-PyObject *shram_partitions(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *shram_fitting(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

@@ -8,6 +8,7 @@ from typing import Any
 
 import simpy
 
+from npu_model.accelerator import Accelerator
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
 from sim.engine.machine import KernelRun, Machine, Threshold, Times
@@ -19,8 +20,8 @@ Process = Generator[simpy.Event, Any, None]
 COMMAND_BUFFER_WORDS = 64
 """Words fetched ahead of the command processor. Undocumented; the FVP's cycles hardly depend on it."""
 
-FETCH_WORDS = 16
-"""Words of one command fetch: a 64-byte transaction."""
+FETCH_BEATS = 8
+"""Beats of one command fetch: the 64 bytes of the core driver's default burst on the U55, 128 on the U65."""
 
 WORD_BYTES = 4
 
@@ -34,13 +35,18 @@ The U65's published runs, whose memory answers after 500 cycles, decide against 
 """
 
 
+def fetch_words(accelerator: Accelerator) -> int:
+    """Words of one command fetch."""
+    return FETCH_BEATS * accelerator.port_bytes_per_cycle // WORD_BYTES
+
+
 def command_fetch(machine: Machine) -> Process:
     """Fetch the command stream in order, as far ahead as the buffer goes."""
     total, word = sum(machine.program.words), machine.accelerator.port_bytes_per_cycle
-    requested = 0
+    most, requested = fetch_words(machine.accelerator), 0
     while requested < total:
-        yield machine.parsed.reach(requested + FETCH_WORDS - COMMAND_BUFFER_WORDS)
-        words = min(FETCH_WORDS, total - requested)
+        yield machine.parsed.reach(requested + most - COMMAND_BUFFER_WORDS)
+        words = min(most, total - requested)
         # A beat is charged when its first word is asked for, so that an odd word at the end costs a whole beat.
         beats = ceil_div((requested + words) * WORD_BYTES, word) - ceil_div(requested * WORD_BYTES, word)
         yield machine.ports.fetch_commands((beats,))
@@ -51,9 +57,9 @@ def command_fetch(machine: Machine) -> Process:
 def _parse(machine: Machine, operation: int, words: int) -> Process:
     """Take the next words of the stream, by default one a cycle."""
     env, parsed, pace = machine.env, machine.parsed, machine.timing.command_cycles_per_word
-    end = parsed.count + words
+    end, most = parsed.count + words, fetch_words(machine.accelerator)
     while parsed.count < end:
-        step = min(FETCH_WORDS, end - parsed.count)
+        step = min(most, end - parsed.count)
         yield from machine.recorder.wait(Unit.CC, Cause.COMMANDS, machine.fetched.reach(parsed.count + step), operation)
         yield from machine.recorder.work(Unit.CC, env.timeout(step * pace), operation)
         parsed.advance(step)

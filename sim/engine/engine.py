@@ -16,7 +16,8 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.commands import command_fetch, command_processor, dma
 from sim.engine.machine import Machine
-from sim.engine.pipeline import input_load, mac_array, output_unit, weight_decoder, write_back
+from sim.engine.pipeline import input_load, mac_array, output_unit, write_back
+from sim.engine.weights import weight_decoder
 from sim.events import Listener
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import simpy
 
@@ -57,12 +58,21 @@ class Fifo:
         self._content = deque(content)
         self._getters: deque[simpy.Event] = deque()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to get at once."""
+        return not self._content
+
     def put(self, item: object) -> None:
         """Give ``item`` to the first who waits, or keep it."""
         if self._getters:
             self._getters.popleft().succeed(item)
         else:
             self._content.append(item)
+
+    def pop(self) -> Any:
+        """Take an item that is there."""
+        return self._content.popleft()
 
     def get(self) -> simpy.Event:
         """An event that fires with the next item."""
@@ -84,6 +94,11 @@ class DoubleBuffer:
     def take(self) -> simpy.Event:
         """An event that fires when a slot is free, and takes it."""
         return self._free.get()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no slot is free."""
+        return self._free.is_empty
 
     def fill(self, content: object) -> None:
         """Hand a filled slot to the consumer."""
@@ -125,6 +140,35 @@ class KernelRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """One step of one block of one kernel, as it is handed from unit to unit."""
+
+    run: KernelRun
+    block: int
+    step: int
+
+    @property
+    def job(self) -> BlockJob:
+        """The block's job."""
+        return self.run.jobs[self.block]
+
+    @property
+    def is_last_step(self) -> bool:
+        """Whether the block's accumulation is complete after this step."""
+        return self.step == len(self.job.steps) - 1
+
+    @property
+    def frees_input(self) -> bool:
+        """Whether no further part of the step needs its IFM block."""
+        return self.is_last_step or not self.job.steps[self.step + 1].continues
+
+    @property
+    def is_last_block(self) -> bool:
+        """Whether this is the kernel's last block."""
+        return self.block == len(self.run.jobs) - 1
+
+
+@dataclass(frozen=True, slots=True)
 class Times:
     """When an operation was issued to its queue and when it was finished, in cycles."""
 
@@ -151,7 +195,7 @@ class Machine:
         self.timing = timing
         self.jobs = jobs
         self.recorder = Recorder(env, listeners)
-        self.ports = Ports(env, system, timing, accelerator.port_bytes_per_cycle)
+        self.ports = Ports(env, system, timing, accelerator)
         self.times: dict[int, Times] = {}
         # The command processor's view: words fetched and parsed, operations finished.
         self.fetched = Threshold(env)
@@ -163,7 +207,15 @@ class Machine:
         self.dma_queue = Fifo(env)
         # The pipeline's buffers, in the data's way.
         self.weight_queue = Fifo(env)
+        # What may let the weight decoder go on: arrivals, free slots and new blocks, if it looks ahead.
+        self.weight_news = Fifo(env)
+        self._is_ahead = accelerator.access.weight_bursts > 0
         self.input_buffer = DoubleBuffer(env, timing.buffer_slots)
         self.weight_buffer = DoubleBuffer(env, timing.buffer_slots)
         self.accumulators = DoubleBuffer(env, timing.buffer_slots)
         self.output_buffer = DoubleBuffer(env, timing.buffer_slots)
+
+    def tell_weights(self) -> None:
+        """Tell a weight decoder that asks ahead that something has changed."""
+        if self._is_ahead:
+            self.weight_news.put(0)

@@ -1,4 +1,4 @@
-"""The kernel pipeline: input load, weight decoder, MAC array, output unit and write-back.
+"""The kernel pipeline: input load, MAC array, output unit and write-back; the weight decoder is in :mod:`sim.engine.weights`.
 
 Each unit is one process that tells its story top to bottom. The units run on from one kernel operation to the next;
 only BLOCKDEP and a changed SHRAM partition hold the next kernel back.
@@ -7,47 +7,23 @@ only BLOCKDEP and a changed SHRAM partition hold the next kernel back.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import simpy
 
-from npu_model.cost.block_jobs import BlockJob
-from sim.engine.machine import KernelRun, Machine, Times
+from sim.engine.machine import KernelRun, Machine, Times, Work
 from sim.engine.ports import Channel, Completion
 from sim.events import Cause, Unit
 
 Process = Generator[simpy.Event, Any, None]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One step of one block of one kernel, as it is handed from unit to unit."""
-
-    run: KernelRun
-    block: int
-    step: int
-
-    @property
-    def job(self) -> BlockJob:
-        """The block's job."""
-        return self.run.jobs[self.block]
-
-    @property
-    def is_last_step(self) -> bool:
-        """Whether the block's accumulation is complete after this step."""
-        return self.step == len(self.job.steps) - 1
-
-    @property
-    def frees_input(self) -> bool:
-        """Whether no further part of the step needs its IFM block."""
-        return self.is_last_step or not self.job.steps[self.step + 1].continues
-
-    @property
-    def is_last_block(self) -> bool:
-        """Whether this is the kernel's last block."""
-        return self.block == len(self.run.jobs) - 1
+def _drain(machine: Machine, run: KernelRun) -> Process:
+    """Wait until the areas of the shared buffer may move: every block of the previous kernel must have left it."""
+    previous = run.previous
+    if previous is not None and run.repartitions and machine.timing.shram_drains:
+        yield from machine.recorder.wait(Unit.IFM, Cause.SHRAM, previous.written.reach(len(previous.jobs)), run.index)
 
 
 def _dependencies(machine: Machine, run: KernelRun, block: int) -> Process:
@@ -55,9 +31,6 @@ def _dependencies(machine: Machine, run: KernelRun, block: int) -> Process:
     previous, recorder = run.previous, machine.recorder
     if previous is None:
         return
-    if block == 0 and run.repartitions and machine.timing.shram_drains:
-        # The areas of the shared buffer move, so every block of the previous kernel must have left it.
-        yield from recorder.wait(Unit.IFM, Cause.SHRAM, previous.written.reach(len(previous.jobs)), run.index)
     needed = run.needed_of_previous(block, machine.timing.blockdep)
     yield from recorder.wait(Unit.IFM, Cause.BLOCKDEP, previous.written.reach(needed), run.index)
     if block == 0 and needed == len(previous.jobs):
@@ -70,16 +43,20 @@ def _ask_for_weights(machine: Machine, blocks: Sequence[Work]) -> None:
     """Let the weight decoder go on with these blocks."""
     for work in blocks:
         machine.weight_queue.put(work)
+    machine.tell_weights()
 
 
 def input_load(machine: Machine) -> Process:
     """Fetch the IFM blocks (both operands' for elementwise) into the input buffer."""
-    recorder, timing = machine.recorder, machine.timing
+    recorder, timing, drained = machine.recorder, machine.timing, machine.accelerator.access.weights_drain
     while True:
         run: KernelRun = yield machine.kernel_queue.get()
         weights = [Work(run, block, 0) for block in range(len(run.jobs))]
-        if timing.weights_ahead:
+        if timing.weights_ahead and not drained:
             # Weights depend on no other kernel, so their decoder need not wait where the input load does.
+            _ask_for_weights(machine, weights)
+        yield from _drain(machine, run)
+        if timing.weights_ahead and drained:
             _ask_for_weights(machine, weights)
         for block, job in enumerate(run.jobs):
             yield from _dependencies(machine, run, block)
@@ -95,22 +72,6 @@ def input_load(machine: Machine) -> Process:
                 yield from fetches
                 recorder.was_busy(Unit.IFM, start, run.index)
                 machine.input_buffer.fill(Work(run, block, number))
-
-
-def weight_decoder(machine: Machine) -> Process:
-    """Fetch scales and weights step by step, ahead of the kernel's IFM; the decoder's own rate is part of the MAC cycles."""
-    recorder = machine.recorder
-    while True:
-        work: Work = yield machine.weight_queue.get()
-        for number, step in enumerate(work.job.steps):
-            yield from recorder.wait(Unit.WD, Cause.DW, machine.weight_buffer.take(), work.run.index)
-            start = machine.env.cycle
-            reads = [machine.ports.read(read.region, Channel.WEIGHTS, read.runs, read.phase) for read in step.weights]
-            if number == 0:
-                reads += [machine.ports.read(read.region, Channel.SCALES, read.runs, read.phase) for read in work.job.scales]
-            yield from reads
-            recorder.was_busy(Unit.WD, start, work.run.index)
-            machine.weight_buffer.fill(number)
 
 
 def mac_array(machine: Machine) -> Process:
@@ -130,6 +91,7 @@ def mac_array(machine: Machine) -> Process:
         if work.frees_input:
             machine.input_buffer.release()
         machine.weight_buffer.release()
+        machine.tell_weights()
         if work.is_last_step:
             machine.accumulators.fill(work)
 

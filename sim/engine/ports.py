@@ -10,8 +10,9 @@ from typing import Any
 
 import simpy
 
-from npu_model.cost.traffic import BEAT_BYTES, Runs
-from npu_model.memory.system import Memory, MemorySystem
+from npu_model.accelerator import Accelerator, accelerator
+from npu_model.cost.traffic import Runs
+from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.timing import TimingParameters
 from sim.engine.clock import Clock
 
@@ -28,6 +29,16 @@ class Channel(IntEnum):
     SCALES = 3
     MEM2MEM = 4
     OFM = 5
+
+
+def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: TimingParameters) -> int:
+    """Beats of a channel's longest transaction: the memory's burst, for the IFM a part of the driver's default one."""
+    word = device.port_bytes_per_cycle
+    if channel is Channel.IFM:
+        return max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // word // timing.ifm_burst_divisor)
+    if channel is Channel.OFM and device.access.store_bytes:
+        return max(1, min(memory.burst_bytes, device.access.store_bytes) // word)
+    return max(1, memory.burst_bytes // word)
 
 
 class Completion(simpy.Event):
@@ -117,7 +128,7 @@ class PortServer:
     """One direction of one port: issues transactions, channel by channel in turn, and completes transfers."""
 
     def __init__(  # noqa: PLR0913  # a port has the limits of its memory
-        self, env: Clock, memory: Memory, gate: PulseGate, path: DataPath, timing: TimingParameters, word: int, *, reads: bool
+        self, env: Clock, memory: Memory, gate: PulseGate, path: DataPath, timing: TimingParameters, device: Accelerator, *, reads: bool
     ) -> None:
         self._env = env
         self._gate = gate
@@ -127,8 +138,7 @@ class PortServer:
         self._before, self.response = (memory.read_latency, 0) if reads else (0, memory.write_latency)
         self._lead = self._before + timing.lookahead
         self._limit = memory.max_reads if reads else memory.max_writes
-        burst = memory.burst_bytes // word
-        self._burst_beats = dict.fromkeys(Channel, burst) | {Channel.IFM: max(1, burst // timing.ifm_burst_divisor)}
+        self._burst_beats = {channel: burst_beats(memory, channel, device, timing) for channel in Channel}
         self._outstanding: deque[int] = deque()
         self._queues: tuple[deque[_Request], ...] = tuple(deque() for _ in Channel)
         self._turn = 0
@@ -200,9 +210,10 @@ class PortServer:
 
 
 class Ports:
-    """Both AXI ports of the NPU, of ``word`` bytes each."""
+    """Both AXI ports of the NPU ``device``, by default a U55."""
 
-    def __init__(self, env: Clock, system: MemorySystem, timing: TimingParameters, word: int = BEAT_BYTES) -> None:
+    def __init__(self, env: Clock, system: MemorySystem, timing: TimingParameters, device: Accelerator | None = None) -> None:
+        device = device or accelerator()
         self.system = system
         self.reads: list[PortServer] = []
         self.writes: list[PortServer] = []
@@ -210,8 +221,8 @@ class Ports:
             gate, path = PulseGate(env, memory), DataPath(memory)
             write_gate = gate if timing.shared_cap else PulseGate(env, memory)
             write_path = path if memory.shared else DataPath(memory)
-            self.reads.append(PortServer(env, memory, gate, path, timing, word, reads=True))
-            self.writes.append(PortServer(env, memory, write_gate, write_path, timing, word, reads=False))
+            self.reads.append(PortServer(env, memory, gate, path, timing, device, reads=True))
+            self.writes.append(PortServer(env, memory, write_gate, write_path, timing, device, reads=False))
 
     def read(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
         """Read from a base-pointer region."""

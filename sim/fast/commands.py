@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
-from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, FETCH_WORDS, WORD_BYTES
+from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, WORD_BYTES, fetch_words
 from sim.engine.machine import Times
 from sim.engine.ports import Channel
 from sim.fast.clock import Resume, Unit
@@ -15,11 +15,11 @@ def command_fetch(machine: Machine) -> Unit:
     """Fetch the command stream in order, as far ahead as the buffer goes."""
     me = yield
     port, word = machine.system.command_port, machine.accelerator.port_bytes_per_cycle
-    total, requested = sum(machine.program.words), 0
+    total, most, requested = sum(machine.program.words), fetch_words(machine.accelerator), 0
     while requested < total:
-        if machine.parsed.reach(requested + FETCH_WORDS - COMMAND_BUFFER_WORDS, me):
+        if machine.parsed.reach(requested + most - COMMAND_BUFFER_WORDS, me):
             yield
-        words = min(FETCH_WORDS, total - requested)
+        words = min(most, total - requested)
         beats = ceil_div((requested + words) * WORD_BYTES, word) - ceil_div(requested * WORD_BYTES, word)
         machine.ports[port][0].transfer(Channel.COMMANDS, machine.cache.transfer(port, Channel.COMMANDS, (beats,)), me)
         yield
@@ -33,11 +33,12 @@ def command_processor(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # one b
     me = yield
     accelerator, agenda, fetched, parsed = machine.accelerator, machine.agenda, machine.fetched, machine.parsed
     kernels = dmas = end = 0
+    most = fetch_words(accelerator)
     previous: KernelRun | None = None
     for index, (op, words) in enumerate(zip(machine.program.operations, machine.program.words, strict=True)):
         end += words
         while parsed.value < end:
-            step = min(FETCH_WORDS, end - parsed.value)
+            step = min(most, end - parsed.value)
             if fetched.reach(parsed.value + step, me):
                 yield
             if agenda.later(step * machine.timing.command_cycles_per_word, me):

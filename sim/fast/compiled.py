@@ -18,8 +18,9 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
-from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, FETCH_WORDS
+from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, fetch_words
 from sim.engine.machine import Times
+from sim.engine.ports import Channel, burst_beats
 from sim.events import Cause, Unit
 from sim.replay import Beats
 
@@ -41,11 +42,12 @@ _ROW = 7
 _RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINED: 2}
 
 
-def _memory(memory: Memory, word: int) -> tuple[int, ...]:
+def _memory(memory: Memory, device: Accelerator, timing: TimingParameters) -> tuple[int, ...]:
     pulse = memory.pulse
     on, length, cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (1, 1, _NO_CAP)
     return (
-        *(memory.burst_bytes // word, memory.read_latency, memory.write_latency, memory.max_reads, memory.max_writes),
+        *(burst_beats(memory, channel, device, timing) for channel in (Channel.WEIGHTS, Channel.IFM, Channel.OFM)),
+        *(memory.read_latency, memory.write_latency, memory.max_reads, memory.max_writes),
         *(*memory.cycles_per_word.as_integer_ratio(), memory.shared, pulse is not None, on, length, cap),
     )
 
@@ -99,23 +101,25 @@ class CompiledCache:
         self._accelerator = accelerator
         self._system = system
         self._timing = timing
-        self._word = word = accelerator.port_bytes_per_cycle
-        self._memories = array("q", chain.from_iterable(_memory(memory, word) for memory in system.ports))
+        self._word = accelerator.port_bytes_per_cycle
+        self._memories = array("q", chain.from_iterable(_memory(memory, accelerator, timing) for memory in system.ports))
         self._ports = array("q", system.region_ports)
         self._works: dict[object, bytes] = {}
         self._bytes = 0
         numbers = (
-            *(word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
+            *(self._word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
             *(timing.command_cycles_per_word, timing.buffer_slots, timing.kernel_start_cycles, _RULES[timing.blockdep]),
-            *(timing.shram_drains, timing.weights_ahead, timing.grant, timing.lookahead, timing.ifm_burst_divisor, timing.shared_cap),
+            *(timing.shram_drains, timing.weights_ahead, timing.grant, timing.lookahead, timing.shared_cap),
             *(
                 timing.aligned_bursts,
                 timing.drain_responses,
                 timing.posted_writes,
-                FETCH_WORDS,
+                fetch_words(accelerator),
                 COMMAND_BUFFER_WORDS,
                 DMA_CHUNK_BEATS,
                 DMA_CHUNKS_AHEAD,
+                accelerator.access.weight_bursts * accelerator.cores,
+                accelerator.access.weights_drain,
             ),
         )
         self._numbers = array("q", numbers)

@@ -18,7 +18,8 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from sim.engine.commands import copy_chunks
-from sim.engine.ports import Channel, transactions
+from sim.engine.ports import Channel, burst_beats, transactions
+from sim.engine.weights import weight_bursts
 from sim.fast.lane import Lane, Transfer, Turn
 
 _MAX_BLOCKS = 200_000
@@ -39,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class FlatStep:
-    """One MAC step; ``weights`` are the scales too if it is the block's first.
+    """One MAC step; ``weights`` are the scales too if it is the block's first, burst by burst where a core has so many under way.
 
     ``continues`` says that it works on the IFM block of the step before, ``frees_input`` that the next one does not on its own.
     """
@@ -112,7 +113,7 @@ class ReplayCache:
         self.system = system
         self.timing = timing
         self.lanes = tuple((Lane(memory, timing, reads=True), Lane(memory, timing, reads=False)) for memory in system.ports)
-        self._bursts = tuple(memory.burst_bytes // accelerator.port_bytes_per_cycle for memory in system.ports)
+        self._bursts = tuple([burst_beats(memory, channel, accelerator, timing) for channel in Channel] for memory in system.ports)
         self._kernels: dict[object, FlatKernel] = {}
         self._transfers: dict[tuple[int, int, Runs], Transfer] = {}
         self._copies: dict[object, tuple[tuple[Transfer | None, ...], tuple[Transfer | None, ...]]] = {}
@@ -135,9 +136,7 @@ class ReplayCache:
         """A transfer over a port, None if it is empty; ``phase`` is the word address of the first run as far as alignment goes."""
         if not any(runs):
             return None
-        burst = self._bursts[port]
-        if channel is Channel.IFM:
-            burst = max(1, burst // self.timing.ifm_burst_divisor)
+        burst = self._bursts[port][channel]
         key = burst, phase % burst, runs
         found = self._transfers.get(key)
         if found is None:
@@ -197,9 +196,12 @@ class ReplayCache:
     def _block(self, job: BlockJob, port: int) -> FlatBlock:
         steps, last = [], len(job.steps) - 1
         for number, step in enumerate(job.steps):
-            weights = [self._request(Channel.WEIGHTS, read) for read in step.weights]
-            if number == 0:
-                weights += [self._request(Channel.SCALES, read) for read in job.scales]
+            scales = job.scales if number == 0 else ()
+            if self.accelerator.access.weight_bursts:
+                reads = weight_bursts(step.weights, scales, self.system, self.accelerator, self.timing)
+            else:
+                reads = [(Channel.WEIGHTS, read) for read in step.weights] + [(Channel.SCALES, read) for read in scales]
+            weights = [self._request(channel, read) for channel, read in reads]
             fetches = tuple([self._request(Channel.IFM, read) for read in step.fetches])
             frees_input = number == last or not job.steps[number + 1].continues
             steps.append(FlatStep(fetches, tuple(weights), step.mac_cycles, number == 0, number == last, step.continues, frees_input))

@@ -99,6 +99,13 @@ class Slots:
         self._due.append(me)
         return True
 
+    def take_now(self) -> bool:
+        """Take a slot if one is free."""
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
     def release(self) -> None:
         """Free a slot, for the unit that waits if there is one."""
         if self._waiting is not None:
@@ -148,6 +155,8 @@ class Machine:
         self.kernel_queue = Fifo[KernelRun](agenda)
         self.dma_queue = Fifo[tuple[int, DmaOperation, int]](agenda)
         self.weight_queue = Fifo[FlatBlock](agenda)
+        self.weight_news = Fifo[None](agenda)
+        self.asks_ahead = self.accelerator.access.weight_bursts > 0
         # The pipeline's buffers in the data's way: the free slots of each, and what fills it.
         slots = cache.timing.buffer_slots
         self.input_slots, self.weight_slots, self.accumulator_slots, self.output_slots = (Slots(agenda, slots) for _ in range(4))

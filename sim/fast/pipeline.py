@@ -8,7 +8,7 @@ from npu_model.timing import BlockdepRule
 from sim.engine.machine import Times
 from sim.engine.ports import Channel
 from sim.fast.clock import Resume, Unit
-from sim.fast.jobs import Request
+from sim.fast.jobs import FlatBlock, Request
 from sim.fast.machine import KernelRun, Machine
 from sim.fast.ports import Ports
 
@@ -28,11 +28,18 @@ class _Countdown:
             self._resume()
 
 
-def _ask(ports: Ports, requests: tuple[Request, ...], me: Resume) -> None:
+def ask_for(ports: Ports, requests: tuple[Request, ...], me: Resume) -> None:
     """Queue reads; the unit is resumed when all are there."""
     done: Resume = me if len(requests) == 1 else _Countdown(len(requests), me)
     for request in requests:
         ports[request.port][0].transfer(request.channel, request.transfer, done)
+
+
+def put_weights(machine: Machine, blocks: tuple[FlatBlock, ...]) -> None:
+    """Let the weight decoder go on with these blocks."""
+    machine.weight_queue.put_all(blocks)
+    if machine.asks_ahead:
+        machine.weight_news.put(None)
 
 
 def _dependencies(run: KernelRun, rule: BlockdepRule) -> tuple[int, int]:
@@ -46,19 +53,21 @@ def input_load(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # the unit's w
     """Fetch the IFM blocks into the input buffer."""
     me = yield
     agenda, timing, ports, slots, loaded = machine.agenda, machine.timing, machine.ports, machine.input_slots, machine.loaded
-    drain = timing.drain_responses
+    drain, drained = timing.drain_responses, machine.accelerator.access.weights_drain
     while True:
         if machine.kernel_queue.wait(me):
             yield
         run = machine.kernel_queue.items.popleft()
-        if timing.weights_ahead:
-            machine.weight_queue.put_all(run.flat.blocks)
+        if timing.weights_ahead and not drained:
+            put_weights(machine, run.flat.blocks)
         previous = run.previous
+        if previous is not None and run.repartitions and timing.shram_drains and previous.written.reach(len(previous.flat.blocks), me):
+            yield
+        if timing.weights_ahead and drained:
+            put_weights(machine, run.flat.blocks)
         all_but, ahead = _dependencies(run, timing.blockdep)
         for number, block in enumerate(run.flat.blocks):
             if previous is not None:
-                if number == 0 and run.repartitions and timing.shram_drains and previous.written.reach(len(previous.flat.blocks), me):
-                    yield
                 if previous.written.reach(all_but - max(0, ahead - number), me):
                     yield
                 if number == 0 and all_but and ahead == 0:
@@ -66,32 +75,16 @@ def input_load(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # the unit's w
                     if left > 0 and agenda.later(left, me):
                         yield
             if not timing.weights_ahead:
-                machine.weight_queue.put(block)
+                put_weights(machine, (block,))
             if number == 0 and timing.kernel_start_cycles and agenda.later(timing.kernel_start_cycles, me):
                 yield
             for step in block.steps:
                 if not step.continues and slots.take(me):
                     yield
                 if step.fetches:
-                    _ask(ports, step.fetches, me)
+                    ask_for(ports, step.fetches, me)
                     yield
                 loaded.put((run, number, block, step))
-
-
-def weight_decoder(machine: Machine) -> Unit:
-    """Fetch scales and weights step by step."""
-    me = yield
-    queue, ports, slots, decoded = machine.weight_queue, machine.ports, machine.weight_slots, machine.decoded
-    while True:
-        if queue.wait(me):
-            yield
-        for step in queue.items.popleft().steps:
-            if slots.take(me):
-                yield
-            if step.weights:
-                _ask(ports, step.weights, me)
-                yield
-            decoded.put(step)
 
 
 def mac_array(machine: Machine) -> Unit:
@@ -112,6 +105,8 @@ def mac_array(machine: Machine) -> Unit:
         if step.frees_input:
             machine.input_slots.release()
         machine.weight_slots.release()
+        if machine.asks_ahead:
+            machine.weight_news.put(None)
         if step.is_last:
             machine.accumulated.put((run, number, block))
 

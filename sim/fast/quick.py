@@ -17,7 +17,8 @@ from sim.fast.commands import command_fetch, command_processor, dma
 from sim.fast.compiled import compiled_cache
 from sim.fast.jobs import replay_cache
 from sim.fast.machine import Machine
-from sim.fast.pipeline import input_load, mac_array, output_unit, weight_decoder, write_back
+from sim.fast.pipeline import input_load, mac_array, output_unit, write_back
+from sim.fast.weights import weight_decoder
 from sim.replay import Beats, check_work
 
 

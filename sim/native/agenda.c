@@ -101,6 +101,10 @@ static void resume(Machine *m, Resume who)
         return;
     }
     if (who >= FIRST_START) who -= FIRST_START;
+    if (who == ARRIVAL) {
+        weights_arrived(m);
+        return;
+    }
     if (who >= FIRST_RESPONSE) {
         responded(m, who - FIRST_RESPONSE);
         return;

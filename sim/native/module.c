@@ -33,7 +33,8 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
             for (i64 p = 0; p < writes[0]; p++) moved[2 * kernel->port + 1] += often * writes[1 + 2 * p] * writes[2 + 2 * p];
             for (i64 list = -1; list < 2 * job[3]; list++) {
                 i64 at = list < 0 ? job[2] : job[4 + list / 2 * 3 + list % 2];
-                if (at <= 0) continue;
+                if (at < 0) at = -1 - at;
+                if (!at) continue;
                 const i64 *read = work + at;
                 for (i64 left = *read++; left; left--) {
                     if (read[0] < 0 || read[0] >= m->regions) {
@@ -64,10 +65,10 @@ static void make_buffers(Machine *m)
         i64 size;
     } fifos[] = {{&m->kernel_queue, 1}, {&m->dma_queue, 2},   {&m->weight_queue, 2}, {&m->loaded, 4},
                  {&m->decoded, 1},      {&m->accumulated, 2}, {&m->scaled, 2},       {&m->responses[0], 2},
-                 {&m->responses[1], 2}};
+                 {&m->responses[1], 2},  {&m->weight_news, 1},      {&m->under_way, 2}};
     for (int i = 0; i < 4; i++) counts[i]->waiting = NOBODY;
     for (int i = 0; i < 4; i++) *slots[i] = (Slots){m->timing.slots, NOBODY};
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 11; i++) {
         fifos[i].fifo->size = fifos[i].size;
         fifos[i].fifo->waiting = NOBODY;
     }
@@ -76,8 +77,8 @@ static void make_buffers(Machine *m)
 static void free_machine(Machine *m)
 {
     Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
-                     &m->responses[0], &m->responses[1]};
-    for (int i = 0; i < 9; i++) free(fifos[i]->items);
+                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way};
+    for (int i = 0; i < 11; i++) free(fifos[i]->items);
     free_servers(m);
     agenda_free(&m->agenda);
     free(m->kernels);

@@ -175,8 +175,8 @@ void transfer(Machine *m, i64 port, int writes, int channel, const i64 *pairs, i
         if (done != NOBODY) due_add(&m->agenda, done);
         return;
     }
-    i64 burst = m->memories[port].burst;
-    if (channel == IFM) burst = most(1, burst / m->timing.divisor);
+    const Memory *memory = &m->memories[port];
+    i64 burst = channel == IFM ? memory->ifm_burst : channel == OFM ? memory->store_burst : memory->burst;
     Transfer *added = queue_add(m, &s->queues[channel]);
     if (!added) return;
     start_beats(&added->beats, pairs, count, phase, burst);

@@ -4,15 +4,15 @@
 
 #include "flat.h"
 
-enum { CHANNELS = 6, PORTS = 2, SERVERS = 2 * PORTS, UNITS = 8, COUNTDOWNS = 2 };
+enum { CORES = 2, CHANNELS = 6, PORTS = 2, SERVERS = 2 * PORTS, UNITS = 8, COUNTDOWNS = 2 };
 enum { COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM };
 enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
 
 /* What the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time, the response to a block that was
-   handed over to a port; or nobody. */
+   handed over to a port, the arrival of weights; or nobody. */
 typedef int Resume;
 enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_RESPONSE = FIRST_COUNTDOWN + COUNTDOWNS };
-enum { FIRST_START = FIRST_RESPONSE + PORTS };
+enum { ARRIVAL = FIRST_RESPONSE + PORTS, FIRST_START };
 
 #define NEVER ((i64)1 << 62)
 
@@ -96,11 +96,11 @@ enum { KERNEL_OPERATION, DMA_OPERATION, KERNEL_WAIT, DMA_WAIT, OTHER_OPERATION }
 
 typedef struct {
     i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
-    i64 divisor, shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead;
+    i64 shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead, weight_bursts, weights_drain;
 } Timing;
 
 typedef struct {
-    i64 burst, read_latency, write_latency, most_reads, most_writes, numerator, denominator, shared, pulses, on, length, cap;
+    i64 burst, ifm_burst, store_burst, read_latency, write_latency, most_reads, most_writes, numerator, denominator, shared, pulses, on, length, cap;
 } Memory;
 
 typedef struct {
@@ -114,7 +114,7 @@ typedef struct {
     Server servers[SERVERS];
     Count fetched, parsed, kernels_done, dmas_done;
     Slots input, weights, accumulators, outputs;
-    Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled;
+    Fifo kernel_queue, dma_queue, weight_queue, loaded, decoded, accumulated, scaled, weight_news;
     /* Blocks that are handed over and not answered yet, of each port: one that answers soon overtakes the other. */
     Fifo responses[PORTS];
     i64 countdowns[COUNTDOWNS];
@@ -129,6 +129,10 @@ typedef struct {
     i64 copying, chunk, chunks, copy_start, copy_issued;
     i64 load_kernel, load_block, load_step, load_all_but, load_ahead;
     i64 decode_kernel, decode_block, decode_step;
+    /* Weights that are asked for ahead: the steps under way, and what is left to ask for of the last of them. */
+    Fifo under_way;
+    i64 asked, got, ask_core, ask_at[CORES], ask_scales, asks;
+    int ask_waits;
     i64 mac_item[4];
     i64 output_item[2], write_item[2], drained;
 } Machine;
@@ -160,6 +164,7 @@ void serve(Machine *machine, int server);
 
 /* units.c */
 void run_unit(Machine *machine, int unit);
+void weights_arrived(Machine *machine);
 void responded(Machine *machine, int port);
 const i64 *job_of(const Kernel *kernel, i64 block);
 

@@ -245,11 +245,27 @@ static void dma(Machine *m)
     END
 }
 
+/* Tell a decoder that asks ahead that something has changed. */
+static void tell_weights(Machine *m)
+{
+    i64 item[1] = {0};
+    if (m->timing.weight_bursts) put(m, &m->weight_news, item);
+}
+
 static void put_weights(Machine *m, i64 kernel, i64 block)
 {
     i64 item[2] = {kernel, block};
     put(m, &m->weight_queue, item);
 }
+
+static void put_all_weights(Machine *m, i64 kernel)
+{
+    for (i64 b = 0; b < m->kernels[kernel].blocks; b++) put_weights(m, kernel, b);
+    tell_weights(m);
+}
+
+/* The reads of a step that has a slot of its own, or goes on in that of the one before. */
+static i64 fetched(i64 list) { return list < 0 ? -1 - list : list; }
 
 static void input_load(Machine *m)
 {
@@ -263,8 +279,14 @@ static void input_load(Machine *m)
         pop(&m->kernel_queue, item);
         m->load_kernel = item[0];
         kernel = &m->kernels[m->load_kernel];
-        if (m->timing.weights_ahead)
-            for (i64 b = 0; b < kernel->blocks; b++) put_weights(m, m->load_kernel, b);
+        if (m->timing.weights_ahead && !m->timing.weights_drain)
+            put_all_weights(m, m->load_kernel);
+        COUNTED(m->kernels[m->load_kernel].index, IFM_SHRAM,
+                m->load_kernel && m->kernels[m->load_kernel].repartitions && m->timing.shram_drains &&
+                    reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
+        kernel = &m->kernels[m->load_kernel];
+        if (m->timing.weights_ahead && m->timing.weights_drain)
+            put_all_weights(m, m->load_kernel);
         m->load_all_but = m->load_ahead = 0;
         if (m->load_kernel && m->timing.blockdep_rule != 1) {
             m->load_all_but = kernel[-1].blocks;
@@ -272,9 +294,6 @@ static void input_load(Machine *m)
         }
         for (m->load_block = 0; m->load_block < m->kernels[m->load_kernel].blocks; m->load_block++) {
             if (m->load_kernel) {
-                COUNTED(m->kernels[m->load_kernel].index, IFM_SHRAM,
-                        !m->load_block && m->kernels[m->load_kernel].repartitions && m->timing.shram_drains &&
-                            reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
                 COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP,
                         reach(m, &m->kernels[m->load_kernel - 1].written, m->load_all_but - most(0, m->load_ahead - m->load_block), me));
                 if (!m->load_block && m->load_all_but && !m->load_ahead) {
@@ -283,7 +302,10 @@ static void input_load(Machine *m)
                     COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP, m->drained > 0 && later(&m->agenda, m->drained, me));
                 }
             }
-            if (!m->timing.weights_ahead) put_weights(m, m->load_kernel, m->load_block);
+            if (!m->timing.weights_ahead) {
+                put_weights(m, m->load_kernel, m->load_block);
+                tell_weights(m);
+            }
             COUNTED(m->kernels[m->load_kernel].index, IFM_START,
                     !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
             for (m->load_step = 0; m->load_step < job_of(&m->kernels[m->load_kernel], m->load_block)[3]; m->load_step++) {
@@ -291,7 +313,7 @@ static void input_load(Machine *m)
                         job_of(&m->kernels[m->load_kernel], m->load_block)[4 + 3 * m->load_step] >= 0 && take(m, &m->input, me));
                 kernel = &m->kernels[m->load_kernel];
                 job = job_of(kernel, m->load_block) + 4 + 3 * m->load_step;
-                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, most(0, job[0]), IFM, 0, IFM, me));
+                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, fetched(job[0]), IFM, 0, IFM, me));
                 kernel = &m->kernels[m->load_kernel];
                 job = job_of(kernel, m->load_block);
                 item[0] = m->load_kernel;
@@ -303,6 +325,125 @@ static void input_load(Machine *m)
                 put(m, &m->loaded, item);
             }
         }
+    }
+    END
+}
+
+void weights_arrived(Machine *m)
+{
+    m->got++;
+    tell_weights(m);
+}
+
+/* Note the step at hand as under way if nothing is left to ask for. */
+static void note_asked(Machine *m)
+{
+    i64 item[2] = {m->kernels[m->decode_kernel].index, m->asked};
+    if (!m->asks) put(m, &m->under_way, item);
+}
+
+/* Begin with the next step of the block at hand, in a slot that is taken. */
+static void begin_step(Machine *m)
+{
+    const Kernel *kernel = &m->kernels[m->decode_kernel];
+    const i64 *job = job_of(kernel, m->decode_block), *read;
+    i64 weights = job[4 + 3 * m->decode_step + 1];
+    m->ask_scales = m->decode_step ? 0 : job[2];
+    m->ask_core = 0;
+    m->asks = reads_in(kernel->work, m->ask_scales);
+    if (weights) {
+        read = kernel->work + weights + 1;
+        for (i64 core = 0; core < kernel->work[weights] && core < CORES; core++, read += 3 + 2 * read[2]) {
+            i64 burst = m->memories[m->ports[read[0]]].burst, head = (burst - read[1] % burst) % burst;
+            m->ask_at[core] = 0;
+            m->asks += head && head < read[4] ? 1 + div_up(read[4] - head, burst) : head ? 1 : div_up(read[4], burst);
+        }
+    }
+    m->decode_step++;
+    note_asked(m);
+}
+
+/* Ask for one transaction of the step at hand: the cores in turn, and then its scales. */
+static void ask_burst(Machine *m)
+{
+    const Kernel *kernel = &m->kernels[m->decode_kernel];
+    const i64 *job = job_of(kernel, m->decode_block), *work = kernel->work;
+    i64 weights = job[4 + 3 * (m->decode_step - 1) + 1], scales = reads_in(work, m->ask_scales);
+    m->asked++;
+    m->asks--;
+    if (m->asks < scales) {
+        const i64 *read = work + m->ask_scales + 1;
+        for (i64 number = scales - 1 - m->asks; number; number--) read += 3 + 2 * read[2];
+        transfer(m, m->ports[read[0]], 0, SCALES, read + 3, read[2], read[1], ARRIVAL);
+    } else {
+        for (;;) {
+            const i64 *read = work + weights + 1;
+            i64 core = m->ask_core;
+            for (i64 number = core; number; number--) read += 3 + 2 * read[2];
+            m->ask_core = (core + 1) % least(work[weights], CORES);
+            i64 at = m->ask_at[core], burst = m->memories[m->ports[read[0]]].burst;
+            if (at >= read[4]) continue;
+            i64 beats = least(read[4] - at, burst - (read[1] + at) % burst);
+            m->ask_at[core] += beats;
+            transfer_beats(m, m->ports[read[0]], 0, WEIGHTS, beats, read[1] + at, ARRIVAL);
+            break;
+        }
+    }
+    note_asked(m);
+}
+
+/* The operation whose weights are waited for. */
+static i64 under_way(const Machine *m)
+{
+    return m->under_way.length ? m->under_way.items[m->under_way.first * m->under_way.size] : m->kernels[m->decode_kernel].index;
+}
+
+static int is_there(const Machine *m)
+{
+    return m->under_way.length && m->under_way.items[m->under_way.first * m->under_way.size + 1] <= m->got;
+}
+
+/* Whether a step is at hand that was not begun, of this block or the next. */
+static int next_step(Machine *m)
+{
+    i64 item[2];
+    if (m->decode_kernel >= 0 && m->decode_step < job_of(&m->kernels[m->decode_kernel], m->decode_block)[3]) return 1;
+    if (!m->weight_queue.length) return 0;
+    pop(&m->weight_queue, item);
+    m->decode_kernel = item[0];
+    m->decode_block = item[1];
+    m->decode_step = 0;
+    return 1;
+}
+
+/* Keep as many transactions under way as the cores may have; what arrives lets the next ones go. */
+static void decoder_ahead(Machine *m)
+{
+    const int me = DECODER;
+    i64 item[2];
+    BEGIN
+    m->decode_kernel = -1;
+    for (;;) {
+        while (is_there(m)) {
+            pop(&m->under_way, item);
+            put(m, &m->decoded, item);
+        }
+        while (m->asked - m->got < m->timing.weight_bursts && !m->agenda.failed) {
+            if (m->asks) {
+                ask_burst(m);
+                continue;
+            }
+            if (!next_step(m) || !m->weights.left) break;
+            m->weights.left--;
+            begin_step(m);
+        }
+        if (is_there(m)) continue;
+        /* Less than nothing: nobody waits. */
+        m->ask_waits = m->asked > m->got ? BUSY_WD : next_step(m) ? WD_DW : -1;
+        m->since[me] = m->agenda.cycle;
+        WAIT(is_empty(m, &m->weight_news, me));
+        pop(&m->weight_news, item);
+        if (m->ask_waits >= 0) counted(m, me, m->ask_waits == BUSY_WD ? under_way(m) : m->kernels[m->decode_kernel].index, m->ask_waits);
     }
     END
 }
@@ -348,6 +489,7 @@ static void mac_array(Machine *m)
         COUNTED(m->kernels[m->mac_item[0]].index, BUSY_MAC, m->mac_item[2] && later(&m->agenda, m->mac_item[2], me));
         if (m->mac_item[3] & 4) release(m, &m->input);
         release(m, &m->weights);
+        tell_weights(m);
         if (m->mac_item[3] & 2) put(m, &m->accumulated, m->mac_item);
     }
     END
@@ -426,5 +568,6 @@ void run_unit(Machine *m, int unit)
         [FETCH] = command_fetch, [DMA] = dma,          [LOAD] = input_load,   [DECODER] = weight_decoder,
         [MAC] = mac_array,       [OUTPUT] = output_unit, [WRITE] = write_back, [PROCESSOR] = command_processor,
     };
-    if (m->at[unit] >= 0) RUN[unit](m);
+    if (unit == DECODER && m->timing.weight_bursts) decoder_ahead(m);
+    else if (m->at[unit] >= 0) RUN[unit](m);
 }

@@ -1,7 +1,8 @@
 """Trace: a replay's events as Chrome Trace Event JSON, which ui.perfetto.dev opens.
 
 One process is the NPU. Every unit has two tracks, in pipeline order: what it worked on and what it waited for. A counter shows the live
-bytes of SRAM, arrows lead from every copy to the kernel that first reads it. One microsecond of the trace is one NPU cycle.
+bytes of SRAM, arrows lead from every copy to the kernel that first reads it. One microsecond of the trace is one NPU cycle. The ports and
+the buffers of the arena are processes of their own (:mod:`sim.views.trace_memory`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import gzip
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from npu_model.printable import printable
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
 from sim.events import Busy, Cause, Event, Unit, Wait
 from sim.replay import NetworkReplay, Replay
+from sim.views.trace_memory import TraceBuffer, buffer_slices, port_counters, processes
 
 MAX_EVENTS = 300_000
 """Events up to which a trace shows each one; browsers open about 100 MB of JSON with ease."""
@@ -90,6 +92,7 @@ def _track(unit: Unit, *, waits: bool) -> int:
 
 def _metadata() -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "name": "process_name", "pid": _PROCESS, "args": {"name": "NPU"}}
+    yield {"ph": "M", "name": "process_sort_index", "pid": _PROCESS, "args": {"sort_index": _PROCESS}}
     for unit in Unit:
         for waits in (False, True):
             track = _track(unit, waits=waits)
@@ -193,9 +196,12 @@ def _live(replay: Replay, live: tuple[int, ...], origin: int) -> Iterator[dict[s
         yield {"ph": "C", "name": "SRAM live bytes", "pid": _PROCESS, "ts": time + origin, "args": args}
 
 
-def _events(network: NetworkReplay, recorder: TraceRecorder) -> Iterator[dict[str, Any]]:
+def _events(network: NetworkReplay, recorder: TraceRecorder, buffers: Sequence[TraceBuffer]) -> Iterator[dict[str, Any]]:
     yield from _metadata()
+    yield from processes(buffers)
+    yield from buffer_slices(buffers)
     origin = first = 0
+    moved: dict[str, int] = {}
     for replay, recording in zip(network.replays, recorder.recordings(), strict=True):
         count = len(replay.program.operations)
         if recording.events is not None:
@@ -203,15 +209,16 @@ def _events(network: NetworkReplay, recorder: TraceRecorder) -> Iterator[dict[st
         else:
             yield from _merged(replay.program, recording.spans, origin)
         yield from _flows(replay.program, recording.spans, origin, first)
+        yield from port_counters(replay, origin, moved)
         yield from _live(replay, network.footprint.live[first : first + count], origin)
         origin += replay.cycles
         first += count
 
 
-def trace_json(network: NetworkReplay, recorder: TraceRecorder) -> str:
+def trace_json(network: NetworkReplay, recorder: TraceRecorder, buffers: Sequence[TraceBuffer] = ()) -> str:
     """The trace of a replay that ``recorder`` listened to, as JSON: the same text for the same replay.
 
-    ValueError if it listened to another number of Programs.
+    ``buffers`` are those of the arena, in the order of their tracks. ValueError if it listened to another number of Programs.
     """
     devices = dict.fromkeys(replay.accelerator.name for replay in network.replays)
     systems = dict.fromkeys(replay.system.name for replay in network.replays)
@@ -223,7 +230,7 @@ def trace_json(network: NetworkReplay, recorder: TraceRecorder) -> str:
         "level of detail": recorder.level_of_detail,
     }
     # One event a line: such a file can be compared and cut with plain text tools.
-    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(network, recorder))
+    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(network, recorder, buffers))
     return f'{{"displayTimeUnit":"ns","otherData":{json.dumps(other)},"traceEvents":[\n{lines}\n]}}\n'
 
 

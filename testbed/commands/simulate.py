@@ -190,6 +190,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from testbed.pipeline import write_trace
     from testbed.progress import progress
     from testbed.reports.tables import layers_csv
+    from testbed.views.arena_map import trace_buffers
     from testbed.views.sram_map import sram_map_svg
 
     min_percent(arguments)
@@ -211,7 +212,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
             write_file(arguments.sram_map, sram_map_svg(areas()).encode("utf-8"))
         if arguments.trace is not None:
             show(f"Writing {arguments.trace}")
-            write_trace(simulation, recorder, arguments.trace)
+            write_trace(simulation, recorder, arguments.trace, trace_buffers(areas()))
         if arguments.node_data is not None:
             show(f"Writing {arguments.node_data}")
             write_file(arguments.node_data, node_data_json(simulation.replay).encode("ascii"))

@@ -17,6 +17,7 @@ from cascader.plan.depth_first import StripeJob
 from cascader.plan.liveness import LiveRows, live_rows
 from npu_model.program import KernelOperation
 from sim import NetworkReplay
+from sim.views.trace_memory import TraceBuffer
 
 
 class AreaKind(Enum):
@@ -57,6 +58,23 @@ class ArenaMap:
     cycles: int
     arena_size: int
     areas: tuple[Area, ...]
+
+
+def trace_buffers(arena: ArenaMap) -> tuple[TraceBuffer, ...]:
+    """The areas as tracks of a trace, in the order in which they begin: each from its first slab to its last."""
+    found = [
+        TraceBuffer(
+            area.name,
+            area.kind.value,
+            min(slab.start for slab in area.slabs),
+            max(slab.end for slab in area.slabs),
+            min(slab.low for slab in area.slabs),
+            max(slab.high for slab in area.slabs),
+        )
+        for area in arena.areas
+        if area.slabs
+    ]
+    return tuple(sorted(found, key=lambda buffer: (buffer.start, buffer.low)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from npu_model.compiled.executorch import MAGIC, RUNTIME, read_executorch
 from npu_model.compiled.network import CpuOperator, Program, read_compiled
 from npu_model.errors import InputError
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
@@ -42,6 +44,21 @@ def test_a_pte_is_replayed_to_the_cycles_of_the_tflite_and_its_arena_drawn(raw: 
     assert found["summary"] == expected["summary"]
     assert picture.read_bytes().startswith(b"<svg")
     assert call("inspect", path).output == call("inspect", path).output != ""
+
+
+def test_a_pte_of_executorchs_own_writers_is_the_program_of_its_tflite() -> None:
+    """`vela_compile` of ExecuTorch 1.5.1 packed the delegate, with Vela 5.2.0, and its `serialize_pte_binary` wrote the file.
+
+    Torch was not there, so that the program around the delegate, which calls it once, is made by hand.
+    """
+    (program,) = read_executorch((ROOT / "tests" / "golden" / "keyword_spotter_executorch.pte").read_bytes()).programs
+    found = compile_network((ROOT / "examples" / "keyword_spotter.tflite").read_bytes(), "ethos-u55-128")
+    if found.version != "5.2.0":
+        pytest.skip(f"Vela {found.version} is installed, and the file was written with 5.2.0")
+    (expected,) = read_compiled(found.compiled).programs
+    assert program.operations == expected.operations
+    assert program.regions[0].content == expected.regions[0].content
+    assert [b.byte_range for b in program.inputs + program.outputs] == [b.byte_range for b in expected.inputs + expected.outputs]
 
 
 def test_several_delegates_run_one_after_the_other_in_the_larger_arena(raw: dict[str, np.ndarray], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The Ethos-U65 beside the published counters of Arm's FVP: beats are exact, cycles are not."""
+"""The Ethos-U65 beside the published counters of Arm's FVP: beats are exact, cycles within 5 %."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from npu_model.program import Layout
 from npu_model.shapes import Shape3D
 
 POINTS = tuple(f"u65-{macs}-taon-{name}" for macs in (256, 512) for name in ("rnnoise", "kws", "yolo"))
-
-WORST = {"rnnoise": 0.40, "kws": 0.15, "yolo": 0.09}
-"""Errors of NPU ACTIVE that are known: the U65's command fetch and weight streams wait otherwise for memory of 500 cycles latency."""
 
 
 @cache
@@ -45,10 +42,10 @@ def test_its_beats_are_those_of_the_fvp(point: str) -> None:
     assert found == tuple(int(row[name]) for name in ("axi0_rd_beats", "axi0_wr_beats", "axi1_rd_beats"))
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_its_cycles_are_missed_by_what_the_page_says_and_no_more(point: str) -> None:
-    error = replayed(point)["cycles"] / int(rows()[point]["npu_active_cycles"]) - 1
-    assert abs(error) <= WORST[point.rsplit("-", maxsplit=1)[-1]]
+def test_its_cycles_are_within_two_per_cent_on_average_and_five_at_worst() -> None:
+    errors = [abs(replayed(point)["cycles"] / int(rows()[point]["npu_active_cycles"]) - 1) for point in POINTS]
+    assert sum(errors) / len(errors) < 0.02
+    assert max(errors) < 0.05
 
 
 def test_two_cores_write_32_channels_of_a_pixel_in_one_run() -> None:

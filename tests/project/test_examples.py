@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from examples.from_keras import BLOCKS
+from npu_model.compiled.network import CpuOperator
+from sim.views.layers import layer_rows
+from testbed.simulation import simulate_vela
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,7 +22,7 @@ import runpy, sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"tvm", "ai_edge_litert", "scipy"}:
+        if name.partition(".")[0] in {"tvm", "ai_edge_litert", "scipy", "tensorflow"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -48,6 +54,7 @@ def test_examples_that_need_no_extra_run_without_one(words: tuple[str, ...]) -> 
     ("words", "sentence"),
     [
         (("examples.generic_device",), "pip install 'npu-testbed[tensorir]'."),
+        (("examples.from_keras", "kws.tflite"), "pip install tensorflow."),
         (("examples.stripe_plans", "zoo:none"), "no network 'none'"),
         (("examples.own_replay", "zoo:tiny_conv", "16"), "16"),
         (("examples.tiled_convolution", "--accelerator-config", "ethos-u99"), "ethos-u99"),
@@ -59,3 +66,19 @@ def test_an_example_that_cannot_run_says_why_in_one_sentence(words: tuple[str, .
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_keyword_spotter_from_keras_runs_on_the_npu_as_a_whole() -> None:
+    found = simulate_vela(str(ROOT / "examples" / "keyword_spotter.tflite"))
+    layers = [row.layer for row in layer_rows(found.replay)]
+    assert [step for step in found.network.steps if isinstance(step, CpuOperator)] == []
+    assert all(any(f"/depthwise_{number}_" in layer for layer in layers) for number in range(1, BLOCKS + 1))
+
+
+def test_the_notebook_shows_the_output_of_every_cell() -> None:
+    """`tox -e notebook` holds them to what the cells print."""
+    notebook = json.loads((ROOT / "examples" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    assert all(cell["outputs"] for cell in code[1:])
+    assert not any(output["output_type"] == "error" for cell in code for output in cell["outputs"])

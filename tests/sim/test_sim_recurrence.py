@@ -26,7 +26,7 @@ import sim.fast.jobs
 import sim.fast.lane
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela.compiler import compile_network
-from npu_model.accelerator import accelerator, accelerator_names
+from npu_model.accelerator import accelerator, accelerator_names, replay_only_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem, Pulse
@@ -87,6 +87,8 @@ SWITCHES: dict[str, list[Any]] = {
 }
 """Values of every timing parameter beside its default."""
 
+DEVICES = (*accelerator_names(), *replay_only_names())
+
 WILD_MEMORIES = st.builds(
     Memory,
     name=st.just("wild"),
@@ -136,7 +138,7 @@ def wild_operations(draw: DrawFn) -> Operation:
 def wild_runs(draw: DrawFn) -> tuple[Program, MemorySystem, TimingParameters]:
     """A Program, memories (at times one for all), and timing parameters of which up to four differ from the defaults."""
     operations = draw(st.lists(wild_operations(), max_size=9))
-    one = program(*operations, words=draw(st.sampled_from([1, 7, 40])), accelerator=draw(st.sampled_from(accelerator_names())))
+    one = program(*operations, words=draw(st.sampled_from([1, 7, 40])), accelerator=draw(st.sampled_from(DEVICES)))
     system = memories(draw(WILD_MEMORIES), draw(WILD_MEMORIES))
     if draw(st.booleans()):
         system = replace(system, region_ports=(0,) * 8, command_port=draw(st.integers(0, 1)))

@@ -26,6 +26,7 @@ from sim.views.layers import FILL, LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
 from sim.views.timeline import TimelineRecorder, Window
 from sim.views.trace import TraceRecorder, compressed, trace_json
+from sim.views.trace_memory import TraceBuffer
 
 BLOCK = Shape3D(4, 4, 16)
 SLOW = memories(memory(latency=32, outstanding=8), memory(latency=64, outstanding=2))
@@ -142,7 +143,7 @@ def test_busy_waiting_and_idle_cycles_of_every_unit_sum_to_npu_active(name: str)
 def slices(text: str) -> dict[int, list[tuple[int, int]]]:
     tracks: dict[int, list[tuple[int, int]]] = {}
     for event in json.loads(text)["traceEvents"]:
-        if event["ph"] == "X":
+        if event["ph"] == "X" and event["pid"] == 1:
             tracks.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
     return tracks
 
@@ -208,10 +209,35 @@ def test_a_merged_slice_keeps_the_cycles_of_its_events() -> None:
 def test_the_counter_of_live_bytes_peaks_at_the_footprint_s_and_never_goes_back_in_time() -> None:
     recorder = TraceRecorder()
     replayed = run(MIXED, NAMED, recorder=recorder)
-    counters = [event for event in json.loads(trace_json(replayed, recorder))["traceEvents"] if event["ph"] == "C"]
+    events = json.loads(trace_json(replayed, recorder))["traceEvents"]
+    counters = [event for event in events if event["ph"] == "C" and event["name"] == "SRAM live bytes"]
     assert max(event["args"]["bytes"] for event in counters) == replayed.footprint.live_peak
     times = [event["ts"] for event in counters]
     assert times == sorted(times)
+
+
+def test_the_counters_of_the_ports_end_at_the_bytes_that_the_operations_moved() -> None:
+    recorder = TraceRecorder()
+    replayed = run(MIXED, NAMED, recorder=recorder)
+    events = json.loads(trace_json(replayed, recorder))["traceEvents"]
+    for key, name in (("axi0_read", "AXI0 read bytes"), ("axi0_write", "AXI0 write bytes"), ("axi1_read", "AXI1 read bytes")):
+        counted = [event["args"]["bytes"] for event in events if event["ph"] == "C" and event["name"] == name]
+        assert counted == sorted(counted)
+        assert max(counted, default=0) == 8 * sum(getattr(one.beats, key) for part in replayed.replays for one in part.operations)
+
+
+def test_a_buffer_of_the_arena_is_a_track_of_its_own() -> None:
+    recorder = TraceRecorder()
+    replayed = run(MIXED, recorder=recorder)
+    buffers = (TraceBuffer("input", "input of the network", 0, 40, 0, 64), TraceBuffer("conv", "rolling buffer", 10, 90, 64, 96))
+    events = json.loads(trace_json(replayed, recorder, buffers))["traceEvents"]
+    drawn = [event for event in events if event["ph"] == "X" and event["pid"] == 3]
+    assert [(event["name"], event["ts"], event["dur"], event["args"]["bytes"]) for event in drawn] == [
+        ("input", 0, 40, 64),
+        ("conv", 10, 80, 32),
+    ]
+    names = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M" and event["name"] == "process_name"}
+    assert names == {1: "NPU", 2: "AXI ports", 3: "SRAM buffers"}
 
 
 def test_a_trace_of_another_replay_is_refused() -> None:

@@ -63,6 +63,12 @@ def _begun(option: BlockOption) -> tuple[float, float]:
     return sources.moving(fetched + (constants if sources.shared else 0), stored), max(flow.cycles, constants * sources.constants.rate)
 
 
+def _most_shared(two: BlockOption) -> int:
+    """Cycles that a kernel shares with any other one at most: its first blocks' words must pass behind whatever came before."""
+    moving, alone = _begun(two)
+    return ceil(alone - moving) + two.latency
+
+
 @lru_cache(maxsize=1 << 16)
 def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
     """Cycles that a kernel is done earlier than on its own if it begins before the last ``distance`` blocks of another are stored.
@@ -104,6 +110,38 @@ class Coupling:
         distance = self._distance(one, two)
         return max(_shared(one, two, distance), -waits) if distance else -waits - further
 
+    @staticmethod
+    def most_shared(two: BlockOption) -> int:
+        """Cycles that the two share at most if the second one is made in block ``two``."""
+        return max(0, _most_shared(two), -further_responses(two.sources.timing, two.latency))
+
+    def least(self, costs: Sequence[int], ones: Sequence[BlockOption], two: BlockOption) -> tuple[int, int]:
+        """The least of some costs, one for each block of the first kernel, less what it shares with the second one in block ``two``.
+
+        With the first place that has it. Blocks that cost more than they could share are not looked at.
+        """
+        most = self.most_shared(two)
+        best, at = costs[0] - self.shared(ones[0], two), 0
+        for number in range(1, len(ones)):
+            if costs[number] - most < best:
+                cost = costs[number] - self.shared(ones[number], two)
+                best, at = (cost, number) if cost < best else (best, at)
+        return best, at
+
+    def together(self, ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> int:
+        """Cycles of the two in the blocks that cost least together, of several those that take the fewest cycles."""
+        best: tuple[int, int] | None = None
+        for two in twos:
+            most = self.most_shared(two)
+            for one in ones:
+                cost = one.cost + two.cost
+                if best is None or cost - most <= best[0]:
+                    shared = self.shared(one, two)
+                    found = cost - shared, one.cycles + two.cycles - shared
+                    best = found if best is None else min(best, found)
+        assert best is not None  # noqa: S101  # a kernel has its own block at least
+        return best[1]
+
     def _distance(self, one: BlockOption, two: BlockOption) -> int:
         """Blocks of the first kernel that may be unfinished when the second one begins."""
         rule = two.sources.timing.blockdep
@@ -112,6 +150,12 @@ class Coupling:
         if self._dependency is None:
             self._dependency = Dependency(*self._kernels)
         return self._dependency.blocks(one.block, two.block)
+
+
+def _first_least(costs: Sequence[int]) -> tuple[int, int]:
+    """The least cost and its first place."""
+    best = min(costs)
+    return best, costs.index(best)
 
 
 def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:
@@ -137,12 +181,7 @@ class _Chain:
             for choice in choices:
                 best, at = (0 if step else choice.lead), 0
                 if step and options[step - 1]:
-                    ends = [
-                        cost - (coupling.shared(one, choice) if coupling else 0)
-                        for cost, one in zip(costs[-1], options[step - 1], strict=True)
-                    ]
-                    best = min(ends)
-                    at = ends.index(best)
+                    best, at = coupling.least(costs[-1], options[step - 1], choice) if coupling else _first_least(costs[-1])
                 elif step:
                     best = min(costs[-1], default=0)
                 row.append(best + choice.cost)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, pairwise, product
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from cascader.ethosu.cost.memory_path import Source, Sources, flat_sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import MacPace, mac_pace, ofm_ublock, output_rate
-from npu_model.cost.shram import BlockQuery, ifm_depth_step, shram_partitions
+from npu_model.cost.shram import BlockQuery, ShramQuery, ifm_depth_step
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.cost.traversal import keeps_ifm, reduces_depth, sub_kernels
 from npu_model.native import native
@@ -37,10 +39,6 @@ PROMISING = 0.98
 
 WORTHWHILE = 1.05
 """Share of the own block's estimate below which a block is looked at for its partition."""
-
-
-_AT_ONCE = 32
-"""Blocks whose partitions are worked out together."""
 
 
 def _sides(extent: int, ublock: int, limit: int) -> list[int]:
@@ -158,6 +156,12 @@ class Estimator:
         self._shares = sum(self._steps[number].share * times for number, times in self._times.items())
         self._kept = keeps_ifm(op, len(self._order), self._timing)
 
+    def beside(self, sources: Sources) -> Estimator:
+        """The same kernel with its operands elsewhere, in an NPU of the same timing."""
+        other: Estimator = copy(self)
+        other._sources = sources
+        return other
+
     def _all_steps(self, accelerator: Accelerator) -> tuple[list[_Step], list[int]]:
         """The steps of an OFM block that are not equal, and for each step in its order which of them it is."""
         op, kernels, deep = self._op, sub_kernels(self._op), reduces_depth(self._op)
@@ -183,6 +187,7 @@ class Estimator:
             order += chunks[chunk]
         return list(numbers), order
 
+    @cached_property
     def _flat(self) -> array[int]:
         """The kernel for the compiled core."""
         op, (rate, divisor), ublock = self._op, self._output, self._ublock
@@ -303,7 +308,7 @@ class Estimator:
         if _NATIVE is None:
             return self._cycles(blocks) + start
         found = np.empty(len(blocks))
-        _NATIVE.estimates(self._flat(), flat_sources(self._sources), blocks, found)
+        _NATIVE.estimates(self._flat, flat_sources(self._sources), blocks, found)
         return found + start if start else found
 
     def _cycles(self, blocks: Numbers) -> Cycles:
@@ -342,46 +347,43 @@ class Ranking:
     ) -> None:
         """Every block waits ``operand_latency`` cycles, one after the other, for an operand that is a constant."""
         own = op.block
-        blocks = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), _candidates(op, accelerator)))
-        cycles = Estimator(op, accelerator, sources, decoding).cycles_of(blocks)
-        cycles = np.maximum(cycles, operand_latency * block_counts(op.ofm.shape, blocks))
-        self._query, self._accelerator = BlockQuery.of(op), accelerator
-        self._own = float(cycles[0])
-        near = np.flatnonzero(cycles[1:] < self._own * WORTHWHILE) + 1
+        self._ofm = op.ofm.shape
+        self._candidates = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), _candidates(op, accelerator)))
+        self._query = ShramQuery(BlockQuery.of(op), accelerator)
+        self._estimator = Estimator(op, accelerator, sources, decoding)
+        self._rank(operand_latency)
+
+    def beside(self, sources: Sources, operand_latency: int = 0) -> Ranking:
+        """The ranking of the same operation with its operands elsewhere, in an NPU of the same timing."""
+        other: Ranking = copy(self)
+        other._estimator = self._estimator.beside(sources)
+        other._rank(operand_latency)
+        return other
+
+    def _rank(self, operand_latency: int) -> None:
+        cycles = self._estimator.cycles_of(self._candidates)
+        if operand_latency:
+            cycles = np.maximum(cycles, operand_latency * block_counts(self._ofm, self._candidates))
+        self.own_cycles = float(cycles[0])
+        """The estimate of the operation's own block."""
+        near = np.flatnonzero(cycles[1:] < self.own_cycles * WORTHWHILE) + 1
         order = near[np.argsort(cycles[near], kind="stable")]
         self._cycles: list[float] = cycles[order].tolist()
-        self._blocks = array("q", blocks[order].tobytes())
-        self._fitting: list[tuple[float, int, Shram]] = []
-        self._asked = 0
+        self._blocks = array("q", self._candidates[order].tobytes())
 
-    def _fit(self) -> Iterator[tuple[float, int, Shram]]:
-        """The blocks that fit: estimate, number and partition of the shared buffer; these are worked out for some blocks at a time."""
-        yield from self._fitting
-        while self._asked < len(self._cycles):
-            first = self._asked
-            some = self._blocks[3 * first : 3 * (first + _AT_ONCE)]
-            shrams = enumerate(shram_partitions(self._query, some, self._accelerator), first)
-            found = [(self._cycles[number], number, shram) for number, shram in shrams if shram is not None]
-            self._asked += _AT_ONCE
-            self._fitting += found
-            yield from found
-
-    def fastest(self, count: int, *, partitions: bool = False) -> list[tuple[Shape3D, Shram]]:
-        """The ``count`` fastest blocks that fit and beat the operation's own, the fastest first.
+    def listed(self, count: int, *, partitions: bool = False) -> list[tuple[float, Shape3D, Shram]]:
+        """The ``count`` fastest blocks that fit and beat the operation's own, the fastest first, with their estimates.
 
         With ``partitions`` they are the fastest ones of as many partitions of the shared buffer, and may be slower than the own one by
         as much as neighbours of one partition may save.
         """
-        limit = self._own * (WORTHWHILE if partitions else PROMISING)
-        found: list[tuple[Shape3D, Shram]] = []
-        seen: set[Shram] = set()
-        for cycles, number, shram in self._fit():
-            if len(found) == count or cycles >= limit:
-                break
-            if not (partitions and shram in seen):
-                seen.add(shram)
-                found.append((Shape3D(*self._blocks[3 * number : 3 * number + 3]), shram))
-        return found
+        promising = bisect_left(self._cycles, self.own_cycles * (WORTHWHILE if partitions else PROMISING))
+        found = self._query.fitting(self._blocks[: 3 * promising], count, distinct=partitions)
+        return [(self._cycles[number], Shape3D(*self._blocks[3 * number : 3 * number + 3]), shram) for number, shram in found]
+
+    def fastest(self, count: int, *, partitions: bool = False) -> list[tuple[Shape3D, Shram]]:
+        """As :meth:`listed`, without the estimates."""
+        return [(block, shram) for _, block, shram in self.listed(count, partitions=partitions)]
 
 
 def shortlist(
@@ -399,5 +401,17 @@ def shortlist(
 
 def choose_block(op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> tuple[Shape3D, float]:
     """The block that :class:`Estimator` finds fastest among those that fit and the operation's own, with its cycles."""
-    best = next((block for block, _ in shortlist(op, accelerator, sources, 1, decoding)), op.block)
-    return best, float(Estimator(op, accelerator, sources, decoding).cycles((best,))[0])
+    return choose_blocks(op, accelerator, (sources,), decoding)[0]
+
+
+def choose_blocks(
+    op: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None = None
+) -> list[tuple[Shape3D, float]]:
+    """As :func:`choose_block` for each of some sources, all of one timing."""
+    found: list[tuple[Shape3D, float]] = []
+    ranking: Ranking | None = None
+    for one in sources:
+        ranking = Ranking(op, accelerator, one, decoding) if ranking is None else ranking.beside(one)
+        best = next(((block, cycles) for cycles, block, _ in ranking.listed(1)), (op.block, ranking.own_cycles))
+        found.append(best)
+    return found

@@ -36,8 +36,8 @@ PARTITIONS = 4
 BURDEN = 0.05
 """Part of the cycles of a block's reads at home that counts against the block: of two equally fast ones one may read twice as much."""
 
-CROWDED_SHARE = 0.62
-"""The part of its memory's bandwidth that a kernel gets beside a copy: seen in replays of MobileNet-v2's last layers."""
+CROWDED_SHARE = 0.5
+"""The part of its memory's bandwidth that a kernel gets beside a copy: two readers that always have something to ask take turns."""
 
 KERNEL_WORDS = 29
 """Words of the command stream for a kernel: the mean of the measured streams (25 to 37), as registers keep what does not change."""
@@ -104,10 +104,16 @@ class Terms:
     @property
     def crowded(self) -> Sources:
         """Constants read at home beside a copy, whose transactions have every other turn at the port."""
-        home: Source = self.direct.constants
-        turn = ceil(home.rate * self.timing.grant * home.burst)
-        slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
-        return replace(self.direct, constants=slow)
+        return _crowded(self.direct)
+
+
+@lru_cache(maxsize=8)
+def _crowded(direct: Sources) -> Sources:
+    """As :attr:`Terms.crowded`."""
+    home: Source = direct.constants
+    turn = ceil(home.rate * direct.timing.grant * home.burst)
+    slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
+    return replace(direct, constants=slow)
 
 
 class _Kernel:
@@ -148,24 +154,44 @@ class _Kernel:
         return ceil(self.flow(led=led).tail) + self._terms.overhead
 
 
+class _Described:
+    """A kernel as its estimates know it: what they have in common, wherever its constants are read, is worked out once."""
+
+    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...]) -> None:
+        self.operation = operation
+        self.row = row
+        self.terms = terms
+        self.work = work
+        self._known: Ranking | None = None
+
+    def ranking(self, sources: Sources) -> Ranking:
+        """The ranking of the kernel's blocks with its constants from some sources."""
+        worst = self.terms.worst_operand_latency(self.operation)
+        if self._known is not None:
+            return self._known.beside(sources, worst)
+        decoding = decoding_cycles(self.work, self.terms.timing) if self.operation.weights else None
+        self._known = Ranking(self.operation, self.terms.accelerator, sources, decoding, worst)
+        return self._known
+
+
 class KernelEstimate:
     """Estimates of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
 
-    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
-        self._operation = operation
-        self._row = row
-        self._terms = terms
-        self._work = work
+    def __init__(self, kernel: _Described, *, staged: bool) -> None:
+        self._described = kernel
+        self._operation = kernel.operation
+        self._row = kernel.row
+        self._terms = terms = kernel.terms
+        self._work = kernel.work
         self._staged = staged
         self._sources = terms.staged if staged else terms.direct
-        self._operand_latency = terms.operand_latency(operation)
+        self._home_rate = self._sources.constants.rate
+        self._operand_latency = terms.operand_latency(self._operation)
         self._kernels: dict[object, _Kernel] = {}
 
     @cached_property
     def _ranking(self) -> Ranking:
-        decoding = decoding_cycles(self._work, self._terms.timing) if self._operation.weights else None
-        worst = self._terms.worst_operand_latency(self._operation)
-        return Ranking(self._operation, self._terms.accelerator, self._sources, decoding, worst)
+        return self._described.ranking(self._sources)
 
     def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
         """The kernel in its own block and in those that may be faster."""
@@ -182,7 +208,7 @@ class KernelEstimate:
 
     def _burden(self, load: KernelLoad) -> int:
         """Cycles that are set against a kernel's reads at home, which hold up the copies beside it."""
-        return 0 if self._staged else int(load.constants * self._sources.constants.rate * BURDEN)
+        return 0 if self._staged else int(load.constants * self._home_rate * BURDEN)
 
     @cached_property
     def facts(self) -> Facts:
@@ -201,7 +227,7 @@ class KernelEstimate:
         led, cold = kernel.cycles(led=True), kernel.cycles(led=False)
         if self._staged:
             return Facts(cold, cold - led, kernel.tail(), cold, 0)
-        home = ceil(constants * self._sources.constants.rate)
+        home = ceil(constants * self._home_rate)
         return Facts(cold, cold - led, kernel.tail(), max(kernel.crowded_cycles(), cold), home)
 
     @cached_property
@@ -212,7 +238,7 @@ class KernelEstimate:
     def _option(self, kernel: _Kernel) -> BlockOption:
         """Facts of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
         sources, overhead, load = self._sources, self._terms.overhead, kernel.load
-        cycles = max(kernel.cycles(led=True), ceil(load.constants * sources.constants.rate) + overhead)
+        cycles = max(kernel.cycles(led=True), ceil(load.constants * self._home_rate) + overhead)
         lead = max(0, kernel.cycles(led=False) - cycles)
         return BlockOption(kernel.block, kernel.shram, cycles, load, sources, overhead, self._burden(load), lead, kernel.tail())
 
@@ -222,26 +248,40 @@ class KernelEstimate:
         return sum(kernel.load.flat.nbytes for kernel in self._kernels.values())
 
 
+class KernelEstimates:
+    """The two estimates of a kernel: with its constants in the arena, and at home."""
+
+    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...]) -> None:
+        kernel = _Described(operation, row, terms, work)
+        self.staged = KernelEstimate(kernel, staged=True)
+        self.direct = KernelEstimate(kernel, staged=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes that they keep, about."""
+        return self.staged.size + self.direct.size
+
+
 class Estimates:
     """The estimates of all kernels on one device with its memories."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._known: dict[object, KernelEstimate] = {}
+        self._known: dict[object, KernelEstimates] = {}
         self._bytes = 0
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process has estimates of its own."""
         return shared_estimates, (self._terms,)
 
-    def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes, *, staged: bool) -> KernelEstimate:
-        """The estimate of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
+    def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes) -> KernelEstimates:
+        """The estimates of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
         row: array[int] = flat_operation(operation, self._terms.accelerator, self._terms.timing, is_known=bool(work))
-        key = row.tobytes(), BlockQuery.of(operation), operation.shram, decoding, staged, self._terms.operand_latency(operation)
+        key = row.tobytes(), BlockQuery.of(operation), operation.shram, decoding, self._terms.operand_latency(operation)
         found = self._known.get(key)
         if found is None:
             self._make_room(len(decoding))
-            found = self._known[key] = KernelEstimate(operation, row, self._terms, work, staged=staged)
+            found = self._known[key] = KernelEstimates(operation, row, self._terms, work)
         return found
 
     def _make_room(self, size: int) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.cost.traffic import BEAT_BYTES
-from npu_model.memory.system import Memory, MemorySystem
+from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
@@ -28,9 +28,10 @@ class Source:
     sustained: float = 0.0
 
     @classmethod
-    def of(cls, memory: Memory, divisor: int = 1) -> Source:
-        """The memory read in transactions of a ``divisor``-th of its bursts."""
-        burst = max(1, memory.burst_bytes // BEAT_BYTES // divisor)
+    def of(cls, memory: Memory, ifm_divisor: int = 0) -> Source:
+        """The memory read in whole bursts, or in the IFM's transactions: a part of the driver's default burst."""
+        longest = min(memory.burst_bytes, DRIVER_BURST_BYTES) // ifm_divisor if ifm_divisor else memory.burst_bytes
+        burst = max(1, longest // BEAT_BYTES)
         return cls(float(memory.cycles_per_word), memory.read_latency, memory.max_reads, burst, sustained(memory))
 
     def cycles(self, words: int, transactions: int) -> float:

@@ -98,16 +98,11 @@ class Neighbours:
         coupling = self._coupling(before, after)
         if coupling is None:
             return 0
-        pairs = (
-            (one.cost + two.cost - shared, one.cycles + two.cycles - shared)
-            for one in self._options(before, staged=before_staged)
-            for two in self._options(after, staged=staged)
-            for shared in [coupling.shared(one, two)]
-        )
+        together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))
         times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))
         # One behind the other is the worst, but for a drained kernel's further responses.
         least = min(0, -further_responses(self._cost.timing, self._cost.latency))
-        return max(least, self._one_by_one(*times, before_staged=before_staged, staged=staged) - min(pairs)[1])
+        return max(least, self._one_by_one(*times, before_staged=before_staged, staged=staged) - together)
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         """Cycles that two jobs in a row save over their times one by one, with the blocks that are best for both."""

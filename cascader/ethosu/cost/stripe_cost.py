@@ -12,7 +12,7 @@ from math import ceil
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.stripes import Place, stripe, whole
 from cascader.ethosu.cost.block_chain import BlockOption
-from cascader.ethosu.cost.kernel_estimate import NOTHING, Facts, KernelEstimate, Terms, decoding_bytes, shared_estimates
+from cascader.ethosu.cost.kernel_estimate import NOTHING, Facts, KernelEstimate, KernelEstimates, Terms, decoding_bytes, shared_estimates
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
@@ -66,7 +66,8 @@ class StripeCost:
         self._terms = Terms.of(accelerator, system, timing, choose_blocks=choose_blocks)
         self._estimates = shared_estimates(self._terms)
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
-        self._known: dict[tuple[int, int, bool], KernelEstimate | None] = {}
+        self._known: dict[tuple[int, int], KernelEstimates | None] = {}
+        self._times: dict[tuple[int, int], JobTimes] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Estimates stay in this process: another one has its own."""
@@ -74,19 +75,22 @@ class StripeCost:
 
     def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> KernelEstimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a CPU part."""
-        key = part, end - start, staged and self.constant_bytes(part) > 0
+        key = part, end - start
         if key not in self._known:
             self._known[key] = self._made(*key)
-        return self._known[key]
+        found = self._known[key]
+        if found is None:
+            return None
+        return found.staged if staged and self._constants[part] else found.direct
 
-    def _made(self, part: int, height: int, staged: bool) -> KernelEstimate | None:  # noqa: FBT001  # a part of the key
+    def _made(self, part: int, height: int) -> KernelEstimates | None:
         payload, rows = self._payloads[part], self._graph.parts[part]
         if payload is None:
             return None
         start = rows.typical(height)
         operation = whole(payload, self._places) if rows.atomic else stripe(payload, start, start + height, self._places)
         work = self._work(part)
-        return self._estimates.of(operation, work, decoding_bytes(work), staged=staged)
+        return self._estimates.of(operation, work, decoding_bytes(work))
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """The decoder's work for each of the part's weight streams, the same for all of its rows; empty if streams are not decoded."""
@@ -120,6 +124,12 @@ class StripeCost:
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``."""
+        key = part, end - start
+        if key not in self._times:
+            self._times[key] = self._times_of(part, start, end)
+        return self._times[key]
+
+    def _times_of(self, part: int, start: int, end: int) -> JobTimes:
         staged, direct = (self._facts(part, start, end, staged=staged) for staged in (True, False))
         home = direct.home_cycles if self.constant_bytes(part) else 0
         return JobTimes(

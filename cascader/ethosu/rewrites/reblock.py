@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import choose_block
+from cascader.ethosu.cost.block_choice import choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_operations, with_scales_again, with_weights
@@ -47,7 +47,7 @@ def _with_depth(
     if shram_partition(BlockQuery.of(operation), block, accelerator) is None:
         return None
     start = replace(operation, block=block)
-    found = [choose_block(start, accelerator, one, decoding) for one in sources]
+    found = choose_blocks(start, accelerator, sources, decoding)
     shram = shram_partition(BlockQuery.of(operation), found[0][0], accelerator)
     if shram is None:
         return None

@@ -66,7 +66,7 @@ def test_the_choice_is_as_good_as_the_best_of_all_combinations(case: tuple[Chain
     def saved(_: Coupling, one: BlockOption, two: BlockOption) -> int:
         return savings[id(one), id(two)]
 
-    with patch.object(Coupling, "shared", saved):
+    with patch.object(Coupling, "shared", saved), patch.object(Coupling, "most_shared", staticmethod(lambda _: 30)):
         chosen = choose_together([KERNEL if options else None for options in jobs], jobs, DEVICE)
     for options, one in zip(jobs, chosen, strict=True):
         assert any(one is other for other in options) if options else one is None
@@ -102,6 +102,27 @@ def test_neighbours_of_different_partitions_share_nothing(block: Shape3D) -> Non
 @pytest.mark.parametrize("block", [SHALLOW, DEEP], ids=str)
 def test_a_kernel_that_waits_for_all_blocks_of_the_one_before_shares_nothing(block: Shape3D) -> None:
     assert shared_cycles((FIRST, alone(FIRST, block)), (TURNED, alone(TURNED, block)), DEVICE) == 0
+
+
+@pytest.mark.parametrize(("one", "two"), list(product((SHALLOW, DEEP), repeat=2)), ids=str)
+def test_no_pair_shares_more_than_is_said_before_it_is_looked_at(one: Shape3D, two: Shape3D) -> None:
+    for after in (SECOND, APART, TURNED):
+        later = alone(after, two)
+        assert shared_cycles((FIRST, alone(FIRST, one)), (after, later), DEVICE) <= Coupling.most_shared(later)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=4), st.lists(st.integers(1, 30), min_size=1, max_size=4), st.data())
+def test_two_kernels_together_take_the_least_of_all_pairs_of_their_blocks(first: list[int], second: list[int], data: st.DataObject) -> None:
+    ones, twos = [option(cycles) for cycles in first], [option(cycles) for cycles in second]
+    savings = {(id(one), id(two)): data.draw(st.integers(0, 30)) for one, two in product(ones, twos)}
+    coupling = Coupling(KERNEL, KERNEL, DEVICE)
+    with (
+        patch.object(Coupling, "shared", lambda _, one, two: savings[id(one), id(two)]),
+        patch.object(Coupling, "most_shared", staticmethod(lambda _: 30)),
+    ):
+        together = coupling.together(ones, twos)
+    assert together == min(one.cycles + two.cycles - savings[id(one), id(two)] for one, two in product(ones, twos))
 
 
 @pytest.mark.parametrize(("one", "two"), list(product((SHALLOW, DEEP), repeat=2)), ids=str)

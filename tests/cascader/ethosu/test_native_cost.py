@@ -28,7 +28,7 @@ from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.cost import shram
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
-from npu_model.cost.shram import BlockQuery, shram_partitions
+from npu_model.cost.shram import BlockQuery, ShramQuery
 from npu_model.errors import InputError
 from npu_model.native import native
 from npu_model.program import DataType, FeatureMap, KernelOperation, OperationKind, PoolKind, Strides
@@ -104,7 +104,9 @@ def compiled_jobs(op: KernelOperation, device: Accelerator, timing: TimingParame
             at = flat[table + flat[order + place] * depths + depth]
             if at not in known:
                 steps = [flat[at + 4 + 3 * s : at + 7 + 3 * s] for s in range(flat[at + 3])]
-                plain = [(reads_at(flat, max(0, at)), reads_at(flat, weights), cycles, at < 0) for at, weights, cycles in steps]
+                plain = [
+                    (reads_at(flat, at if at >= 0 else -1 - at), reads_at(flat, weights), cycles, at < 0) for at, weights, cycles in steps
+                ]
                 known[at] = flat[at], runs_at(flat, flat[at + 1])[0], reads_at(flat, flat[at + 2]), plain
             jobs.append(known[at])
     return jobs
@@ -242,9 +244,17 @@ def test_partitions_are_equal(device: str) -> None:
     sides = array("q", [side for h in (1, 2, 3, 8, 64) for w in (2, 4, 17, 64) for d in (8, 16, 128) for side in (h, w, d)])
     for name in NETWORKS:
         for op, _ in operations(name):
-            found = shram_partitions(BlockQuery.of(op), sides, accelerator(device))
+            found = [
+                ShramQuery(BlockQuery.of(op), accelerator(device)).fitting(sides, count, distinct=one)
+                for count in (3, 99)
+                for one in (True, False)
+            ]
             with patch.object(shram, "_NATIVE", None):
-                assert shram_partitions(BlockQuery.of(op), sides, accelerator(device)) == found
+                assert [
+                    ShramQuery(BlockQuery.of(op), accelerator(device)).fitting(sides, count, distinct=one)
+                    for count in (3, 99)
+                    for one in (True, False)
+                ] == found
 
 
 def test_a_ranking_is_by_estimates_and_holds_what_fits() -> None:

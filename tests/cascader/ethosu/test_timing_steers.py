@@ -134,7 +134,7 @@ def costs(timing: TimingParameters) -> tuple[object, ...]:
     kernels = (*OPERATIONS.values(), max_pool(Shape3D(16, 16, 16), Shape3D(1, 2, 16), Kernel(1, 1)))
     for system in (SYSTEM, CAPPED):
         terms = Terms.of(DEVICE, system, timing, choose_blocks=False)
-        found += [shared_estimates(terms).of(op, (), b"", staged=True).facts for op in kernels]
+        found += [shared_estimates(terms).of(op, (), b"").staged.facts for op in kernels]
     return tuple(found)
 
 

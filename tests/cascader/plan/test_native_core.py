@@ -20,7 +20,7 @@ from cascader.plan.buffers import Buffers, buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, group_table, schedule_groups
 from cascader.plan.group_bytes import GroupBytes, group_bytes, tensor_facts
 from cascader.plan.plans import Planner, PlanOptions
-from cascader.plan.proposals import PlanTable, propose, propose_in_python
+from cascader.plan.proposals import propose, propose_in_python
 from cascader.prefetch.copies import best_copies, best_copies_in_python
 from cascader.search.builder import Placer
 from cascader.search.local_moves import Groups, divisions
@@ -132,10 +132,24 @@ def test_copies_are_those_of_the_python_form(
     assert found == expected
 
 
+@settings(max_examples=100)
+@given(row_graphs(6, max_rows=6), st.sampled_from([(1,), (1, 2), ()]), st.integers(1, 6), st.booleans(), st.booleans())
+def test_plans_are_those_of_the_python_form(
+    graph: RowGraph,
+    inner: tuple[int, ...],
+    length: int,
+    cascade: bool,  # noqa: FBT001  # drawn
+    in_place: bool,  # noqa: FBT001  # drawn
+) -> None:
+    options = PlanOptions((1, 2, 4), inner, length, (0, 3, 8, 1 << 30), cascade, in_place)
+    planner = Planner(DepthFirstScheduler(graph), COST, options)
+    assert planner.table().ending == Planner(DepthFirstScheduler(graph), COST, options).all_plans()
+
+
 @settings(max_examples=60)
 @given(row_graphs(6, max_rows=6), st.integers(1, 4))
 def test_proposals_are_those_of_the_python_form(graph: RowGraph, cold: int) -> None:
     scheduler = DepthFirstScheduler(graph)
-    table = PlanTable.of(Planner(scheduler, COST, PlanOptions(stripe_rows=(1, 2), group_length=4)).all_plans())
+    table = Planner(scheduler, COST, PlanOptions(stripe_rows=(1, 2), group_length=4)).table()
     for limit in sorted(set(table.columns[:, 1].tolist())):
         assert propose(table, limit, Fraction(cold, 4)) == propose_in_python(table.ending, limit, Fraction(cold, 4))

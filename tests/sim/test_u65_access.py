@@ -1,0 +1,83 @@
+"""How the U65's units reach a memory that answers late: each rule of :class:`npu_model.accelerator.Access` shows in the cycles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from small_programs import conv, program
+
+from npu_model.accelerator import Accelerator, accelerator
+from npu_model.cost.block_jobs import block_jobs
+from npu_model.memory.system import Memory, MemorySystem
+from npu_model.program import Kernel, Program, Shram
+from npu_model.shapes import Shape3D
+from sim.engine.commands import fetch_words
+from sim.engine.engine import run_engine
+
+ONE, TWO = accelerator("ethos-u65-256"), accelerator("ethos-u65-512")
+
+
+def late(latency: int, max_writes: int = 0) -> MemorySystem:
+    """Constants behind port 1, which answers after ``latency`` cycles; all else is near."""
+    near = Memory("near", 1, 1, max_writes=max_writes, burst_bytes=128)
+    return MemorySystem("late", 1, (near, Memory("far", latency, 1, burst_bytes=128)), (1, 0, 0, 0, 0, 0, 0, 0), command_port=0)
+
+
+def cycles(one: Program, device: Accelerator, system: MemorySystem, **access: object) -> int:
+    return run_engine(one, replace(device, access=replace(device.access, **access)), system).env.cycle  # type: ignore[arg-type]
+
+
+def heavy(weights: int) -> Program:
+    """A kernel of one block and as many bytes of weights."""
+    return replace(program(conv(Shape3D(2, 2, 16), Shape3D(2, 2, 16), 32, weights=weights)), accelerator=ONE.name)
+
+
+def test_a_command_fetch_is_eight_words_of_the_port() -> None:
+    assert [fetch_words(accelerator(name)) for name in ("ethos-u55-32", "ethos-u65-256")] == [16, 32]
+
+
+@pytest.mark.parametrize("bursts", [1, 3, 12])
+def test_so_many_transactions_of_a_core_s_weights_are_under_way_and_no_more(bursts: int) -> None:
+    """24 bursts of weights take 24 / bursts round trips to the memory."""
+    none, all_at_once = cycles(heavy(0), ONE, late(1000)), cycles(heavy(24 * 128), ONE, late(1000), weight_bursts=24)
+    found = cycles(heavy(24 * 128), ONE, late(1000), weight_bursts=bursts)
+    assert found - all_at_once == pytest.approx((24 // bursts - 1) * 1000, rel=0.1)
+    assert all_at_once - none == pytest.approx(1000, rel=0.2)
+
+
+def test_a_step_s_weights_are_on_their_way_while_those_of_the_step_before_are() -> None:
+    """Three steps of 32 channels: a slot at a time costs two further round trips."""
+    one = replace(program(conv(Shape3D(2, 2, 16), Shape3D(2, 2, 16), 96, weights=480)), accelerator=ONE.name)
+    assert cycles(one, ONE, late(1000), weight_bursts=0) - cycles(one, ONE, late(1000)) > 900
+
+
+def test_weights_wait_with_the_ifm_for_a_changed_partition() -> None:
+    first = conv(Shape3D(16, 16, 16), Shape3D(4, 4, 16), 32, Kernel(3, 3), weights=160)
+    second = replace(conv(Shape3D(2, 2, 16), Shape3D(2, 2, 16), 32, weights=160), shram=Shram(12, 20))
+    alone, both = (replace(program(*ops), accelerator=ONE.name) for ops in ((first,), (first, second)))
+    end = cycles(alone, ONE, late(1000))
+    assert cycles(both, ONE, late(1000), weights_drain=False) < end + 1000 < cycles(both, ONE, late(1000))
+
+
+def test_the_windows_of_a_kernel_share_the_slot_of_their_ifm_block() -> None:
+    op = conv(Shape3D(4, 4, 16), Shape3D(4, 4, 16), 40, Kernel(10, 1))
+    for device, expected in ((ONE, [False, True, False, True]), (accelerator("ethos-u55-256"), [False] * 4)):
+        (job,) = block_jobs(op, device)
+        assert [step.continues for step in job.steps] == expected
+        assert all(step.fetches for step in job.steps)
+
+
+def test_a_store_is_a_transaction_for_16_channels_of_a_pixel() -> None:
+    """64 pixels, one transaction at a time: 16 bytes each, or eight of them in a burst."""
+    one = replace(program(conv(Shape3D(8, 8, 16), Shape3D(8, 8, 16))), accelerator=ONE.name)
+    apart, together = (cycles(one, ONE, late(1, max_writes=1), store_bytes=size) for size in (16, 0))
+    assert apart > together
+
+
+def test_two_cores_have_twice_as_many_weights_under_way() -> None:
+    halves = conv(Shape3D(2, 2, 16), Shape3D(2, 2, 16), 32, weights=12 * 128)
+    (where,) = halves.weights
+    two = replace(halves, weights=(where, replace(where, start=where.start, end=where.end)), scales=halves.scales * 2)
+    one = replace(program(two), accelerator=TWO.name)
+    assert cycles(one, TWO, late(1000)) == pytest.approx(cycles(one, TWO, late(1000), weight_bursts=24), rel=0.02)
