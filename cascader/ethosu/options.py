@@ -21,7 +21,7 @@ class CascadeOptions:
     layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``quick_layouts`` off stores tensors
     between finer pieces densely even where that takes more cycles. ``columns`` off keeps parts that are one row high whole, instead of
     cutting them along the width too; there equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``,
-    without bounds for inner rows. ``places`` off leaves constants of flat networks where they lie in their bursts. ``fine_rows`` are asked for beside ``plans.stripe_rows`` in small networks. ``overlap`` off expects each
+    without bounds for inner rows. ``fine_rows`` are asked for beside ``plans.stripe_rows`` in small networks. ``overlap`` off expects each
     job to begin when the one before is done.
     """
 
@@ -41,7 +41,6 @@ class CascadeOptions:
     fine_slices: bool = True
     quick_layouts: bool = True
     columns: bool = True
-    places: bool = True
     overlap: bool = True
     fine_rows: tuple[int, ...] = (3, 5, 6, 10, 12, 20, 24)
     plans: PlanOptions = field(default_factory=PlanOptions)

@@ -34,7 +34,7 @@ def _without_streams(payload: EthosuPart) -> EthosuPart:
 
 
 def with_places(network: Network, places: Mapping[Streams, int], burst: int) -> Network:
-    """``network`` with each kernel's streams one behind the other, the first of the weights so many bytes behind a multiple of ``burst``."""
+    """``network`` with each kernel's streams one behind the other, the last of them so many bytes behind a multiple of ``burst``."""
     payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
     packing = Packing.of(span for payload in payloads for span in constant_ranges(_without_streams(payload)))
     content = bytearray(packing.content(network.constants))
@@ -50,8 +50,8 @@ def with_places(network: Network, places: Mapping[Streams, int], burst: int) -> 
     def placed(payload: EthosuPart) -> EthosuPart:
         new = moved.get(_streams(payload), {})
         plain, before = packing.part(_without_streams(payload)), payload.operation
-        spans = {field: tuple(new[span] for span in getattr(before, field)) for field in ("weights", "scales")}
-        return replace(plain, operation=replace(plain.operation, **spans))
+        weights, scales = (tuple(new[span] for span in spans) for spans in (before.weights, before.scales))
+        return replace(plain, operation=replace(plain.operation, weights=weights, scales=scales))
 
     parts = tuple(replace(part, payload=placed(payload)) if (payload := ethosu_part(part)) else part for part in network.graph.parts)
     return replace(network, graph=replace(network.graph, parts=parts), constants=bytes(content))

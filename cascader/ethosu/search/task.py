@@ -95,7 +95,7 @@ class Task:
     def _forms(self, origin: Origin) -> Iterator[Network]:
         forms = variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing)
         yield from forms
-        placed = self._placed(forms) if self.options.places and is_flat(origin.network) else None
+        placed = self._placed(forms) if is_flat(origin.network) else None
         if placed is not None:
             yield placed
 
