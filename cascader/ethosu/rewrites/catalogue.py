@@ -103,7 +103,8 @@ class _Maker:
     def plain(self, network: Network) -> Network:
         """The network as all of its forms begin: kernels and tables that are better for any budget."""
         options = self.options
-        network = recoded(network, self.device) if options.recode else network
+        is_cut = options.slices and not is_flat(network)
+        network = recoded(network, self.device, LARGEST if is_cut else None) if options.recode else network
         network = trimmed(network) if options.trim else network
         network = with_table_slots(network, self.device) if options.table_slots else network
         network = in_row_shapes(network, self.device) if options.row_shapes else network
