@@ -15,10 +15,10 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from sim import quick_cycles
 from testbed.compare.vela_points import VelaTask, both_cores, vela_points
+from testbed.compare.verdicts import SLOWEST
 from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 from testbed.models import load_model
-from testbed.portfolio.verdict import SLOWEST
 from testbed.program_files import verify
 from testbed.scheduling import read_schedule, schedule, write_schedule
 from testbed.tasks import QUICKER
