@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cascader.ethosu.search.task import Choice, Seen
 from npu_model.errors import InputError
 from testbed.endings import INTERRUPTED
 from testbed.progress import Progress
 from testbed.termination import Terminated, TimeIsUp, time_limit
+
+if TYPE_CHECKING:
+    from cascader.ethosu.search.task import Choice, Seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ def frontier(
     the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
-    with workers(processes_for(len(task.network.graph.parts), processes)) as pool:
+    with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as pool:
         executor = resumed(pool, task, schedules)
         made = search(explore(task, executor, progress), EVERYTHING, executor, progress)
         found = replayed_frontier(task, made, executor, show=progress)

@@ -63,7 +63,7 @@ def choice_of(
     task = _with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
     aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == EFFORTS[-1])
-    with workers(processes_for(len(task.network.graph.parts), processes)) as executor:
+    with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
         return choose(task, aim, executor, progress, seen or unseen)
 
 

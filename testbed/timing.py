@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from validation.calibrate.profile import timing_from_toml
-from validation.reading import read_configuration
 
 
 def load_timing(path: str | Path | None) -> TimingParameters:
     """The timing parameters of a profile that calibrate fit wrote, or of any TOML file with its table [timing]; None: the model's."""
-    return DEFAULT_TIMING if path is None else timing_from_toml(read_configuration(path, "Calibration profile"))
+    if path is None:
+        return DEFAULT_TIMING
+    # Only who gives a profile pays for the calibration.
+    from validation.calibrate.profile import timing_from_toml  # noqa: PLC0415
+    from validation.reading import read_configuration  # noqa: PLC0415
+
+    return timing_from_toml(read_configuration(path, "Calibration profile"))
 
 
 def timing_json(timing: TimingParameters) -> dict[str, Any]:

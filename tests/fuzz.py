@@ -107,6 +107,18 @@ def _baseline() -> bytes:
     return printed.getvalue().encode()
 
 
+def _measurements() -> tuple[bytes, ...]:
+    """Measurements of the network that they are held against, of each kind; its command stream has a few hundred bytes."""
+    entries = [(0, 0), (944, 332), (1400, 460), (9120, 544), (15731, 700), (29555, 828), (47570, 832)]
+    trace = [{"name": "qread", "ts": cycle / 500, "args": {"qread": place}} for cycle, place in entries]
+    return (
+        b"cycle,qread\n" + b"".join(b"%d,%d\n" % entry for entry in entries),
+        b"stream,qread,samples\n" + b"".join(b"0,0x%x,%d\n" % (place, cycle + 1) for cycle, place in entries),
+        b"layer,cycles\n#2 CONV_2D,500\n#5 DEPTHWISE,800\n",
+        json.dumps({"traceEvents": trace}, indent=0).encode(),
+    )
+
+
 @cache
 def _seeds() -> dict[str, tuple[bytes, ...]]:
     """Inputs that are damaged, by kind."""
@@ -120,6 +132,8 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
         "ini": (vela_ini_text().encode(),),
         "toml": tuple(path.read_bytes() for path in sorted(adapters.glob("*.toml"))),
         "profile": (PROFILE.read_bytes(),),
+        "measured": _measurements(),
+        "energy": ((ROOT / "testbed" / "energy" / "illustrative.toml").read_bytes(),),
         "csv": (b"model,NPU_ACTIVE,timing_adapter,network,use\n{model},15000,off,a,\n{model},16000,u55_high_end,b,test\n",),
     }
 
@@ -133,6 +147,8 @@ COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "ini": ("v.ini", (("simulate", "vela", "{model}", "--config", "{}", "--system-config", "Ethos_U55_High_End_Embedded"),)),
     "toml": ("t.toml", (("simulate", "vela", "{model}", "--timing-adapter", "{}"),)),
     "profile": ("p.toml", (("calibrate", "check", "{}", "{csv}"),)),
+    "measured": ("m.csv", (("simulate", "vela", "{model}", "--no-advice", "--measured", "{}"),)),
+    "energy": ("e.toml", (("diff", "{model}", "--timing-adapter", "u55_high_end,off", "--energy", "{}"),)),
     "csv": ("c.csv", (("calibrate", "check", "{profile}", "{}"), ("calibrate", "fit", "{}", "-o", "f.toml"))),
 }
 """The file and the command lines of each kind."""

@@ -25,6 +25,9 @@ _GAP = 2
 _PADDING = 2
 """Characters by which tabulate makes a column wider than its header."""
 
+_TIE = "\N{NO-BREAK SPACE}"
+"""A space at which no line is broken."""
+
 _TEXT = 16
 """Characters that a column of text keeps."""
 
@@ -89,7 +92,7 @@ def _tabulated(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequ
 
 def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool]) -> tuple[list[int], list[int]]:
     """Widths of the columns with headers broken at spaces and cells whole, and with text as narrow as it may be."""
-    words = [max(map(len, header.split()), default=0) + _PADDING for header in headers]
+    words = [max(map(len, _joined(header).split(" ")), default=0) + _PADDING for header in headers]
     cells = [max(map(len, column), default=0) for column in zip(*rows, strict=True)] or [0] * len(headers)
     whole = [max(word, cell) for word, cell in zip(words, cells, strict=True)]
     least = [max(word, min(cell, _TEXT) if text else cell) for word, cell, text in zip(words, cells, left, strict=True)]
@@ -107,7 +110,26 @@ def _narrowed(whole: Sequence[int], least: Sequence[int], room: int) -> list[int
 
 def _broken(cell: str, size: int) -> str:
     """A cell in lines of at most ``size`` characters."""
-    return "\n".join(printable(line, size) for line in wrap(cell, size, break_long_words=False, break_on_hyphens=False))
+    lines = wrap(_joined(cell), size, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(name_end(line.replace(_TIE, " "), size) for line in lines)
+
+
+def _joined(cell: str) -> str:
+    """A cell in which no line may end behind a stroke: "bytes / Vela's" has two lines, not three."""
+    return cell.replace(" / ", f" /{_TIE}")
+
+
+def name_end(name: str, size: int) -> str:
+    """A name in at most ``size`` characters: what a path of names ends in tells more than what it begins with.
+
+    >>> name_end("functional_1/pointwise_1_1/Relu", 24), name_end("functional_1/pointwise_1_1/Relu", 12)
+    ('.../pointwise_1_1/Relu', '.../Relu')
+    """
+    if len(name) > size:
+        for place, character in enumerate(name):
+            if character == "/" and len(name) - place + 3 <= size and 2 * (len(name) - place + 3) >= size:
+                return printable(f"...{name[place:]}", size)
+    return printable(name, size)
 
 
 def _records(headers: Sequence[str], rows: Sequence[Sequence[str]], limit: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from cascader.ethosu.codegen.lowering import operations
 from cascader.ethosu.cost.block_chain import choose_together
@@ -16,6 +17,7 @@ from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from cascader.ethosu.rewrites import is_small, variants
 from cascader.ethosu.rewrites.columns import column_counts
 from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
@@ -122,8 +124,20 @@ class Cascader:
         return self._drafter.promise(limit, part)
 
     def schedules_at(self, limit: int) -> tuple[Candidate, ...]:
-        """Schedules whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found."""
-        return tuple(self.realise(draft) for draft in self._drafter.drafts(limit))
+        """Schedules whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found.
+
+        The network layer by layer in the blocks that it came with is one of them where it fits: what a search expects is never so exact
+        that another compiler's order of kernels could be left out.
+        """
+        found = [self.realise(draft) for draft in self._drafter.drafts(limit)]
+        found += [self._plain] if self._plain.memory <= limit else []
+        return tuple(sorted(found, key=lambda candidate: candidate.cycles))
+
+    @cached_property
+    def _plain(self) -> Candidate:
+        """The network layer by layer, its constants at home, with the cycles that its kernels take one after the other."""
+        schedule = schedule_layer_by_layer(self.network, self.accelerator, provenance=self.provenance)
+        return Candidate(schedule, sum(self.cost.direct_cycles(number, 0, part.rows) for number, part in enumerate(self.graph.parts)))
 
     def smallest(self) -> Candidate:
         """The schedule with the smallest arena found."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -32,26 +32,42 @@ GUARD = f"{inspect.getsource(end_with_parent)}\n"
 """For a child that runs a text: the definition of :func:`end_with_parent`."""
 
 
+def nothing() -> None:
+    """Nothing is done meanwhile."""
+
+
 def run_child(
-    command: Sequence[str], *, folder: Path, timeout: float, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    folder: Path,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], object] = nothing,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command that calls :func:`end_with_parent` in ``folder``, with what it prints as text.
+    """Run a command that calls :func:`end_with_parent` in ``folder``, with what it prints as text; ``meanwhile`` is called once it runs.
 
     Whatever is raised here (TimeoutExpired after ``timeout`` seconds, OSError, an interrupt), the child has ended.
     """
     standard_input, kept = os.pipe()
     try:
-        return subprocess.run(  # noqa: S603  # callers give a list of words that they have checked, and no shell reads it
+        with subprocess.Popen(  # noqa: S603  # callers give a list of words that they have checked, and no shell reads it
             command,
             cwd=folder,
             env=environment,
             stdin=standard_input,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=timeout,
-            check=False,
-        )
+        ) as process:
+            try:
+                meanwhile()
+                output, errors = process.communicate(timeout=timeout)
+            except BaseException:
+                # Whoever leaves the block waits for the child.
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
     finally:
         os.close(standard_input)
         os.close(kept)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -70,6 +72,17 @@ def as_completed(answers: Iterable[Future[T]]) -> Iterator[Future[T]]:
     yield from futures.as_completed([answer for answer in listed if not isinstance(answer, _Later)])
 
 
+def in_order(answers: Iterable[Future[T]]) -> Iterator[T]:
+    """The answers of an executor in their order; while this process would wait for one of others, it works out its own next one."""
+    listed = list(answers)
+    own = deque(answer for answer in listed if isinstance(answer, _Later))
+    for answer in listed:
+        while not answer.done() and own:
+            with suppress(Exception):
+                own.popleft().result()
+        yield answer.result()
+
+
 class _Here(Executor):
     """Runs every errand in this process, in the order in which answers are asked for."""
 
@@ -79,7 +92,7 @@ class _Here(Executor):
 
 
 class _Processes(Executor):
-    """Processes, each with a line of errands of its own.
+    """Processes, each with a line of errands of its own; the first may be this one.
 
     A first argument with ``homes`` (which of so many processes it belongs to) leads its errand there, where earlier ones have left
     what it needs. Of several, and with any other argument, the process with the shortest line takes it.
@@ -102,6 +115,12 @@ class _Processes(Executor):
         answer.add_done_callback(lambda _: self._done(line))
         return answer
 
+    def call_each(self, fn: Callable[[], object]) -> None:
+        """Have each other process call a function before its errands; nobody waits for that."""
+        for line in self._lines:
+            if not isinstance(line, _Here):
+                line.submit(fn)
+
     def _done(self, line: int) -> None:
         with self._lock:
             self._waiting[line] -= 1
@@ -112,6 +131,12 @@ class _Processes(Executor):
             line.shutdown(wait=False, cancel_futures=cancel_futures)
         for line in self._lines:
             line.shutdown(wait=wait)
+
+
+def prepare(executor: Executor, fn: Callable[[], object]) -> None:
+    """Have each process of an executor but this one call a function while this one has something else to do."""
+    if isinstance(executor, _Processes):
+        executor.call_each(fn)
 
 
 GRACE_SECONDS = 1.0
@@ -137,25 +162,50 @@ def _end(_number: int, _frame: FrameType | None) -> NoReturn:
 
 def _start(parent: Connection) -> None:
     """Begin a worker: it ends with its parent, cleans up when it is ended, and leaves an interrupt of the terminal to its parent."""
+    gc.set_threshold(*_COLLECTED)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
+_COLLECTED = (100_000, 50, 50)
+"""New objects after which Python looks for cycles among them, and how often it looks at older ones: a search makes few cycles."""
+
+
 @contextmanager
-def workers(processes: int) -> Iterator[Executor]:
+def _rarely_collected() -> Iterator[None]:
+    """Let Python look for cyclic garbage less often: with its own thresholds that takes a tenth of a search."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_COLLECTED)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextmanager
+def workers(processes: int, *, takes_part: bool = False) -> Iterator[Executor]:
     """An executor of so many processes; 1 works in this one. No answer depends on it.
+
+    If this process ``takes_part`` it is one of them: it works where answers are asked for by :func:`in_order`.
 
     Processes are spawned, not forked, so that every platform does the same. They end when this block does or this process does,
     whatever ends it. InputError if one of them dies.
     """
+    with _rarely_collected(), _executor(processes, takes_part=takes_part) as executor:
+        yield executor
+
+
+@contextmanager
+def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
+    """As :func:`workers`."""
     if processes == 1:
         yield _Here()
         return
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
-    lines = [ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=(theirs,)) for _ in range(processes)]
-    pool = _Processes(lines)
+    others = [ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=(theirs,)) for _ in range(processes - takes_part)]
+    pool = _Processes([_Here(), *others] if takes_part else others)
     finished = False
     try:
         yield pool

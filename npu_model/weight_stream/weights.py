@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,8 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
     if largest > MAX_WEIGHT:
         raise InputError(f"A weight has magnitude {largest}: {MAX_WEIGHT} is the limit of the decoder; quantise the weights to 8 bits.")
     plain = np.ascontiguousarray(weights, np.int16)
-    return _STREAMS.of(plain.tobytes(), plain.shape, layout, accelerator)
+    content, shape = plain.tobytes(), plain.shape
+    return _STREAMS.of(content, (shape, layout, accelerator.name), lambda: _encoded(content, shape, layout, accelerator))
 
 
 def _encoded(plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:
@@ -62,28 +64,33 @@ def _encoded(plain: bytes, shape: tuple[int, ...], layout: WeightFormat, acceler
     return bytes(encoded)
 
 
-class _Streams:
-    """Streams that this process has encoded: forms of one network have most of theirs in common."""
+T = TypeVar("T", bytes, Int16)
+
+
+class _Kept(Generic[T]):
+    """Streams or weights that this process has worked out: forms of one network have most of theirs in common."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], bytes] = {}
+        self._known: dict[tuple[object, ...], T] = {}
         self._bytes = 0
 
-    def of(self, plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:
-        """The stream of weights, encoded once as long as not too many others were."""
-        key = plain, shape, layout, accelerator.name
+    def of(self, content: bytes, terms: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What is made of some content on some terms, worked out once as long as not too many others were."""
+        key = content, terms
         found = self._known.get(key)
         if found is None:
-            found = _encoded(plain, shape, layout, accelerator)
-            self._bytes += len(plain) + len(found)
+            found = make()
+            size = len(content) + (len(found) if isinstance(found, bytes) else found.nbytes)
+            self._bytes += size
             if self._bytes > _MOST_BYTES:
                 self._known.clear()
-                self._bytes = len(plain) + len(found)
+                self._bytes = size
             self._known[key] = found
         return found
 
 
-_STREAMS = _Streams()
+_STREAMS = _Kept[bytes]()
+_WEIGHTS = _Kept[Int16]()
 
 
 def compressed_size(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> int:
@@ -132,7 +139,13 @@ def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Acceler
     """
     shape, layout = core_format(op, core)
     check_format(shape, layout, accelerator)
-    return from_hardware_order(decode_stream(stream, symbol_count(shape, layout, accelerator)), shape, layout, accelerator)
+
+    def decoded() -> Int16:
+        found = from_hardware_order(decode_stream(stream, symbol_count(shape, layout, accelerator)), shape, layout, accelerator)
+        found.flags.writeable = False
+        return found
+
+    return _WEIGHTS.of(stream, (shape, layout, accelerator.name), decoded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,17 +87,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the schedule, write it, and say what was written."""
-    from testbed.anytime import in_words
-    from testbed.endings import say
-    from testbed.files import require_page, require_writable, write_file
-    from testbed.findings import findings
-    from testbed.html import html_report
-    from testbed.html.data import replay_data, report_title
-    from testbed.html.recorder import TimelineEvents
-    from testbed.pipeline import simulate_schedule, write_schedule
+    from testbed.files import require_page, require_writable
     from testbed.progress import progress
-    from testbed.reports.tables import layers_csv
-    from testbed.views.arena_map import arena_map
 
     for option in ("optimise", "effort", "time_limit"):
         if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
@@ -109,30 +100,60 @@ def run(arguments: argparse.Namespace) -> int:
         require_writable(arguments.csv, arguments.model, arguments.output)
     if arguments.report is not None:
         require_page(arguments.report, arguments.model, arguments.output)
-    events = TimelineEvents()
     with progress() as show:
         ending = _ending(arguments, show)
         plan = ending.choice.point.schedule
         show(f"Writing {arguments.output}")
-        write_schedule(plan, arguments.output)
+        _write(ending, arguments.output)
         if ending.status:
-            # Whoever wants the process to end gets the schedule, and no report that takes time.
-            say("stopped", f"by {ending.stopped}: {arguments.output} has the best schedule so far, {in_words(ending.choice)}.")
             return ending.status
-        simulation = simulate_schedule(plan, listeners=[events] if arguments.report is not None else [], progress=show)
-        if arguments.csv is not None:
-            write_file(arguments.csv, layers_csv(simulation.replay))
-        found = None if arguments.no_advice else findings(simulation, show)
-        if arguments.report is not None:
-            replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
-            write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
+        simulation, found = _replayed(plan, arguments, show)
     _report(ending, simulation, found, arguments)
     return 0
 
 
+def _write(ending: Ending, output: str) -> None:
+    """Write the schedule; whoever wants the process to end is told what it is, and gets no report, which takes time."""
+    from testbed.anytime import in_words
+    from testbed.endings import say
+    from testbed.scheduling import write_schedule
+
+    write_schedule(ending.choice.point.schedule, output)
+    if ending.status:
+        say("stopped", f"by {ending.stopped}: {output} has the best schedule so far, {in_words(ending.choice)}.")
+
+
+def _replayed(plan: Schedule, arguments: argparse.Namespace, show: Progress) -> tuple[Simulation, Sequence[Finding] | None]:
+    """The replay with what it shows a user, once the table and the page that are asked for are written."""
+    from testbed.files import write_file
+    from testbed.simulation import simulate_schedule
+
+    listeners: list[TimelineEvents] = []
+    if arguments.report is not None:
+        from testbed.html.recorder import TimelineEvents
+
+        listeners.append(TimelineEvents())
+    simulation, found = simulate_schedule(plan, listeners=listeners, progress=show), None
+    if arguments.csv is not None:
+        from testbed.reports.tables import layers_csv
+
+        write_file(arguments.csv, layers_csv(simulation.replay))
+    if not arguments.no_advice:
+        from testbed.findings import findings
+
+        found = findings(simulation, show)
+    for events in listeners:
+        from testbed.html import html_report
+        from testbed.html.data import replay_data, report_title
+        from testbed.views.arena_map import arena_map
+
+        replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
+        write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
+    return simulation, found
+
+
 def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
     """The search as it ends, or the network layer by layer, which is no search."""
-    from cascader.ethosu.search.task import Choice, Point
     from testbed.anytime import Ending, best_in_time
     from testbed.commands.choices import memory_options
     from testbed.legalise import load_task
@@ -141,6 +162,8 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
 
     memory, timing, size = memory_options(arguments), load_timing(arguments.timing), arguments.arena_cache_size
     if arguments.no_cascade:
+        from cascader.ethosu.search.task import Choice, Point
+
         plan = schedule(
             arguments.model,
             arguments.accelerator_config,

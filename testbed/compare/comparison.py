@@ -173,7 +173,7 @@ def compare(
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
     vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)
-    with workers(processes_for(len(task.network.graph.parts), processes)) as pool:
+    with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as pool:
         executor = resumed(pool, task, schedules, results)
         plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:

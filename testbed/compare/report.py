@@ -82,7 +82,7 @@ def comparison_text(comparison: Comparison) -> str:
             left=0,
         ),
         *_robust_sections(comparison),
-        "\n".join([CAVEAT, bounds_text(frontier), *_failures(comparison)]),
+        "\n".join(fill(line, width()) for line in (CAVEAT, *bounds_text(frontier).splitlines(), *_failures(comparison))),
     ]
     return "\n\n".join(sections)
 
@@ -121,7 +121,7 @@ def _robust_sections(comparison: Comparison) -> list[str]:
         f"Both sides were replayed under {len(changes)} changes of the timing model that public data cannot exclude: "
         f"{'; '.join(NAMES)}; and {len(changes) - len(NAMES)} pairs of these."
     )
-    return [grid(headers, rows, (True, False, False, False, False, True)), tried]
+    return [grid(headers, rows, (True, False, False, False, False, True)), fill(tried, width())]
 
 
 def _robust_json(comparison: Comparison) -> dict[str, Any]:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
-from cascader.ethosu.schedule.staging import weight_ranges
 from npu_model.printable import printable
-from npu_model.program import ByteRange, DmaOperation, DmaWait, KernelOperation, Program
-from npu_model.program.alignment import ALIGNMENT
-from npu_model.program.check import MAX_WAIT
-from npu_model.shapes import round_up
-from sim import Cause, Replay, Unit
-from sim.views.layers import layer_cycles
-from testbed.findings.edits import cycles_with, with_transfers, without_transfer
-from testbed.findings.finding import LEAST, Finding, count, part, percent
+from npu_model.program import KernelOperation, Program
+from testbed.findings.edits import cycles_with
+from testbed.findings.finding import LEAST, Finding, part, percent
+from testbed.findings.weight_trials import Layer, Trial, copies_of, staged, trials, waiting
 from testbed.memory_use import ARENA, CONSTANTS
 from testbed.simulation import Simulation
 
@@ -24,174 +17,86 @@ KIND = "weights"
 LAYERS = 4
 """Layers whose weights are tried elsewhere: those that wait longest."""
 
-AHEAD = (1, 2, 4)
-"""Kernels ahead of its layer that a copy is tried to be issued."""
-
 _NAME = 60
 """Characters of a layer's name in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """A layer that waits for its weights: its kernels by index, and the cycles that it waits and takes."""
-
-    name: str
-    replay: Replay
-    kernels: tuple[int, ...]
-    waits: int
-    cycles: int
-
-    @property
-    def program(self) -> Program:
-        return self.replay.program
-
-
-def _waiting(replay: Replay) -> Iterator[_Layer]:
-    """The layers of a Program with weights, and how long their MAC array waits for these, or the kernel for their copy."""
-    kernels: dict[str, list[int]] = {}
-    waits: Counter[str] = Counter()
-    for one in replay.operations:
-        if isinstance(one.op, KernelOperation) and one.op.weights:
-            kernels.setdefault(one.name or f"#{one.index}", []).append(one.index)
-            waits[one.name or f"#{one.index}"] += one.waits.get((Unit.MAC, Cause.WEIGHTS), 0) + one.waits.get((Unit.CC, Cause.DMA_WAIT), 0)
-    cycles = layer_cycles(replay)
-    for name, indices in kernels.items():
-        yield _Layer(name, replay, tuple(indices), waits[name], sum(cycles.get(index, 0) for index in indices))
-
-
-def _kernel(program: Program, index: int) -> KernelOperation:
-    op = program.operations[index]
-    assert isinstance(op, KernelOperation)  # noqa: S101  # the index of a kernel
-    return op
-
-
-def _copies(program: Program, layer: _Layer) -> dict[int, DmaOperation] | None:
-    """The transfers that bring the layer's weights, empty if it reads constants; None if it shares them or one is not found."""
-    found: dict[int, DmaOperation] = {}
-    newest: dict[int, DmaOperation] = {}
-    others: set[int] = set()
-    for index, op in enumerate(program.operations):
-        if isinstance(op, DmaOperation) and not op.to_shram and op.source.region == CONSTANTS:
-            newest[index] = op
-        elif isinstance(op, KernelOperation):
-            for where in (*op.weights, *op.scales):
-                at = max((i for i, copy in newest.items() if _holds(copy, where)), default=None)
-                if index in layer.kernels and where.region != CONSTANTS and at is None:
-                    return None
-                if at is not None and index in layer.kernels:
-                    found[at] = newest[at]
-                elif at is not None:
-                    others.add(at)
-    return None if others & found.keys() else found
-
-
-def _holds(copy: DmaOperation, where: ByteRange) -> bool:
-    return copy.destination_region == where.region and copy.destination <= where.start and where.end <= copy.destination + copy.length
-
-
-def _direct(layer: _Layer, copies: dict[int, DmaOperation]) -> Program:
-    """The Program with the layer's weights read from the constants; its kernels keep their order, not their indices."""
-    program = layer.program
-
-    def moved(where: ByteRange, before: int) -> ByteRange:
-        at = max((i for i, copy in copies.items() if i < before and _holds(copy, where)), default=None)
-        if at is None:
-            return where
-        shift = copies[at].source.start - copies[at].destination
-        return ByteRange(copies[at].source.region, where.start + shift, where.end + shift)
-
-    operations = list(program.operations)
-    for index in layer.kernels:
-        op = _kernel(program, index)
-        spans = (tuple(moved(where, index) for where in ranges) for ranges in (op.weights, op.scales))
-        weights, scales = spans
-        operations[index] = replace(op, weights=weights, scales=scales)
-    edited = replace(program, operations=tuple(operations))
-    for index in sorted(copies, reverse=True):
-        edited = without_transfer(edited, index)
-    return edited
-
-
-def staged(program: Program, kernels: Sequence[int], ahead: int, name: str) -> Program | None:
-    """The Program with constants of these kernels copied behind the arena, so many kernels ahead; None if no wait can say so."""
-    address = round_up(max(region.size for region in program.regions if region.index == ARENA), ALIGNMENT)
-    places: list[tuple[ByteRange, int]] = []
-    transfers = []
-    for span in _spans(program, kernels):
-        transfers.append(DmaOperation(span, address, ARENA))
-        places.append((span, address - span.start))
-        address += span.length
-
-    def moved(where: ByteRange) -> ByteRange:
-        shift = next(shift for span, shift in places if span.start <= where.start and where.end <= span.end)
-        return ByteRange(ARENA, where.start + shift, where.end + shift)
-
-    operations = list(program.operations)
-    for index in kernels:
-        op = _kernel(program, index)
-        operations[index] = replace(op, weights=tuple(map(moved, op.weights)), scales=tuple(map(moved, op.scales)))
-    before = [index for index, op in enumerate(operations[: kernels[0]]) if isinstance(op, KernelOperation)]
-    if len(before) < ahead:
-        return None
-    regions = tuple(replace(r, size=address) if r.index == ARENA else r for r in program.regions)
-    edited = replace(program, operations=tuple(operations), regions=regions)
-    edited = with_transfers(edited, transfers, before[-ahead], kernels[0], name)
-    return edited if all(op.outstanding <= MAX_WAIT for op in edited.operations if isinstance(op, DmaWait)) else None
-
-
-def _all(ranges: Iterable[tuple[ByteRange, ...]]) -> tuple[ByteRange, ...]:
-    return tuple(dict.fromkeys(where for each in ranges for where in each))
-
-
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """Another way to read a layer's weights, the cycles that the network then takes, and the way in words."""
-
-    cycles: int
-    words: str
-    changed: str
-
-
-def _trials(simulation: Simulation, layer: _Layer, copies: dict[int, DmaOperation]) -> Iterator[_Trial]:
-    direct = _direct(layer, copies)
-    port = simulation.system.port_of(CONSTANTS)
-    if copies:
-        yield _Trial(
-            cycles_with(simulation, layer.program, direct),
-            f"reading them through AXI{port} as the kernel runs, without a copy,",
-            "weights read from the constants",
-        )
-    shift = [sum(copy < index for copy in copies) for index in layer.kernels]
-    kernels = [index - less for index, less in zip(layer.kernels, shift, strict=True)]
-    size = sum(span.length for span in _spans(direct, kernels))
-    for ahead in AHEAD:
-        edited = staged(direct, kernels, ahead, layer.name)
-        if edited is not None:
-            kernels_ahead = count(ahead, "kernel")
-            words = f"copying the {size:,} bytes into SRAM of their own {kernels_ahead} ahead"
-            yield _Trial(cycles_with(simulation, layer.program, edited), words, f"weights copied {kernels_ahead} ahead")
-
-
-def _spans(program: Program, kernels: Sequence[int]) -> tuple[ByteRange, ...]:
-    every = [_kernel(program, index) for index in kernels]
-    return weight_ranges(replace(every[0], weights=_all(op.weights for op in every), scales=_all(op.scales for op in every)))
-
-
 def weights(simulation: Simulation) -> Iterator[Finding]:
-    """Yield the savings of the layers that wait longest for their weights, if these are read the other way: replays of each."""
+    """Yield the savings of the layers that wait longest for their weights, if these are read the other way: replays of each.
+
+    Layers that gain by the same thing, a copy ahead of what they read where it is, are one finding: a replay of all of them.
+    """
     network = simulation.replay
     if simulation.fast_scratch or simulation.system.port_of(CONSTANTS) == simulation.system.port_of(ARENA):
         return
-    layers = [layer for replay in network.replays for layer in _waiting(replay)]
+    layers = [layer for replay in network.replays for layer in waiting(replay)]
+    gains: list[tuple[Layer, Trial]] = []
     for layer in sorted(layers, key=lambda layer: -layer.waits)[:LAYERS]:
-        copies = _copies(layer.program, layer) if layer.waits >= LEAST * network.cycles else None
+        copies = copies_of(layer.program, layer) if layer.waits >= LEAST * network.cycles else None
         if copies is None:
             continue
-        best = min(_trials(simulation, layer, copies), key=lambda trial: trial.cycles, default=None)
-        if best is None or best.cycles >= network.cycles:
-            continue
-        saved = network.cycles - best.cycles
-        share, waited = part(saved, network.cycles), percent(min(1.0, part(layer.waits, layer.cycles)))
-        name = printable(layer.name.partition(";")[0], _NAME)
-        text = f"{name} waits for its weights {waited} of its time: {best.words} saves {saved:,} cycles ({percent(share)})."
-        yield Finding(KIND, text, f"{name}: {best.changed}", saved, 0, share)
+        best = min(trials(simulation, layer, copies), key=lambda trial: trial.cycles, default=None)
+        if best is not None and best.cycles < network.cycles:
+            gains.append((layer, best))
+    for program in dict.fromkeys(id(layer.program) for layer, _ in gains):
+        own = [(layer, trial) for layer, trial in gains if id(layer.program) == program]
+        joined = _joined(simulation, own)
+        yield from [joined] if joined else []
+        yield from (
+            _finding(simulation, layer, trial) for layer, trial in own if joined is None or not _is_worth_joining(simulation, trial)
+        )
+
+
+def _title(layer: Layer) -> str:
+    return printable(layer.name.partition(";")[0], _NAME)
+
+
+def _waited(layer: Layer) -> float:
+    """The part of a layer's time in which it waits for its weights."""
+    return min(1.0, part(layer.waits, layer.cycles))
+
+
+def _finding(simulation: Simulation, layer: Layer, trial: Trial) -> Finding:
+    saved = simulation.replay.cycles - trial.cycles
+    share = part(saved, simulation.replay.cycles)
+    waits = f"{_title(layer)} waits for its weights {percent(_waited(layer))} of its time"
+    text = f"{waits}: {trial.words} saves {saved:,} cycles ({percent(share)})."
+    return Finding(KIND, text, f"{_title(layer)}: {trial.changed}", saved, 0, share)
+
+
+def _is_worth_joining(simulation: Simulation, trial: Trial) -> bool:
+    return bool(trial.ahead) and simulation.replay.cycles - trial.cycles >= LEAST * simulation.replay.cycles
+
+
+def _joined(simulation: Simulation, gains: Sequence[tuple[Layer, Trial]]) -> Finding | None:
+    """One finding for two or more layers of a Program that gain by a copy ahead; None unless all together save more than each alone."""
+    worth = [(layer, trial) for layer, trial in gains if _is_worth_joining(simulation, trial)]
+    chosen = sorted(worth, key=lambda gain: gain[0].kernels)
+    if len(chosen) < 2 or not all(one.replay.program.name(index) for one, _ in chosen for index in one.kernels):
+        return None
+    program = chosen[0][0].program
+    edited: Program | None = program
+    for layer, trial in chosen:
+        found = () if edited is None else _kernels_of(edited, layer.name)
+        edited = staged(edited, found, trial.ahead, layer.name) if edited is not None and found else None
+    if edited is None:
+        return None
+    cycles = cycles_with(simulation, program, edited)
+    if cycles >= min(trial.cycles for _, trial in chosen):
+        return None
+    saved = simulation.replay.cycles - cycles
+    share, size = part(saved, simulation.replay.cycles), sum(trial.size for _, trial in chosen)
+    *names, last = (_title(layer) for layer, _ in chosen)
+    waited = " to ".join(dict.fromkeys(percent(share) for share in sorted(_waited(layer) for layer, _ in chosen)[:: len(chosen) - 1]))
+    text = (
+        f"{', '.join(names)} and {last} wait for their weights {waited} of their time: copying all "
+        f"{size:,} bytes into SRAM of their own ahead saves {saved:,} cycles ({percent(share)})."
+    )
+    changed = "; ".join(f"{_title(layer)}: {trial.changed}" for layer, trial in chosen)
+    return Finding(KIND, text, changed, saved, 0, share)
+
+
+def _kernels_of(program: Program, name: str) -> tuple[int, ...]:
+    """The kernels of a layer that have weights, by index."""
+    every = enumerate(program.operations)
+    return tuple(index for index, op in every if isinstance(op, KernelOperation) and op.weights and program.name(index) == name)

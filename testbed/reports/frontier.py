@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 from npu_model.printable import printable
 from testbed.frontier import Frontier, FrontierPoint
 from testbed.timing import timing_clause, timing_json
 from testbed.versions import legaliser_remark
-from validation.layout import grid
+from validation.layout import grid, width
 
 _HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "expected - replay")
 
@@ -43,7 +44,8 @@ def frontier_text(frontier: Frontier) -> str:
         f"{len(frontier.points)} Pareto points of {frontier.candidates} schedules, of which {frontier.replayed} were replayed; "
         "bytes are the arena to set aside."
     )
-    return f"{head}\n\n{table}\n\n{note}\n{bounds_text(frontier)}"
+    said = "\n".join(fill(line, width()) for line in (note, *bounds_text(frontier).splitlines()))
+    return f"{head}\n\n{table}\n\n{said}"
 
 
 def point_json(point: FrontierPoint) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from npu_model.printable import printable
 from sim import NetworkReplay
 from sim.views.layers import LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
-from validation.layout import grid, width
+from validation.layout import grid, name_end, width
 
 NAME_WIDTH = 40
 """Characters of a layer's name that a table shows; ``--json`` has it whole."""
@@ -30,7 +30,7 @@ def shortened(name: str) -> str:
     >>> shortened("a" * 30 + "b" * 30)
     'aaaaaaaaaaaaaaaaaa...bbbbbbbbbbbbbbbbbbb'
     """
-    return printable(name.partition(";")[0], NAME_WIDTH)
+    return name_end(name.partition(";")[0], NAME_WIDTH)
 
 
 def first_operator(mnemonics: str) -> str:

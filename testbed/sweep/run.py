@@ -18,10 +18,10 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from sim import counted_network
 from testbed.answers import Answers
-from testbed.legalise import task_of
 from testbed.progress import Progress, silent
 from testbed.scheduling import choice_of
 from testbed.sweep.points import Answer, Point
+from testbed.tasks import task_of
 
 AHEAD = 2
 """Points that a local process has before it, so that none waits for its next one, and none has a long line at the end."""

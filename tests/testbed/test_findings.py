@@ -28,8 +28,9 @@ from testbed.findings.edits import with_transfers, without, without_transfer
 from testbed.findings.finding import LEAST, MOST, largest
 from testbed.findings.memories import memories as faster_memories
 from testbed.findings.moves import moves, only_moves
-from testbed.findings.weights import staged, weights
-from testbed.simulation import Simulation
+from testbed.findings.weight_trials import staged
+from testbed.findings.weights import weights
+from testbed.simulation import Simulation, VelaOptions, simulate_vela
 from testbed.verification import functional_outputs, seeded_inputs
 from validation.portfolio import build as portfolio
 
@@ -117,6 +118,27 @@ def test_weights_that_are_waited_for_are_told_to_be_copied_ahead() -> None:
     found, *_ = [one for one in weights(flash_bound()) if one.share >= LEAST]
     assert re.search(r"waits for its weights [\d.]+% of its time: copying the [\d,]+ bytes into SRAM", found.text)
     assert found.cycles > 0
+
+
+def test_layers_that_gain_by_the_same_copy_are_one_finding_of_one_replay() -> None:
+    simulation = simulate_vela("zoo:ds_cnn", VelaOptions(optimise="Size"))
+    joined, *others = sorted(weights(simulation), key=lambda one: -one.cycles)
+    names = r"(?:pointwise_\d, ){2}pointwise_\d and pointwise_\d"
+    assert re.match(
+        rf"{names} wait for their weights 47% to 50% of their time: copying all [\d,]+ bytes into SRAM of their own", joined.text
+    )
+    assert [one.changed for one in others if "copied" in one.changed] == []
+    program = simulation.network.programs[0]
+    for name, ahead in re.findall(r"(pointwise_\d): weights copied (\d) kernel", joined.changed):
+        kernels = [
+            i for i, op in enumerate(program.operations) if isinstance(op, KernelOperation) and op.weights and program.name(i) == name
+        ]
+        edited = staged(program, kernels, int(ahead), name)
+        assert edited is not None
+        program = edited
+    check_program(program, accelerator(DEFAULT))
+    cycles = quick_cycles(replace(simulation.network, steps=(program,)), simulation.system)
+    assert joined.cycles == simulation.replay.cycles - cycles > 0
 
 
 def test_an_ideal_memory_has_weights_that_nobody_copies() -> None:

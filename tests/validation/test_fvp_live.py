@@ -193,6 +193,8 @@ def test_a_trace_may_be_a_bare_list_that_is_not_closed(shape: str) -> None:
         (b'{"traceEvents": 3}', "has 0 qread events"),
         (b'[3, {"name": "qread"}, {"name": "qread", "ts": "1", "args": {"qread": 1}}]', "has 0 qread events"),
         (b'[{"name": "qread", "ts": 1, "args": {"qread": "x"}}]', "has 0 qread events"),
+        (b'[{"name": "qread", "ts": 1e999, "args": {"qread": 1}}, {"name": "qread", "ts": NaN, "args": {"qread": 1}}]', "has 0 qread"),
+        (b'[{"name": "qread", "ts": 1' + b"0" * 400 + b', "args": {"qread": 1}}]', "has 0 qread events"),
         (
             b'[{"name": "qread", "ts": 1, "args": {"a": 1, "b": 2}}, {"name": "qread", "ts": 1, "args": {"qread": -1}}]',
             "has 0 qread events",

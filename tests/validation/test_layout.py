@@ -35,6 +35,19 @@ def test_a_table_that_fits_is_as_wide_as_its_cells() -> None:
     assert ROWS[0][0] in grid(HEADERS, ROWS, TEXT, 200)
 
 
+def test_a_ratio_in_a_header_is_broken_before_its_stroke() -> None:
+    text = grid(("ours", "bytes / Vela's"), [("smallest", "0.433")], (True, False), 20)
+    assert [line.split() for line in text.splitlines()[:2]] == [["ours", "bytes"], ["/", "Vela's"]]
+    assert text.isascii()
+
+
+def test_a_long_name_keeps_its_end() -> None:
+    rows = [(f"functional_1/{kind}_1_1/Relu", "MAC array", "1,204,224") for kind in ("pointwise", "depthwise")]
+    text = grid(("layer", "bound by", "cycles"), rows, (True, True, False), 48)
+    assert ".../pointwise_1_1/Relu" in text
+    assert ".../depthwise_1_1/Relu" in text
+
+
 @pytest.mark.parametrize("limit", [20, 200])
 def test_a_table_without_rows_has_its_headers(limit: int) -> None:
     assert grid(("layer", "cycles"), [], (True, False), limit).split()[:2] == ["layer", "cycles"]

@@ -103,7 +103,8 @@ class _Maker:
     def plain(self, network: Network) -> Network:
         """The network as all of its forms begin: kernels and tables that are better for any budget."""
         options = self.options
-        network = recoded(network, self.device) if options.recode else network
+        is_cut = options.slices and not is_flat(network)
+        network = recoded(network, self.device, LARGEST if is_cut else None) if options.recode else network
         network = trimmed(network) if options.trim else network
         network = with_table_slots(network, self.device) if options.table_slots else network
         network = in_row_shapes(network, self.device) if options.row_shapes else network
@@ -155,6 +156,9 @@ def variants(
     # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
     found = [make.coarse(base, coarse, depth) for depth in layouts] + [make.pieces(plain, size) for size in fine]
     found += make.across(plain, coarse, fine) + _flat_forms(plain, base, make.device, options)
+    if is_small(network):
+        # A depth that does for constants from anywhere need not be the best for staged ones.
+        found.append(make.coarse(make.encoded(plain, make.staged), coarse, layouts[0]))
     # Another order of the parts saves memory only, for which the densest layout and coarse pieces do.
     other = ordered(network) if options.order else network
     return _each(found + ([make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1])] if other is not network else []))

@@ -13,13 +13,16 @@ from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 
 
-def recoded(network: Network, accelerator: Accelerator) -> Network:
-    """``network`` with each weight stream in the shorter of two codings: the one that it came in, and that of the coder used here."""
+def recoded(network: Network, accelerator: Accelerator, most: int | None = None) -> Network:
+    """``network`` with each weight stream in the shorter of two codings: the one that it came in, and that of the coder used here.
+
+    Streams of more than ``most`` bytes stay as they are: those of layers that are cut are coded in pieces later.
+    """
     constants = StreamEditor(network.constants)
     operations: dict[str, KernelOperation] = {}
     for part in network.graph.parts:
         payload = ethosu_part(part)
-        if payload is None or len(payload.operation.weights) != 1:
+        if payload is None or len(payload.operation.weights) != 1 or (most is not None and payload.operation.weights[0].length > most):
             continue
         operation = payload.operation
         stream = encoded(operation, weights_of(operation, constants, accelerator), accelerator)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-from cascader.ethosu.search.errands import at_limit, outline, promise, smallest
+from cascader.ethosu.search.errands import at_limit, outline, promise, ready, smallest
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Candidate, Show, Task, ignored, silent
 from cascader.ethosu.search.wish import Wish
+from cascader.search.workers import in_order, prepare
 
 T = TypeVar("T")
 
@@ -54,6 +55,7 @@ class Found:
 
 def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
     """Plan the task's network in every form."""
+    prepare(executor, ready)
     show("Rewriting the network")
     origins = task.variants()
     forms = tuple(
@@ -109,9 +111,11 @@ def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], 
 
 def answers(asked: Sequence[Future[T]], doing: str, show: Show) -> Iterator[T]:
     """The answers in their order; ``doing`` says how many of how many are there."""
-    for done, answer in enumerate(asked):
-        show(doing.format(done, len(asked)))
-        yield answer.result()
+    show(doing.format(0, len(asked)))
+    for done, answer in enumerate(in_order(asked), 1):
+        yield answer
+        if done < len(asked):
+            show(doing.format(done, len(asked)))
 
 
 def distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:

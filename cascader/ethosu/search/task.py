@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.network.network import Network
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rewrites import variants
+from cascader.ethosu.rewrites import is_flat, variants
+from cascader.ethosu.rewrites.constant_places import best_places
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
@@ -87,8 +90,18 @@ class Task:
     def variants(self) -> tuple[Origin, ...]:
         """Every network as it is searched."""
         origins = (Origin(self.network, self.provenance), *self.others)
-        return tuple(
-            Origin(network, origin.provenance)
-            for origin in origins
-            for network in variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing)
-        )
+        return tuple(Origin(form, origin.provenance) for origin in origins for form in self._forms(origin))
+
+    def _forms(self, origin: Origin) -> Iterator[Network]:
+        forms = variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing)
+        yield from forms
+        placed = self._placed(forms) if is_flat(origin.network) else None
+        if placed is not None:
+            yield placed
+
+    def _placed(self, forms: Sequence[Network]) -> Network | None:
+        """The form that is fastest layer by layer, its constants at the places that are best for it so; None if none gains anything."""
+        plans = [schedule_layer_by_layer(form, self.accelerator) for form in forms]
+        plain = min(plans, key=lambda plan: self.replay(lower(plan)))
+        burst = self.system.ports[self.system.port_of(CONSTANTS)].burst_bytes
+        return best_places(plain.network, burst, lambda form: self.replay(lower(replace(plain, network=form))))

@@ -62,7 +62,7 @@ def schedule(network: Network, device: str, memory: MemorySystem, budget: int | 
     >>> found.point.memory <= 8192, found.least_cycles <= found.point.cycles
     (True, True)
     """
-    with workers(how.processes) as executor:
+    with workers(how.processes, takes_part=True) as executor:
         return choose(_task(network, device, memory, replay, how), Aim(budget, how.smallest, how.thorough), executor, how.show, how.seen)
 
 
@@ -72,6 +72,6 @@ def frontier(network: Network, device: str, memory: MemorySystem, replay: Replay
     The arguments are those of :func:`schedule`. InputError if the device is unknown.
     """
     task = _task(network, device, memory, replay, how)
-    with workers(how.processes) as executor:
+    with workers(how.processes, takes_part=True) as executor:
         wish = replace(EVERYTHING, thorough=how.thorough)
         return frontier_of(task, search(explore(task, executor, how.show), wish, executor, how.show), executor, show=how.show)

@@ -9,12 +9,13 @@ import csv
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import metadata
 from math import ceil
 from pathlib import Path
 
-from cascader.frontends.children import GUARD, run_child
+from cascader.frontends.children import GUARD, nothing, run_child
 from cascader.frontends.vela.debug_database import layer_names
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
@@ -171,11 +172,11 @@ def _failure(process: subprocess.CompletedProcess[str]) -> str:
     return f"says {reason[:300]!r}"
 
 
-def _run(arguments: list[str], folder: Path, timeout: float) -> None:
+def _run(arguments: list[str], folder: Path, timeout: float, meanwhile: Callable[[], object]) -> None:
     limits = [str(MEMORY_BYTES), str(2 * ceil(timeout))]
     command = [sys.executable, "-c", _LAUNCH, *limits, "network.tflite", "--output-dir", "out", *arguments]
     try:
-        process = run_child(command, folder=folder, timeout=timeout)
+        process = run_child(command, folder=folder, timeout=timeout, meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
         raise InputError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.") from None
     except OSError as error:
@@ -214,13 +215,14 @@ def compile_network(  # noqa: PLR0913  # Vela's options
     debug_database: bool = True,
     cpu_operators: tuple[str, ...] = (),
     timeout: float | None = None,
+    meanwhile: Callable[[], object] = nothing,
 ) -> VelaResult:
     """Compile a .tflite ``model`` with Vela's command line; names and values are those of its options.
 
     ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
     ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
     (``--ignore-ops``); ``config`` None is the vela.ini that Vela comes with. ``timeout`` is in seconds, None for
-    that of :data:`TIMEOUT_VARIABLE` or else :data:`TIMEOUT_SECONDS`.
+    that of :data:`TIMEOUT_VARIABLE` or else :data:`TIMEOUT_SECONDS`. ``meanwhile`` is called once Vela runs.
 
     Raises InputError if the model is damaged, floating-point or compiled already, a name is unknown, or Vela fails,
     crashes, hangs or places no operator on the NPU.
@@ -242,7 +244,7 @@ def compile_network(  # noqa: PLR0913  # Vela's options
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
         folder = Path(name)
         (folder / "network.tflite").write_bytes(model)
-        _run(arguments, folder, time_limit() if timeout is None else timeout)
+        _run(arguments, folder, time_limit() if timeout is None else timeout, meanwhile)
         output = folder / "out" / "network_vela.tflite"
         if not output.is_file():
             raise InputError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cascader.ethosu.network.network import Network
+from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.lift import lift
@@ -59,14 +61,20 @@ def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[st
     return found
 
 
-def legalised(model: bytes, accelerator_name: str = DEFAULT_ACCELERATOR, cpu_operators: tuple[str, ...] = ()) -> Legalised:
+def legalised(
+    model: bytes,
+    accelerator_name: str = DEFAULT_ACCELERATOR,
+    cpu_operators: tuple[str, ...] = (),
+    *,
+    meanwhile: Callable[[], object] = nothing,
+) -> Legalised:
     """Compile a quantised .tflite ``model`` into one kernel per operator, by the first core of Vela that does and whose stream is right.
 
     InputError as :func:`compile_network` raises it for the C++ core where the other one cannot compile it either, or if neither core's
-    stream can be taken: it names both, the layers and the accesses.
+    stream can be taken: it names both, the layers and the accesses. ``meanwhile`` is called once Vela runs.
     """
     try:
-        result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators)
+        result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators, meanwhile=meanwhile)
     except InputError as error:
         second = _by_python_core(model, accelerator_name, cpu_operators)
         if not isinstance(second, Legalised):

@@ -15,11 +15,13 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from sim import quick_cycles
 from testbed.compare.vela_points import VelaTask, both_cores, vela_points
-from testbed.legalise import QUICKER, load_task
+from testbed.compare.verdicts import SLOWEST
+from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 from testbed.models import load_model
 from testbed.program_files import verify
 from testbed.scheduling import read_schedule, schedule, write_schedule
+from testbed.tasks import QUICKER
 from testbed.verification import LITERT
 from testbed.versions import legaliser_remark
 from validation.litert.judge import litert_installed
@@ -50,6 +52,10 @@ def test_the_network_of_the_python_core_is_searched_too_where_its_kernels_are_qu
     assert layer_by_layer(other.network) <= QUICKER * layer_by_layer(task.network)
     assert "Python core" in legaliser_remark(other.provenance.tools)
     assert legaliser_remark(task.provenance.tools) == ""
+
+
+def test_kernels_that_are_left_out_are_quicker_by_no_more_than_the_portfolio_allows() -> None:
+    assert 1 / QUICKER <= SLOWEST
 
 
 def test_a_core_that_leaves_more_on_the_cpu_legalises_nothing_beside_one_that_does_not() -> None:

@@ -18,6 +18,9 @@ from npu_model.errors import InputError
 MAX_BYTES = 512 << 20
 """Largest unpacked trace that is read."""
 
+_MOST_TIME = 1 << 62
+"""Bound of a trace's times, whatever their unit: beyond it sums of them have no meaning."""
+
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31
 """zlib's number for gzip with its largest window."""
@@ -89,7 +92,8 @@ def _entries(data: bytes) -> Iterator[tuple[float, int]]:
     for event in events if isinstance(events, list) else ():
         if isinstance(event, dict) and event.get("name") == "qread":
             time, offset = event.get("ts"), _offset(event.get("args"))
-            if isinstance(time, (int, float)) and offset is not None:
+            # A time beyond the bound, or that is no number, is no time.
+            if isinstance(time, (int, float)) and abs(time) < _MOST_TIME and offset is not None:
                 yield float(time), offset
 
 

@@ -1,0 +1,82 @@
+"""Places of constants: where in a burst each layer's weights begin, which decides into how many transactions they fall.
+
+Small fully connected layers do little but wait for their weights, and the places are all that another compiler's stream of the same
+kernels may have ahead: 1 to 2 % of a sensor's three layers. Whether an early or a short first transaction is better depends
+on what the decoder does at that moment, so that a replay decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from cascader.ethosu.codegen.constants import Packing, constant_ranges
+from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network, ethosu_part
+from npu_model.program import ByteRange
+from npu_model.program.alignment import ALIGNMENT
+
+MOST = 16
+"""Layers with constants up to which places are tried: of larger networks they are no part of the cycles that is worth the time."""
+
+_ROUNDS = 2
+"""How often the layers are gone through: the second time the others' places are known."""
+
+Streams = tuple[ByteRange, ...]
+"""Scales, then weights of a kernel; kernels with the same streams read them from one place."""
+
+
+def _streams(payload: EthosuPart) -> Streams:
+    return (*payload.operation.scales, *payload.operation.weights)
+
+
+def _without_streams(payload: EthosuPart) -> EthosuPart:
+    return replace(payload, operation=replace(payload.operation, weights=(), scales=()))
+
+
+def with_places(network: Network, places: Mapping[Streams, int], burst: int) -> Network:
+    """``network`` with each kernel's streams one behind the other, the last of them so many bytes behind a multiple of ``burst``."""
+    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
+    packing = Packing.of(span for payload in payloads for span in constant_ranges(_without_streams(payload)))
+    content = bytearray(packing.content(network.constants))
+    moved: dict[Streams, dict[ByteRange, ByteRange]] = {}
+    for streams, place in places.items():
+        before = sum(span.length for span in streams[:-1])
+        content += bytes((place - before - len(content)) % burst)
+        moved[streams] = {}
+        for span in streams:
+            moved[streams][span] = ByteRange(CONSTANTS, len(content), len(content) + span.length)
+            content += network.constants[span.start : span.end].ljust(span.length, b"\0")
+
+    def placed(payload: EthosuPart) -> EthosuPart:
+        new = moved.get(_streams(payload), {})
+        plain, before = packing.part(_without_streams(payload)), payload.operation
+        weights, scales = (tuple(new[span] for span in spans) for spans in (before.weights, before.scales))
+        return replace(plain, operation=replace(plain.operation, weights=weights, scales=scales))
+
+    parts = tuple(replace(part, payload=placed(payload)) if (payload := ethosu_part(part)) else part for part in network.graph.parts)
+    return replace(network, graph=replace(network.graph, parts=parts), constants=bytes(content))
+
+
+def best_places(network: Network, burst: int, cycles: Callable[[Network], int]) -> Network | None:
+    """``network`` with the places that take the fewest ``cycles``, tried one after the other in steps of 16 bytes.
+
+    None for a network of many layers with constants, and where no place gains anything. They hardly count but in flat networks.
+    """
+    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
+    places = {streams: 0 for payload in payloads if (streams := _streams(payload))}
+    aligned = all(span.start % ALIGNMENT == span.length % ALIGNMENT == 0 for streams in places for span in streams)
+    if not 0 < len(places) <= MOST or burst % ALIGNMENT or not aligned:
+        return None
+    least, best = cycles(network), None
+    for _ in range(_ROUNDS):
+        before = least
+        for streams in list(places):
+            for place in range(0, burst, ALIGNMENT):
+                tried = places | {streams: place}
+                form = with_places(network, tried, burst)
+                taken = cycles(form)
+                if taken < least:
+                    least, best, places = taken, form, tried
+        if least == before:
+            break
+    return best

@@ -1,0 +1,68 @@
+"""From what Vela says of a model to the task of scheduling it: its network, the other core's where that is quicker, and its provenance."""
+
+from __future__ import annotations
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.rewrites import is_flat, is_small
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Provenance
+from cascader.ethosu.search.task import Origin, Task
+from cascader.frontends.vela import Legalised, alternative
+from npu_model.accelerator import Accelerator, accelerator
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from sim import quick_cycles
+from testbed.models import Model
+from testbed.replaying import QuickReplay
+from testbed.versions import tool_versions, vela_tools
+
+QUICKER = 0.992
+"""Largest part of the C++ core's cycles, layer by layer, with which the network of the Python core is searched, too.
+
+Vela's figures are those of its better core: what is left out then is within the 1 % that the portfolio allows.
+"""
+
+_REMARK = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
+
+
+def _cycles(network: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> int:
+    """Cycles of the network layer by layer."""
+    return quick_cycles(lower(schedule_layer_by_layer(network, accelerator_name)), system, timing)
+
+
+def _others(
+    model: Model, first: Legalised, network: Network, device: Accelerator, system: MemorySystem, timing: TimingParameters
+) -> tuple[Origin, ...]:
+    """The network of Vela's other core, if it is quicker layer by layer; of large networks, whose search takes long, it is not asked."""
+    other = alternative(model.data, first, device.name) if is_small(network) or is_flat(network) else None
+    if other is None:
+        return ()
+    second = other.network()
+    if _cycles(second, device.name, system, timing) > QUICKER * _cycles(network, device.name, system, timing):
+        return ()
+    tools = tool_versions(vela_tools(other.result.version, other.core, _REMARK))
+    return (Origin(second, Provenance(model.name, model.sha256, tools, system, timing)),)
+
+
+def task_of(
+    model: Model,
+    found: Legalised,
+    accelerator_config: str,
+    system: MemorySystem,
+    *,
+    rungs: int | None = None,
+    timing: TimingParameters = DEFAULT_TIMING,
+    one_core: bool = False,
+) -> Task:
+    """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
+
+    With ``one_core`` Vela's other core is not asked for quicker kernels.
+    """
+    device = accelerator(accelerator_config)
+    tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
+    provenance = Provenance(model.name, model.sha256, tools, system, timing)
+    network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
+    others = () if one_core else _others(model, found, network, device, system, timing)
+    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)
