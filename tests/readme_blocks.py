@@ -16,7 +16,7 @@ from validation.fvp.scores import SHARES
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-LAYERS_SHOWN = 2
+LAYERS_SHOWN = 1
 """Rows of the per-layer table that the README shows before it is cut."""
 SUMMARY_SHOWN = ("NPU cycles", "Peak SRAM", "MACs")
 """Lines of a replay's summary that the README shows."""
@@ -67,7 +67,7 @@ def main_output() -> str:
     summary = [line for line in lines[:rule] if line.startswith(SUMMARY_SHOWN)]
     cut = f"... {total - rule - 1 - LAYERS_SHOWN} more layers ..."
     table = [*lines[rule - 1 : rule + 1 + LAYERS_SHOWN], cut, lines[total]]
-    return _fenced([scheduled.splitlines()[0], *summary, "", *table, "", *lines[advice : advice + 2], "..."])
+    return _fenced([scheduled.splitlines()[0], *summary, "", *table, "", *lines[advice : advice + 2]])
 
 
 def layer_by_layer() -> str:
