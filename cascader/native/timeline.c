@@ -3,6 +3,13 @@
 
 #define NOT_READY INT64_MIN
 
+/* Loops over the units of an arena: where that can be chosen when the program starts, in the widest registers. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define OVER_UNITS __attribute__((target_clones("avx2", "default")))
+#else
+#define OVER_UNITS
+#endif
+
 enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CROWDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_FIELDS };
 enum { COPY_PART, COPY_SIZE, COPY_TRANSFER, COPY_FIRST, COPY_LAST, COPY_EARLIEST, COPY_FIELDS };
 
@@ -52,7 +59,7 @@ static void moment_copy(const Run *run, Moment *to, const Moment *from)
 }
 
 /* Maximum of every `width` neighbours of `count` values, in place; count - width + 1 of them are left. */
-static void highest_in_windows(int32_t *values, i64 count, i64 width)
+OVER_UNITS static void highest_in_windows(int32_t *values, i64 count, i64 width)
 {
     for (i64 done = 1; done < width;) {
         i64 step = least(done, width - done), left = count - step;
@@ -82,6 +89,34 @@ static void drop(Run *run)
     moment_copy(run, &run->moments[run->now.copy], &run->now);
 }
 
+/* Each of `count` values raised to that of another array; the least of them. */
+OVER_UNITS static int32_t raise(int32_t *values, const int32_t *others, i64 count)
+{
+    int32_t lowest = INT32_MAX;
+    for (i64 i = 0; i < count; i++) {
+        values[i] = values[i] > others[i] ? values[i] : others[i];
+        lowest = lowest < values[i] ? lowest : values[i];
+    }
+    return lowest;
+}
+
+/* The highest of `count` values that is at most `limit`; -1 if there is none. No value is negative. */
+OVER_UNITS static int32_t highest_until(const int32_t *values, i64 count, int32_t limit)
+{
+    int32_t highest = -1;
+    for (i64 i = 0; i < count; i++) {
+        int32_t one = values[i] <= limit ? values[i] : -1;
+        highest = highest > one ? highest : one;
+    }
+    return highest;
+}
+
+/* Each of `count` values raised to one. */
+OVER_UNITS static void raise_to(int32_t *values, i64 count, int32_t value)
+{
+    for (i64 i = 0; i < count; i++) values[i] = values[i] > value ? values[i] : value;
+}
+
 /* The places for a copy in run->gaps, their number in run->gaps_width: 0 if there is none. */
 static void find_gaps(Run *run, i64 copy)
 {
@@ -98,11 +133,7 @@ static void find_gaps(Run *run, i64 copy)
     memcpy(run->gaps, run->now.taken, (size_t)run->units * sizeof(int32_t));
     highest_in_windows(run->gaps, run->units, width);
     i64 places = run->units - width + 1;
-    int32_t lowest = INT32_MAX;
-    for (i64 i = 0; i < places; i++) {
-        run->gaps[i] = run->gaps[i] > tensors[i] ? run->gaps[i] : tensors[i];
-        lowest = lowest < run->gaps[i] ? lowest : run->gaps[i];
-    }
+    int32_t lowest = raise(run->gaps, tensors, places);
     run->first_start = lowest;
     if (lowest <= facts[COPY_FIRST]) run->gaps_width = places;
 }
@@ -110,16 +141,15 @@ static void find_gaps(Run *run, i64 copy)
 /* The place for a copy that is free from `wish` on, or as soon after as there is one: of several the one that was taken last. */
 static i64 best_place(const Run *run, i64 wish, int highest)
 {
-    i64 found = -1;
-    if (run->first_start > wish) {
-        for (i64 i = 0; i < run->gaps_width; i++)
-            if (run->gaps[i] == run->first_start) return i;
+    i64 place = 0, last = run->gaps_width - 1;
+    int later = run->first_start > wish;
+    int32_t taken = later ? (int32_t)run->first_start : highest_until(run->gaps, run->gaps_width, (int32_t)least(wish, INT32_MAX));
+    if (highest && !later) {
+        while (last >= 0 && run->gaps[last] != taken) last--;
+        return last;
     }
-    for (i64 i = 0; i < run->gaps_width; i++) {
-        if (run->gaps[i] > wish) continue;
-        if (found < 0 || run->gaps[i] > run->gaps[found] || (highest && run->gaps[i] == run->gaps[found])) found = i;
-    }
-    return found;
+    while (place <= last && run->gaps[place] != taken) place++;
+    return place <= last ? place : -1;
 }
 
 static const i64 *times(const Run *run, i64 step) { return run->kinds + run->job_kinds[step] * TIME_FIELDS; }
@@ -227,29 +257,47 @@ static i64 timeline(Run *run)
     return run->now.finish;
 }
 
-/* For every copy the job behind the last one up to its last use at which a tensor holds a byte of each unit. */
+/* Bytes that a tensor holds from some step on, not noted yet; none if `top` is not above `bottom`. */
+typedef struct {
+    i64 bottom, top;
+} Holding;
+
+/* Note that what a tensor at `address` holds was held until `step`. */
+static void note_held(const Run *run, const Holding *holding, i64 address, i64 step, int32_t *held)
+{
+    if (holding->top <= holding->bottom) return;
+    i64 low = (address + holding->bottom) / run->unit, high = least(run->units, div_up(address + holding->top, run->unit));
+    if (high > low) raise_to(held + low, high - low, (int32_t)step);
+}
+
+/* For every copy the job behind the last one up to its last use at which a tensor holds a byte of each unit. What a tensor holds for many
+   steps is noted when it changes, or where a snapshot is taken. */
 static int take_snapshots(Run *run, const Extents *extents, const i64 *addresses)
 {
-    i64 size = run->units;
+    i64 size = run->units, is_last = 0;
     int32_t *held = calloc((size_t)size + 1, sizeof(int32_t));
+    Holding *holdings = calloc((size_t)extents->count + 1, sizeof(Holding));
     run->snapshots = malloc((size_t)(run->count * size + 1) * sizeof(int32_t));
-    if (!held || !run->snapshots) {
-        free(held);
-        return -1;
-    }
-    for (i64 step = 0; step < run->steps; step++) {
+    for (i64 step = 0; held && holdings && run->snapshots && step < run->steps; step++) {
+        is_last = 0;
+        for (i64 copy = 0; copy < run->count; copy++) is_last |= run->copies[copy * COPY_FIELDS + COPY_LAST] == step;
         for (i64 e = 0; e < extents->count; e++) {
-            if (step < extents->starts[e] || step >= extents->ends[e]) continue;
-            i64 at = step - extents->starts[e], bottom = low_of(extents, e)[at], top = high_of(extents, e)[at];
-            if (top <= bottom) continue;
-            i64 low = (addresses[e] + bottom) / run->unit, high = least(size, div_up(addresses[e] + top, run->unit));
-            for (i64 unit = low; unit < high; unit++) held[unit] = (int32_t)step + 1;
+            Holding now = {0, 0};
+            if (step >= extents->starts[e] && step < extents->ends[e]) {
+                i64 at = step - extents->starts[e];
+                now = (Holding){low_of(extents, e)[at], high_of(extents, e)[at]};
+            }
+            if (now.bottom != holdings[e].bottom || now.top != holdings[e].top) note_held(run, &holdings[e], addresses[e], step, held);
+            holdings[e] = now;
+            if (is_last) note_held(run, &now, addresses[e], step + 1, held);
         }
-        for (i64 copy = 0; copy < run->count; copy++)
+        for (i64 copy = 0; is_last && copy < run->count; copy++)
             if (run->copies[copy * COPY_FIELDS + COPY_LAST] == step) memcpy(run->snapshots + copy * size, held, (size_t)size * sizeof(int32_t));
     }
+    int made = held && holdings && run->snapshots;
     free(held);
-    return 0;
+    free(holdings);
+    return made ? 0 : -1;
 }
 
 static void find_gains(Run *run)

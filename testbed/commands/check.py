@@ -13,6 +13,7 @@ from testbed.commands.options import (
     add_compilation_options,
     add_json_option,
     add_memory_options,
+    add_timing_option,
     byte_count,
     cycle_count,
     example,
@@ -49,6 +50,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--markdown", action="store_true", help="print a summary in Markdown, for a pull request")
     add_compilation_options(parser)
     add_memory_options(parser, "of a schedule the one that it was made for, else the timing adapter u55_high_end")
+    add_timing_option(parser, "of a schedule that which it was made for, else the model's own")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -71,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from testbed.diff.summary import check_markdown, check_text
     from testbed.progress import progress
     from testbed.simulation import VelaOptions
+    from testbed.timing import load_timing
 
     if arguments.json and arguments.markdown:
         raise InputError("--json was given together with --markdown, and one document is printed: leave one of them out.")
@@ -78,8 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("--tolerance was given without --against, whose baseline it is for: give both, or leave it out.")
     baseline = None if arguments.against is None else read_baseline(arguments.against)
     options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
+    timing = None if arguments.timing is None else load_timing(arguments.timing)
     with progress() as show:
-        simulation = replay_side(Side(arguments.file, options, memory_options(arguments)), show)
+        simulation = replay_side(Side(arguments.file, options, memory_options(arguments), timing), show)
     if baseline is not None:
         require_comparable(baseline, simulation, arguments.against)
     found = bars(simulation, arguments.max_cycles, arguments.max_bytes, baseline, arguments.tolerance or Fraction(0))

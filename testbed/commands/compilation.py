@@ -48,6 +48,11 @@ def add(commands: Any) -> None:
     add_jobs_option(group)
     add_vela_timeout_option(group)
     add_memory_options(parser, "the timing adapter u55_high_end, which is Ethos_U55_High_End_Embedded with Shared_Sram")
+    parser.add_argument(
+        "--timing-profile",
+        metavar="PROFILE.toml",
+        help="timing parameters of the NPU, as `calibrate fit` writes them (default: the model's own); --timing is a switch of Vela's",
+    )
     add_vela_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -105,6 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _options(arguments: argparse.Namespace) -> CompileOptions:
     from testbed.commands.choices import memory_options
     from testbed.compilation.compiler import CompileOptions
+    from testbed.timing import load_timing
 
     return CompileOptions(
         accelerator=arguments.accelerator_config,
@@ -115,6 +121,7 @@ def _options(arguments: argparse.Namespace) -> CompileOptions:
         memory=memory_options(arguments),
         ignore_ops=tuple(name.strip() for name in arguments.ignore_ops.split(",") if name.strip()),
         processes=arguments.jobs,
+        timing=load_timing(arguments.timing_profile),
     )
 
 

@@ -10,6 +10,7 @@ from npu_model.errors import InputError
 from testbed.commands.options import Parser, add_energy_option, add_json_option, add_vela_timeout_option, example, print_json
 
 if TYPE_CHECKING:
+    from npu_model.timing import TimingParameters
     from testbed.diff.sides import Side
 
 
@@ -46,6 +47,12 @@ def add(commands: Any) -> None:
     memory.add_argument("--system-config", metavar="NAME[,NAME]", help="system configs of Vela's configuration")
     memory.add_argument("--memory-mode", metavar="NAME[,NAME]", help="memory modes of Vela's configuration")
     memory.add_argument("--config", metavar="INI[,INI]", help="configuration files to read these from (default: the vela.ini of Vela)")
+    default = "of a schedule that which it was made for, else the model's own"
+    parser.add_argument(
+        "--timing",
+        metavar="PROFILE[,PROFILE]",
+        help=f"timing parameters of the NPU, as `calibrate fit` writes them, or `model` for the model's own (default: {default})",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -66,16 +73,23 @@ def sides(arguments: argparse.Namespace) -> tuple[Side, Side]:
         except argparse.ArgumentTypeError as error:
             raise InputError(f"--arena-cache-size: {error}.") from None
 
-    names = ("accelerator_config", "optimise", "arena_cache_size", "timing_adapter", "system_config", "memory_mode", "config")
+    names = ("accelerator_config", "optimise", "arena_cache_size", "timing_adapter", "system_config", "memory_mode", "config", "timing")
     values = [both(name) for name in names]
     found = []
     for number, source in enumerate((arguments.before, arguments.after or arguments.before)):
-        accelerator, optimise, budget, adapter, system, mode, config = (value[number] for value in values)
+        accelerator, optimise, budget, adapter, system, mode, config, timing = (value[number] for value in values)
         memory = MemoryOptions(adapter, system, mode, None if config is None else Path(config))
-        found.append(Side(source, VelaOptions(accelerator, optimise, size(budget)), memory))
+        found.append(Side(source, VelaOptions(accelerator, optimise, size(budget)), memory, _timing(timing)))
     if found[0] == found[1]:
         raise InputError(f"Both sides are {arguments.before} with the same options: give another file, or an option with two values.")
     return found[0], found[1]
+
+
+def _timing(profile: str | None) -> TimingParameters | None:
+    """Timing parameters of a profile; those of the model under its name; None if none are asked for."""
+    from testbed.timing import load_timing
+
+    return None if profile is None else load_timing(None if profile == "model" else profile)
 
 
 def run(arguments: argparse.Namespace) -> int:

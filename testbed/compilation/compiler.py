@@ -11,6 +11,7 @@ from cascader.ethosu.schedule.file import to_json
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.tflite.model import read_tflite
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.compilation.layers_csv import COLUMNS, layer_table
 from testbed.compilation.summary_csv import summary_row
 from testbed.export import export
@@ -36,6 +37,7 @@ class CompileOptions:
     memory: MemoryOptions = NO_OPTIONS
     ignore_ops: tuple[str, ...] = ()
     processes: int | None = None
+    timing: TimingParameters = DEFAULT_TIMING
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ def compile_model(source: str, options: CompileOptions = CompileOptions(), progr
         memory=options.memory,
         ignore_ops=options.ignore_ops,
         processes=options.processes,
+        timing=options.timing,
         progress=progress,
     )
     model = load_model(source)

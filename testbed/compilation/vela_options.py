@@ -38,7 +38,7 @@ VELA_OPTIONS = (
     VelaOption("--max-block-dependency", "BLOCKDEP is the largest that is safe for each operation", takes_value=True),
     VelaOption("--recursion-limit", "nothing here recurses without a bound", takes_value=True),
     VelaOption("--hillclimb-max-iterations", "Vela's allocator places nothing here", takes_value=True),
-    VelaOption("--timing", "a terminal is shown the time while it passes"),
+    VelaOption("--timing", "a terminal is shown the time while it passes; --timing-profile is for timing parameters"),
     VelaOption("--verbose-all", f"{_INSPECT}, {_LAYERS}"),
     VelaOption("--verbose-config", "`npu-testbed --list-configs` names the configurations"),
     VelaOption("--verbose-graph", _ONE_STAGE),

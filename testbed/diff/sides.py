@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import BUILT
 from testbed.progress import Progress, silent
@@ -21,6 +22,8 @@ class Side:
     source: str
     options: VelaOptions = NO_VELA_OPTIONS
     memory: MemoryOptions = NO_OPTIONS
+    timing: TimingParameters | None = None
+    """Of the NPU; None: that which a schedule was made for, else the model's own."""
 
 
 def _is_schedule(source: str) -> bool:
@@ -30,11 +33,12 @@ def _is_schedule(source: str) -> bool:
 def replay_side(side: Side, progress: Progress = silent) -> Simulation:
     """The replay of a side; InputError if it cannot be read, or options of a compilation are given for what is scheduled already."""
     if not _is_schedule(side.source):
-        return simulate_vela(side.source, side.options, side.memory, progress=progress)
+        timing = side.timing or DEFAULT_TIMING
+        return simulate_vela(side.source, side.options, side.memory, progress=progress, timing=timing)
     if side.options.given:
         name = Path(side.source).name
         raise InputError(f"{name} is scheduled already, so that {' and '.join(side.options.given)} cannot change it: leave them out.")
-    return simulate_schedule(read_schedule(side.source), side.memory, progress=progress)
+    return simulate_schedule(read_schedule(side.source), side.memory, progress=progress, timing=side.timing)
 
 
 def pair(name: str, text: str | None) -> tuple[str | None, str | None]:

@@ -16,11 +16,12 @@ _VERSIONS = {
     "schedule": 6,
     "simulate schedule": 6,
     "simulate vela": 6,
-    "validate fvp": 3,
+    "validate fvp": 4,
     "calibrate fit": 2,
     "diff": 2,
     "frontier": 2,
     "validate vela": 2,
+    "validate all": 2,
     "validate fvp --live": 2,
 }
 """Versions of the documents that have changed since their first; raised whenever a field comes, goes or changes its meaning."""

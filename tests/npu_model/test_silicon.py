@@ -4,84 +4,38 @@ from __future__ import annotations
 
 import csv
 from fractions import Fraction
-from functools import cache
-from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pytest
 from reference_data import shared_data
 
-from npu_model.accelerator import accelerator
-from npu_model.command_stream.decode import decode_words
-from npu_model.cost.mac_activity import mac_activity
 from npu_model.memory.system import Memory, MemorySystem
-from npu_model.program import Program
-from npu_model.program.program import Region, RegionRole
 from npu_model.shapes import ceil_div
-from sim import quick_replay, replay
+from sim import replay
+from validation.fvp.scores import mean_error
+from validation.silicon.programs import program
+from validation.silicon.records import runs
+from validation.silicon.scores import STEADY, Difference, counters_missed, differences, eight_a_cycle, jitter
 
-api = pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
-
-DEVICE = accelerator("ethos-u55-256")
-CONSTANTS, ARENA, INPUT = 0, 1, 5
-WEIGHTS_AT = 1024
-"""Where the weights are copied to in the arena; not stated, and of no consequence but for the borders of transactions."""
+pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
 
-@cache
-def rows() -> tuple[dict[str, int], ...]:
+def test_the_records_are_those_that_were_published() -> None:
     path = shared_data() / "silicon" / "alif_e7_fully_connected.csv"
     if not path.is_file():
         pytest.skip(f"the counters of silicon, {path.name}, are not among the reference data")
-    with path.open(encoding="utf-8") as file:
-        return tuple({key: int(value) for key, value in row.items()} for row in csv.DictReader(file))
-
-
-def _map(region: int, depth: int) -> object:
-    feature_map = api.NpuFeatureMap()
-    feature_map.data_type, feature_map.region, feature_map.layout = api.NpuDataType.INT8, region, api.NpuLayout.NHWC
-    feature_map.shape, feature_map.tiles = api.NpuShape3D(1, 1, depth), api.NpuTileBox(1, 0, 1, [0, 0, 0, 0])
-    feature_map.quantization = api.NpuQuantization(1.0, 0)
-    return feature_map
-
-
-@cache
-def program(inputs: int, outputs: int) -> Program:
-    """A DMA of weights and biases, and one kernel of ``inputs`` and ``outputs`` channels in the last block config that Vela finds."""
-    kernel, depth_first = api.NpuConv2DOperation(), api.NpuBlockTraversal.DEPTH_FIRST
-    kernel.ifm, kernel.ofm, kernel.kernel = _map(INPUT, inputs), _map(ARENA, outputs), api.NpuKernel(1, 1)
-    kernel.padding, kernel.block_traversal = api.NpuPadding(0, 0, 0, 0), depth_first
-    kernel.weights, kernel.biases = [api.NpuAddressRange(ARENA, 0, 16)], [api.NpuAddressRange(ARENA, 16, 16)]
-    device = api.NpuAccelerator.Ethos_U55_256
-    kernel.block_config = api.npu_find_block_configs(kernel, device)[-1]
-    volume = np.ones((outputs, 1, 1, inputs), dtype=np.int16)
-    weights = bytes(
-        api.npu_encode_weights(device, volume, (1, 1), 8, kernel.block_config.depth, is_depthwise=False, block_traversal=depth_first)
-    )
-    biases = bytes(api.npu_encode_bias(np.int64(0), 1 << 30, 30)) * outputs
-    biases += bytes(-len(biases) % 16)
-    kernel.weights = [api.NpuAddressRange(ARENA, WEIGHTS_AT, len(weights))]
-    kernel.biases = [api.NpuAddressRange(ARENA, WEIGHTS_AT + len(weights), len(biases))]
-    size = len(weights) + len(biases)
-    copy = api.NpuDmaOperation(api.NpuAddressRange(CONSTANTS, 0, size), api.NpuAddressRange(ARENA, WEIGHTS_AT, size))
-    operations, words = decode_words(tuple(api.npu_generate_register_command_stream([copy, kernel], device)))
-    regions = (
-        Region(CONSTANTS, RegionRole.CONSTANTS, size, weights + biases),
-        Region(ARENA, RegionRole.ARENA, WEIGHTS_AT + size),
-        Region(INPUT, RegionRole.UNUSED, inputs),
-    )
-    return Program(DEVICE.name, operations, words, regions)
+    names = "in_channels", "out_channels", "CCNTR", "MAC_ACTIVE", "MAC_DPU_ACTIVE", "AXI0_RD_TRANSACTIONS"
+    with path.open(encoding="utf-8", newline="") as file:
+        published = [tuple(int(row[name]) for name in names) for row in csv.DictReader(file)]
+    ours = [(run.inputs, run.outputs, run.cycles, run.mac_active, run.mac_dpu_active, run.axi0_reads) for run in runs()]
+    assert ours == published
 
 
 def test_mac_active_and_mac_dpu_active_are_those_of_silicon_in_all_289_runs() -> None:
-    assert len(rows()) == 289
-    for row in rows():
-        (kernel,) = program(row["in_channels"], row["out_channels"]).kernels
-        activity = mac_activity(kernel, DEVICE)
-        assert (activity.active, activity.dot_products) == (row["MAC_ACTIVE"], row["MAC_DPU_ACTIVE"]), row
-        # Sixteen input channels take the array as long as 32, in half of whose cycles its dot products rest.
-        assert activity.active == 4 * ceil_div(row["in_channels"], 32) * ceil_div(row["out_channels"], 8)
+    assert len(runs()) == 289
+    assert counters_missed() == ()
+    # Sixteen input channels take the array as long as 32, in half of whose cycles its dot products rest.
+    assert all(run.mac_active == 4 * ceil_div(run.inputs, 32) * ceil_div(run.outputs, 8) for run in runs())
 
 
 def one_port() -> MemorySystem:
@@ -93,37 +47,44 @@ def one_port() -> MemorySystem:
 def test_axi0_reads_are_at_most_five_more_or_two_fewer_than_on_silicon() -> None:
     """Every second run. Copies and weights in 64 bytes, the IFM in 32, and the commands: mean difference of all runs 0.5."""
     off = []
-    for row in rows()[::2]:
-        run = replay(program(row["in_channels"], row["out_channels"]), one_port())
-        pmu = run.pmu()
-        assert (pmu["MAC_ACTIVE"], pmu["MAC_DPU_ACTIVE"]) == (row["MAC_ACTIVE"], row["MAC_DPU_ACTIVE"])
+    for row in runs()[::2]:
+        pmu = replay(program(row.inputs, row.outputs), one_port()).pmu()
+        assert (pmu["MAC_ACTIVE"], pmu["MAC_DPU_ACTIVE"]) == (row.mac_active, row.mac_dpu_active)
         assert pmu["MAC_ACTIVE"] + pmu["MAC_STALLED_BY_WD"] + pmu["MAC_STALLED_BY_IB"] <= pmu["NPU_ACTIVE"]
-        off.append(pmu["AXI0_RD_TRANS_ACCEPTED"] - row["AXI0_RD_TRANSACTIONS"])
+        off.append(pmu["AXI0_RD_TRANS_ACCEPTED"] - row.axi0_reads)
     assert min(off) >= -2
     assert max(off) <= 5
     assert abs(sum(off) / len(off)) < 1
 
 
-def test_differences_of_whole_cycles_are_met_to_2_percent_on_average_with_two_memories_chosen_for_them() -> None:
-    """12 cycles a word where the weights are copied from and 5/4 in the arena, no latency: of some 290 choices the best.
+def errors(found: tuple[Difference, ...], least: int = 0) -> list[float]:
+    return [difference.error for difference in found if difference.inputs >= least]
 
-    The worst are 8.8 % (16 input channels, where the records of scale and bias are most of the bytes); 3 % is asked for and not met by all.
-    """
-    arena, home = (
-        Memory("arena", 0, 0, cycles_per_word=Fraction(5, 4), shared=False),
-        Memory("home", 0, 0, cycles_per_word=Fraction(12), shared=False),
-    )
-    system = MemorySystem("silicon", 1, (arena, home), (1, 0, 0, 0, 0, 0, 0, 0), 1)
-    chosen = [r for r in rows() if r["in_channels"] in (16, 112, 240, 368, 528) and r["out_channels"] in (16, 176, 272, 400, 528)]
-    cycles = {id(row): quick_replay(program(row["in_channels"], row["out_channels"]), system).cycles for row in chosen}
-    errors = [
-        (cycles[id(b)] - cycles[id(a)]) / (b["CCNTR"] - a["CCNTR"]) - 1
-        for a, b in combinations(chosen, 2)
-        if a["in_channels"] == b["in_channels"] and b["out_channels"] - a["out_channels"] >= 8 * 16
-    ]
-    assert len(errors) >= 30
-    assert sum(map(abs, errors)) / len(errors) < 0.022
-    assert max(map(abs, errors)) < 0.09
+
+def test_differences_of_whole_cycles_are_met_to_3_percent_from_240_input_channels_on() -> None:
+    """Of 910 of 1,547 differences, two memories chosen for them and stated, the mean error is 0.8 % and the worst 2.1 %."""
+    found = errors(differences(), STEADY)
+    assert (len(found), len(differences())) == (910, 1547)
+    assert max(map(abs, found)) < 0.03
+    assert mean_error(found) < 0.0085
+
+
+def test_below_240_input_channels_no_straight_line_meets_3_percent_either_but_at_80() -> None:
+    floors = {inputs: jitter(inputs) for inputs in sorted({run.inputs for run in runs()})}
+    assert {inputs for inputs, floor in floors.items() if floor > Fraction(3, 100)} == {16, 48, 112, 144, 176, 208}
+    assert max(floors.values()) > Fraction(1, 10)
+    # The bytes of these three runs grow evenly, their cycles do not.
+    cycles = {(run.inputs, run.outputs): run.cycles for run in runs()}
+    sizes = [program(48, outputs).regions[0].size for outputs in (16, 48, 80)]
+    assert [sizes[1] - sizes[0], sizes[2] - sizes[1]] == [576, 576]
+    assert [cycles[48, 48] - cycles[48, 16], cycles[48, 80] - cycles[48, 48]] == [433, 1219]
+
+
+def test_silicon_does_not_side_with_twelve_weights_a_turn_of_the_decoder() -> None:
+    """Over all differences 1.7 %, and 1.2 % with 8 weights a cycle; the memories are free in both."""
+    twelve, eight = mean_error(errors(differences())), mean_error(errors(eight_a_cycle()))
+    assert eight == pytest.approx(0.0116, abs=0.0005)
+    assert twelve == pytest.approx(0.0167, abs=0.0005)
 
 
 def test_every_event_of_the_replay_is_defined_on_the_page_of_the_pmu() -> None:

@@ -23,6 +23,7 @@ import validation.fvp.scorecard
 from cascader.frontends.vela import VelaResult, compile_network
 from cascader.frontends.zoo import NetworkBuilder, build, zoo_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
+from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import Rounding
 from npu_model.shapes import Shape3D
@@ -219,16 +220,29 @@ def test_the_scorecard_has_a_bar_of_every_peer_and_says_what_it_could_not_check(
     monkeypatch.setattr(testbed.suite, "scorecard", lambda _: short_card())
     document = json.loads(call("validate", "all", "zoo:tiny_conv", "--json").output)
     verdicts = {promise["peer"]: promise["verdict"] for promise in document["promises"]}
-    assert list(verdicts) == ["fvp", "calibrate", "vela", "vela-estimate", "litert"]
+    assert list(verdicts) == ["fvp", "silicon", "calibrate", "vela", "vela-estimate", "litert"]
     assert (verdicts["calibrate"], verdicts["vela"], verdicts["vela-estimate"]) == ("passed", "passed", "passed")
     assert verdicts["litert"] == ("passed" if litert else "not checked")
     # One point is no mean, and sweeps, small kernels and single operators were not replayed here: a bar without a case is missed.
     missed = [promise["figure"] for promise in document["promises"] if promise["passed"] is False]
     assert missed
-    assert all(any(part in figure for part in ("sweeps", "operator", "small kernels", "NPU ACTIVE")) for figure in missed)
+    assert all(
+        any(part in figure for part in ("sweeps", "operator", "small kernels", "NPU ACTIVE", "U65", "of all runs")) for figure in missed
+    )
+    assert any("one cascade" in blind for blind in document["blind"])
     outcome = call("validate", "all", "zoo:tiny_conv")
     assert outcome.status == 1
+    assert "Blind: no counter of a single layer" in outcome.output
     assert f"{len(missed)} of {len(document['promises'])} bars are missed." in outcome.output
+
+
+def test_silicon_is_not_checked_without_velas_python_interface(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> None:
+        raise InputError("Vela's Python API is not installed: install it.")
+
+    monkeypatch.setattr(testbed.suite, "vela_api", absent)
+    (promise,) = testbed.suite.silicon_promises(lambda _: None)
+    assert (promise.verdict, promise.found) == ("not checked", "Vela's Python API is not installed: install it.")
 
 
 def test_the_scorecard_passes_when_no_bar_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:

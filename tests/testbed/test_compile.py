@@ -189,6 +189,15 @@ def test_the_schedule_beside_the_file_replays_to_the_same_cycles(tmp_path: Path)
     assert replayed["summary"] == document["summary"]
 
 
+def test_a_network_is_compiled_for_the_timing_that_is_given(tmp_path: Path) -> None:
+    profile = tmp_path / "slow.toml"
+    profile.write_text("schema = 1\n[timing]\nkernel_start_cycles = 500\n", encoding="utf-8")
+    words = ("compile", "zoo:tiny_conv", "--output-dir", tmp_path / "out", "--json")
+    own, late = (json.loads(call(*words, *more).output) for more in ((), ("--timing-profile", profile)))
+    assert (own["timing"], late["timing"]) == ({}, {"kernel_start_cycles": 500})
+    assert own["summary"]["cycles"] < late["summary"]["cycles"]
+
+
 def test_configurations_are_listed_as_vela_lists_them() -> None:
     assert call("compile", "--list-config-files").output == "Arm/vela.ini\n"
     assert "  Ethos_U55_Deep_Embedded\n" in call("compile", "--list-configs", "Arm/vela.ini").output

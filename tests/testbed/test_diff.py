@@ -149,6 +149,27 @@ def test_a_schedule_keeps_to_its_own_baseline_and_another_one_does_not(plan: Pat
     assert "MISSED" in other.output
 
 
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A profile in which every kernel starts late."""
+    path = tmp_path / "slow.toml"
+    path.write_text("schema = 1\n[timing]\nkernel_start_cycles = 500\n", encoding="utf-8")
+    return path
+
+
+def test_each_side_has_a_timing_of_its_own(slow: Path) -> None:
+    document = json.loads(call("diff", MODEL, "--timing", f"model,{slow}", "--json").output)
+    before, after = document["before"], document["after"]
+    assert (before["timing"], after["timing"]) == ({}, {"kernel_start_cycles": 500})
+    assert before["cycles"] < after["cycles"]
+
+
+def test_a_check_replays_with_the_timing_that_is_given(slow: Path, plan: Path, baseline: Path) -> None:
+    own, late = (json.loads(call("check", plan, *words, "--json").output)["subject"] for words in ((), ("--timing", slow)))
+    assert own["cycles"] < late["cycles"]
+    assert "is for another timing" in refusal("check", plan, "--timing", slow, "--against", baseline)
+
+
 def test_a_tolerance_is_a_part_of_the_baselines_figure(plan: Path, baseline: Path) -> None:
     side, kept = replay_side(Side(str(plan))), read_baseline(str(baseline))
     lower = replace(kept, cycles=side.replay.cycles - 1)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from validation.fvp.references.records import Point, WholeRun, points, whole_runs
+from validation.fvp.references.records import Point, WholeRun, points, u65_points, whole_runs
 from validation.fvp.scorecard import quick_score_point, score_whole_run
 from validation.fvp.scores import Summary, mean_error, summarise, worst_error
 from validation.tables import Table, percent, share
@@ -56,7 +56,7 @@ CANDIDATES: tuple[tuple[str, TimingParameters], ...] = (
 class AblationScore:
     """Errors with one mechanism switched off; ``axi0_read`` is the worst error of the AXI0 read beats.
 
-    ``small_mean`` and ``small_worst`` are those of the class "small kernels, cascade".
+    ``small_mean`` and ``small_worst`` are those of the class "small kernels, cascade", ``u65_mean`` and ``u65_worst`` of the Ethos-U65's.
     """
 
     name: str
@@ -65,15 +65,21 @@ class AblationScore:
     axi0_read: float
     small_mean: float
     small_worst: float
+    u65_mean: float
+    u65_worst: float
 
 
-def ablate(name: str, timing: TimingParameters, measured: Sequence[Point], runs: Sequence[WholeRun] = ()) -> AblationScore:
-    """Replay ``measured`` and ``runs`` with the model changed to ``timing``."""
+def ablate(
+    name: str, timing: TimingParameters, measured: Sequence[Point], runs: Sequence[WholeRun] = (), u65: Sequence[Point] = ()
+) -> AblationScore:
+    """Replay ``measured``, ``runs`` and the Ethos-U65's ``u65`` with the model changed to ``timing``."""
     scores = [quick_score_point(point, timing) for point in measured]
     reads = [beats.error for score in scores for beats in score.beats if beats.port == "AXI0_RD"]
     small = [score_whole_run(run, timing).error for run in runs]
     on, off = (summarise(scores, adapters=adapters) for adapters in (True, False))
-    return AblationScore(name, on, off, max(reads, key=abs, default=0.0), mean_error(small), worst_error(small))
+    wide = [quick_score_point(point, timing).error for point in u65]
+    classes = mean_error(small), worst_error(small), mean_error(wide), worst_error(wide)
+    return AblationScore(name, on, off, max(reads, key=abs, default=0.0), *classes)
 
 
 def render(title: str, scores: Sequence[AblationScore]) -> Table:
@@ -84,18 +90,20 @@ def render(title: str, scores: Sequence[AblationScore]) -> Table:
             *(share(s.on.mean), percent(s.on.worst)),
             *(share(s.off.mean), percent(s.off.worst)),
             *(share(s.small_mean), percent(s.small_worst)),
+            *(share(s.u65_mean), percent(s.u65_worst)),
             percent(s.axi0_read),
         )
         for s in scores
     )
-    headers = ("changed", "mean, adapters on", "worst", "mean, adapters off", "worst", "mean, small kernels", "worst", "AXI0 reads, worst")
+    classes = ("mean, adapters on", "mean, adapters off", "mean, small kernels", "mean, Ethos-U65")
+    headers = ("changed", *(text for name in classes for text in (name, "worst")), "AXI0 reads, worst")
     return Table(title, headers, rows)
 
 
 def main() -> None:
     """Measure and print both tables; about a minute on one core."""
     for title, changes in (("Ablation: errors of NPU ACTIVE", ABLATIONS), ("Candidates: errors of NPU ACTIVE", CANDIDATES)):
-        table = render(title, [ablate(name, timing, points(), whole_runs()) for name, timing in changes])
+        table = render(title, [ablate(name, timing, points(), whole_runs(), u65_points()) for name, timing in changes])
         print(table.markdown())  # noqa: T201  # this script exists to print the tables
 
 

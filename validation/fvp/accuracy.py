@@ -10,7 +10,8 @@ from validation.fvp.scorecard import CLAIM, Scorecard, render, scorecard
 _HEAD = f"""# Accuracy of the timing model
 
 **{CLAIM}** The reference is the Corstone FVP, Arm's own model of the NPU, which
-is cycle-approximate itself. No public cycle counts of Ethos-U55 silicon were used.
+is cycle-approximate itself. Of silicon, counters of one chip are public: 289 fully connected kernels on an Alif
+Ensemble E7. They decided nothing here; [PMU events](pmu.md) has them beside ours.
 
 This page is written by `python -m validation.fvp.accuracy > docs/accuracy.md`; a test holds it to what the model does
 today. The same figures come from `npu-testbed validate fvp`. Everything that they need is in the package: the published
@@ -24,6 +25,7 @@ unproven. Per-layer and per-stall truth is not public either; the beats per port
 errors that cancel.
 
 One network of small kernels is held to the time of its whole run, among them the only public measurement of a cascade.
+Six inferences of the same three networks on an Ethos-U65 are a class of their own.
 
 A few constants were chosen by looking at these very points, so the errors below are those of a calibration set, not of
 a blind test: `docs/decisions/0003-timing-model.md` names them and shows what each is worth. Nothing was fitted by a

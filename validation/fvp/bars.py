@@ -21,6 +21,9 @@ BEAT_LIMITS = {"AXI0_RD": 0.01, "AXI0_WR": 0.002, "AXI1_RD": 0.002}
 WHOLE_RUN_LIMIT = 0.02
 """Absolute error of NPU ACTIVE of any run of small kernels, the cascade among them."""
 
+U65_MEAN_LIMIT, U65_WORST_LIMIT = 0.02, 0.05
+"""Mean and worst absolute error of NPU ACTIVE on the Ethos-U65."""
+
 OPERATOR_LIMIT = 0.03
 """Absolute error of any single operator."""
 
@@ -55,13 +58,27 @@ def _whole_run_bar(scores: Sequence[WholeRunScore]) -> Bar:
     return Bar("worst error of NPU ACTIVE, small kernels and cascade", WHOLE_RUN_LIMIT, abs(worst_error(errors)), len(errors))
 
 
+def _u65_bars(scores: Sequence[PointScore]) -> tuple[Bar, ...]:
+    errors = [score.error for score in scores]
+    beats = [beats.error for score in scores for beats in score.beats]
+    return (
+        Bar("mean error of NPU ACTIVE, Ethos-U65", U65_MEAN_LIMIT, mean_error(errors), len(errors)),
+        Bar("worst error of NPU ACTIVE, Ethos-U65", U65_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
+        Bar("worst error of any beats, Ethos-U65", min(BEAT_LIMITS.values()), abs(worst_error(beats)), len(beats)),
+    )
+
+
 def _operator_bar(scores: Sequence[OperatorScore]) -> Bar:
     errors = [score.error for score in scores]
     return Bar("worst error of a single operator", OPERATOR_LIMIT, abs(worst_error(errors)), len(errors), OPERATORS_MISSED)
 
 
 def verdicts(
-    points: Sequence[PointScore], sweeps: Sequence[SweepScore], operators: Sequence[OperatorScore], runs: Sequence[WholeRunScore]
+    points: Sequence[PointScore],
+    sweeps: Sequence[SweepScore],
+    operators: Sequence[OperatorScore],
+    runs: Sequence[WholeRunScore],
+    u65: Sequence[PointScore],
 ) -> tuple[Bar, ...]:
     """Every bar with its figure; a bar without a case to measure is missed."""
     return (
@@ -70,5 +87,6 @@ def verdicts(
         _whole_run_bar(runs),
         *_sweep_bars(sweeps),
         *(_beat_bar(port, points) for port in BEAT_LIMITS),
+        *_u65_bars(u65),
         _operator_bar(operators),
     )

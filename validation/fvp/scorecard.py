@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any
 
-from npu_model.accelerator import accelerator
+from npu_model.accelerator import accelerator, replay_only_names
 from npu_model.memory.mode import MemoryMode
 from npu_model.memory.system import AXI0, MemorySystem
 from npu_model.memory.timing_adapter import profile
@@ -29,6 +29,7 @@ from validation.fvp.references.records import (
     points,
     single_operators,
     sweeps,
+    u65_points,
     whole_runs,
 )
 from validation.fvp.scores import (
@@ -47,10 +48,10 @@ from validation.fvp.single import single_program
 from validation.fvp.tables import score_tables
 from validation.tables import Table
 
-ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
+ADAPTERS_ON, ADAPTERS_OFF, U65_ADAPTERS = "u55_high_end", "off", "u65_high_end"
 """The timing-adapter profiles of the measurements."""
 
-JSON_SCHEMA = 2
+JSON_SCHEMA = 3
 CLAIM = "Agreement with Arm's simulator, not silicon."
 
 Progress = Callable[[int, int], None]
@@ -68,6 +69,8 @@ class Scorecard:
     """The operators under other readings of their records; no bar asks for them."""
     whole_runs: tuple[WholeRunScore, ...] = ()
     """The class "small kernels, cascade"."""
+    u65: tuple[PointScore, ...] = ()
+    """The class "Ethos-U65"."""
 
     @property
     def summaries(self) -> tuple[Summary, Summary]:
@@ -77,7 +80,7 @@ class Scorecard:
     @property
     def bars(self) -> tuple[Bar, ...]:
         """The bounds to be kept."""
-        return verdicts(self.points, self.sweeps, self.operators, self.whole_runs)
+        return verdicts(self.points, self.sweeps, self.operators, self.whole_runs, self.u65)
 
     @property
     def passed(self) -> bool:
@@ -102,6 +105,8 @@ def _replay(measured: Point | Sweep, system: MemorySystem, timing: TimingParamet
 
 def _adapters(point: Point) -> MemorySystem:
     """The memory system of a measurement."""
+    if point.accelerator in replay_only_names():
+        return profile(U65_ADAPTERS).memory_system()
     return profile(ADAPTERS_ON if point.adapters else ADAPTERS_OFF).memory_system()
 
 
@@ -176,7 +181,7 @@ def _silent(_done: int, _total: int) -> None:
 
 def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_TIMING) -> Scorecard:
     """Replay everything that the references hold with these timing parameters; about ten seconds on one core."""
-    total = len(points()) + len(whole_runs()) + len(sweeps()) + 2 * len(single_operators())
+    total = len(points()) + len(whole_runs()) + len(u65_points()) + len(sweeps()) + 2 * len(single_operators())
     done = 0
 
     def count(scores: Iterable[Any]) -> tuple[Any, ...]:
@@ -191,6 +196,7 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
     return Scorecard(
         points=count(score_point(point, timing) for point in points()),
         whole_runs=count(score_whole_run(run, timing) for run in whole_runs()),
+        u65=count(quick_score_point(point, timing) for point in u65_points()),
         sweeps=count(score_sweep(sweep, timing) for sweep in sweeps()),
         operators=count(score_operator(single, timing) for single in single_operators()),
         readings=tuple(chain.from_iterable(count(score_readings(single, timing) for single in single_operators()))),
@@ -198,8 +204,8 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
 
 
 def render(card: Scorecard) -> list[Table]:
-    """The scorecard as tables: verdict, summary, points, small kernels, beats, sweeps, single operators, their other readings."""
-    return score_tables(card.bars, card.summaries, card.points, card.whole_runs, card.sweeps, card.operators, card.readings)
+    """The scorecard as tables: verdict, summary, points, small kernels, U65, beats, sweeps, single operators, their other readings."""
+    return score_tables(card.bars, card.summaries, card.points, card.whole_runs, card.u65, card.sweeps, card.operators, card.readings)
 
 
 def _beats_json(beats: Iterable[BeatScore]) -> dict[str, Any]:
@@ -235,6 +241,7 @@ def to_json(card: Scorecard) -> dict[str, Any]:
         "summaries": [asdict(s) | {"within": dict(zip(map(str, SHARES), s.within, strict=True))} for s in card.summaries],
         "points": [_point_json(score) for score in card.points],
         "whole_runs": [_whole_run_json(score) for score in card.whole_runs],
+        "u65": [_point_json(score) for score in card.u65],
         "sweeps": [_sweep_json(score) for score in card.sweeps],
         "operators": [
             asdict(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "mac_cycles": s.mac_cycles, "error": s.error}

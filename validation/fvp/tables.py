@@ -22,7 +22,7 @@ from validation.fvp.scores import (
 from validation.tables import Table, percent, share
 
 _CLAIM = "Agreement with Arm's simulator (Corstone-300 and Corstone-310 FVP), not silicon."
-_BEATS = "A beat is 8 bytes. The FVP's beats are published for the adapters on alone; AXI1_RD includes the command fetch."
+_BEATS = "A beat is 8 bytes, 16 on the U65. The FVP's beats are published for the adapters on alone; AXI1_RD includes the command fetch."
 _GRID = (
     f"NPU TOTAL alone is published here and sits on a grid of {TOTAL_GRID} cycles: our NPU ACTIVE, plus the {TOTAL_OVERHEAD} cycles "
     "by which TOTAL exceeds it, is rounded up to that grid before the two are compared; an error below the resolution cannot be seen."
@@ -36,6 +36,10 @@ _WHOLE_RUNS = (
     f"64 or 96 pools of one channel. The time of the whole run is published; {IDLE} idle cycles are taken off, as published for one of "
     "them. The streams are of networks of ours with random weights, which give the published SRAM, flash and beats to two command words. "
     "Size is the only cascade of which a measurement is public: one of one network on one configuration, which says little of other ones."
+)
+_U65 = (
+    "Published by the same project: Corstone-300 with an Ethos-U65, adapters on (u65_high_end), Vela 5.0.0 with Dedicated_Sram. Some rules "
+    "hold for the U65 alone and were chosen by looking at these six points; two of them are fits (docs/decisions/0003-timing-model.md)."
 )
 _SINGLE = (
     "Expected cycles as in the tests of TVM's cascader, which check them to 10 % and do not say how they were found. Assumed here: "
@@ -114,6 +118,14 @@ def _whole_runs(scores: Sequence[WholeRunScore]) -> Table:
     )
     headers = ("network", "accelerator", "optimise", "FVP, whole run", "less idle", "ours", "error")
     return Table("Small kernels, cascade", headers, rows, (_CLAIM, _WHOLE_RUNS))
+
+
+def _u65(scores: Sequence[PointScore]) -> Table:
+    rows = tuple(
+        (s.point.network, s.point.accelerator, str(s.point.active), str(s.cycles), percent(s.error), percent(s.vela_error)) for s in scores
+    )
+    headers = ("network", "accelerator", "FVP ACTIVE", "ours", "error", "Vela error")
+    return Table("Ethos-U65", headers, rows, (_CLAIM, _U65))
 
 
 def _cells(beats: Sequence[BeatScore]) -> tuple[str, ...]:
@@ -205,6 +217,7 @@ def score_tables(  # noqa: PLR0913  # the options of validate fvp
     summaries: Sequence[Summary],
     points: Sequence[PointScore],
     whole_runs: Sequence[WholeRunScore],
+    u65: Sequence[PointScore],
     sweeps: Sequence[SweepScore],
     operators: Sequence[OperatorScore],
     readings: Sequence[ReadingScore],
@@ -212,5 +225,5 @@ def score_tables(  # noqa: PLR0913  # the options of validate fvp
     """The tables in reading order; InputError if there is no point to show."""
     if not points:
         raise InputError("The scorecard has 0 points: 1 or more are needed; replay the references first.")
-    tables = [_bars(bars), _summaries(summaries), _points(points), _whole_runs(whole_runs), _beats(points, whole_runs)]
-    return [*tables, _sweeps(sweeps), _operators(operators), _readings(readings)]
+    tables = [_bars(bars), _summaries(summaries), _points(points), _whole_runs(whole_runs), _u65(u65)]
+    return [*tables, _beats((*points, *u65), whole_runs), _sweeps(sweeps), _operators(operators), _readings(readings)]

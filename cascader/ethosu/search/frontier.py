@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.replays import promising, replayed
@@ -12,6 +13,7 @@ from cascader.ethosu.search.search import Found, new_candidates
 from cascader.ethosu.search.task import Point, Show, Task, silent
 from cascader.ethosu.search.wish import Wish
 from cascader.plan.pareto import pareto
+from npu_model.shapes import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,30 @@ def closer(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(found - {point.memory for point in points}))
 
 
+_NEAR = Fraction(3, 400)
+"""The part of a number of cycles by which a point may miss it for somewhat larger arenas to be searched: two searches differ by as much."""
+
+_FEW = 2
+"""Points of which somewhat larger arenas are searched, the smallest ones, for each number of cycles."""
+
+_BEYOND = (Fraction(1, 500), Fraction(1, 100), Fraction(1, 50))
+"""How much larger these arenas are."""
+
+
+def beyond(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+    """Arenas in bytes somewhat larger than points that miss some ``cycles`` by little, but smaller than the smallest that meets them.
+
+    A few bytes more may send the search another way. ``points`` are by ascending memory and descending cycles.
+    """
+    found: set[int] = set()
+    for target in cycles:
+        meets = next((point.memory for point in points if point.cycles <= target), None)
+        if meets is not None:
+            missing = [point.memory for point in points if target < point.cycles <= target * (1 + _NEAR)][:_FEW]
+            found.update(size for memory in missing for part in _BEYOND if (size := round_up(int(memory * (1 + part)), 16)) < meets)
+    return tuple(sorted(found - {point.memory for point in points}))
+
+
 def frontier_of(
     task: Task,
     found: Found,
@@ -76,7 +102,8 @@ def frontier_of(
 ) -> FoundFrontier:
     """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
 
-    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely.
+    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely, and then those somewhat
+    larger than points that miss it by little.
     """
     explored, further = found.explored, Wish(frontier=False)
     candidates = found.candidates
@@ -85,8 +112,8 @@ def frontier_of(
     chosen = promising(candidates)
     points = pareto(replayed(chosen, explored.forms, task.replay, executor, show))
     tried = set(budgets)
-    for _ in range(REFINEMENTS if targets else 0):
-        sizes = tuple(size for size in closer(points, targets) if size not in tried)
+    for look in (*[closer] * REFINEMENTS, beyond) if targets else ():
+        sizes = tuple(size for size in look(points, targets) if size not in tried)
         tried.update(sizes)
         more = new_candidates(explored, candidates, replace(further, budgets=sizes), executor, show)
         candidates, chosen = (*candidates, *more), (*chosen, *more)

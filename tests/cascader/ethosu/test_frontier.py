@@ -23,10 +23,10 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.frontier import lower_bounds
+from cascader.ethosu.search.frontier import beyond, closer, lower_bounds
 from cascader.ethosu.search.replays import GAIN, promising
 from cascader.ethosu.search.search import Found, explore, search
-from cascader.ethosu.search.task import Task
+from cascader.ethosu.search.task import Point, Task
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.candidates import DraftOptions
@@ -246,3 +246,21 @@ def test_what_a_budget_gives_does_not_depend_on_those_that_were_asked_for_before
     upwards = answers(budgets)
     assert all(upwards.values())
     assert upwards == answers(budgets[::-1])
+
+
+def points(*some: tuple[int, int]) -> list[Point]:
+    """Points of so many bytes and cycles; nothing is asked of their schedules."""
+    return [Point(memory, cycles, cycles, layer_by_layer("tiny_conv")) for memory, cycles in some]
+
+
+def test_arenas_between_the_one_that_meets_some_cycles_and_the_next_smaller_one_are_searched() -> None:
+    assert closer(points((1600, 1100), (3200, 900), (6400, 800)), [1000]) == (2000, 2400, 2800)
+    assert closer(points((1600, 1100)), [1000]) == ()
+
+
+def test_arenas_somewhat_larger_than_those_that_miss_some_cycles_by_little_are_searched() -> None:
+    some = points((16000, 1020), (32000, 1007), (48000, 1001), (64000, 900))
+    assert beyond(some, [1000]) == (32064, 32320, 32640, 48096, 48480, 48960)
+    # None of those that are not smaller than what is known to meet them, and none where nothing does.
+    assert beyond(points((32000, 1007), (32320, 990)), [1000]) == (32064,)
+    assert beyond(points((32000, 1007)), [1000]) == ()

@@ -3,7 +3,8 @@
     python -m validation.fvp.references.build --data DIR [--output DIR]
 
 DIR holds ``u55_calibration.csv``, ``u55_memory_sweeps.csv``, ``single_operators.csv`` and the measured ``streams/``; and
-``u55_small_kernels.csv`` with the streams of ``small_kernels/``, which stand for those that were measured.
+``u55_small_kernels.csv`` with the streams of ``small_kernels/``, which stand for those that were measured; and
+``u65_calibration.csv`` with those of ``u65/``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program.text import to_text
 from npu_model.weight_stream.work import stream_work
-from validation.fvp.references.records import OPERATORS, POINTS, SWEEPS, WHOLE_RUNS, stream_name, work_name
+from validation.fvp.references.records import OPERATORS, POINTS, SWEEPS, U65_POINTS, WHOLE_RUNS, stream_name, work_name
 
 _OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
 _NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face"}
@@ -151,13 +152,16 @@ def _streams(data: Path, calibration: Iterable[dict[str, str]], named: Callable[
 
 def reference_files(data: Path) -> dict[str, bytes]:
     """Contents of the package data by relative path, from the records in ``data``; InputError if one is missing or differs."""
-    calibration, small = (_read(data / name) for name in ("u55_calibration.csv", "u55_small_kernels.csv"))
+    names = "u55_calibration.csv", "u55_small_kernels.csv", "u65_calibration.csv"
+    calibration, small, wide = (_read(data / name) for name in names)
     return {
         POINTS: _table(sorted((_point(row) for row in calibration), key=_point_order)),
+        U65_POINTS: _table(sorted((_point(row) for row in wide), key=_point_order)),
         SWEEPS: _table(_sweep(row) for row in _read(data / "u55_memory_sweeps.csv")),
         OPERATORS: _table(_operator(row) for row in _read(data / "single_operators.csv")),
         WHOLE_RUNS: _table(map(_whole_run, small)),
         **_streams(data, calibration, lambda row: _network(row["model"])),
+        **_streams(data, wide, lambda row: _network(row["model"])),
         **_streams(data, small, lambda row: ".".join(Path(row["stream"]).name.split(".")[:2])),
     }
 

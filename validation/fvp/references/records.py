@@ -21,11 +21,12 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 
 POINTS, SWEEPS, OPERATORS, WHOLE_RUNS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv", "fvp_whole_runs.csv"
+U65_POINTS = "fvp_u65_points.csv"
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredBeats:
-    """Data beats (of 8 bytes) that the FVP's PMU counted: AXI0 reads, AXI0 writes, AXI1 reads."""
+    """Data beats (of 8 bytes, 16 on the U65) that the FVP's PMU counted: AXI0 reads, AXI0 writes, AXI1 reads."""
 
     axi0_read: int
     axi0_write: int
@@ -147,6 +148,12 @@ def _point(row: dict[str, str]) -> Point:
 def points() -> tuple[Point, ...]:
     """The measured inferences, adapters on first, by network and MACs."""
     return tuple(_point(row) for row in _rows(POINTS))
+
+
+@cache
+def u65_points() -> tuple[Point, ...]:
+    """The measured inferences of the Ethos-U65 (profile ``u65_high_end``), by network and MACs."""
+    return tuple(_point(row) for row in _rows(U65_POINTS))
 
 
 @cache

@@ -1,0 +1,89 @@
+"""Ours beside silicon: counters of the MAC array run by run, and cycles as differences between runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, groupby
+from operator import attrgetter
+
+from npu_model.accelerator import accelerator
+from npu_model.cost.mac_activity import mac_activity
+from npu_model.memory.system import Memory, MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from sim import quick_replay
+from validation.silicon.programs import program
+from validation.silicon.records import ACCELERATOR, Run, runs
+
+APART = 128
+"""Output channels between two runs whose difference counts: what is the same in both drops out, and less is lost in the jitter."""
+
+STEADY = 240
+"""Input channels from which on the counts of silicon keep to a straight line in the output channels within 3 %."""
+
+HOME, ARENA = Fraction(12), Fraction(3, 2)
+"""Cycles of a word (8 bytes) where the weights are copied from, and in the arena; no latency.
+
+The memories are not stated, so these are chosen for the differences: a fit.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Cycles between two runs of equal input channels, ours and silicon's."""
+
+    inputs: int
+    outputs: tuple[int, int]
+    ours: int
+    silicon: int
+
+    @property
+    def error(self) -> float:
+        """Relative error."""
+        return (self.ours - self.silicon) / self.silicon
+
+
+def chosen_system(home: Fraction = HOME, arena: Fraction = ARENA) -> MemorySystem:
+    """The two memories, of ``home`` and ``arena`` cycles a word, without latency."""
+    memories = [Memory(name, 0, 0, cycles_per_word=pace, shared=False) for name, pace in (("arena", arena), ("home", home))]
+    return MemorySystem("silicon", 1, (memories[0], memories[1]), (1, 0, 0, 0, 0, 0, 0, 0), 1)
+
+
+@cache
+def differences(home: Fraction = HOME, timing: TimingParameters = DEFAULT_TIMING) -> tuple[Difference, ...]:
+    """Every pair of runs that counts; InputError if Vela's API is not installed."""
+    system = chosen_system(home)
+
+    def ours(run: Run) -> int:
+        return quick_replay(program(run.inputs, run.outputs), system, timing).cycles
+
+    found = []
+    for inputs, row in groupby(runs(), attrgetter("inputs")):
+        cycles = [(run.outputs, ours(run), run.cycles) for run in row]
+        for (a, our_a, its_a), (b, our_b, its_b) in combinations(cycles, 2):
+            if b - a >= APART:
+                found.append(Difference(inputs, (a, b), our_b - our_a, its_b - its_a))
+    return tuple(found)
+
+
+def eight_a_cycle() -> tuple[Difference, ...]:
+    """The same with 8 weights a cycle in the decoder's place of twelve, and the copy's memory chosen for that."""
+    return differences(Fraction(10), replace(DEFAULT_TIMING, decodes_streams=False))
+
+
+def jitter(inputs: int) -> Fraction:
+    """The least worst error of any straight line in the output channels, whatever its slope: (max - min) / (max + min) of the slopes."""
+    slopes = [Fraction(d.silicon, d.outputs[1] - d.outputs[0]) for d in differences() if d.inputs == inputs]
+    return (max(slopes) - min(slopes)) / (max(slopes) + min(slopes))
+
+
+def counters_missed() -> tuple[Run, ...]:
+    """Runs in which our MAC_ACTIVE or MAC_DPU_ACTIVE is not silicon's."""
+    missed, device = [], accelerator(ACCELERATOR)
+    for run in runs():
+        (kernel,) = program(run.inputs, run.outputs).kernels
+        activity = mac_activity(kernel, device)
+        if (activity.active, activity.dot_products) != (run.mac_active, run.mac_dpu_active):
+            missed.append(run)
+    return tuple(missed)
