@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from npu_model.errors import InputError
-from npu_model.program import ActivationKind, ClipRange, DataType, KernelOperation
+from npu_model.program import ActivationKind, ClipRange, DataType, ElementwiseKind, KernelOperation
 from sim.functional.memory import Memory
 from sim.functional.native import FUNCTIONS
-from sim.functional.rescale import Integers, require_int32
+from sim.functional.rescale import Integers, require_int32, saturate32
 
 LUT_SLOT_BYTES = 256
 """Size of one of the eight LUT slots (Vela 5.2.0 architecture features)."""
@@ -76,14 +76,15 @@ def finish(op: KernelOperation, values: Integers, memory: Memory, lut_address: i
     """Zero point, clamp and LUT of the operation, giving values of the OFM's type.
 
     A 32-bit OFM without a LUT takes neither zero point nor clamp: Vela leaves stale values in those registers, which are
-    16 bits wide, and LiteRT agrees with the results only if they are ignored.
+    16 bits wide, and LiteRT agrees with the results only if they are ignored. A product saturates: the softmax of Vela's Python core
+    doubles 2**30, the reciprocal of 1, wherever one channel outweighs all others, and equals LiteRT's only so.
     """
     activation, ofm = op.activation, op.ofm
     if activation.kind in FUNCTIONS:
         return _function(op, values, user)
     is_lut = activation.kind is ActivationKind.LUT
     if ofm.dtype.bits == 32 and not is_lut:
-        return require_int32(values, user)
+        return saturate32(values) if op.elementwise is ElementwiseKind.MUL else require_int32(values, user)
     clip = _CLIP_TYPES.get(activation.clip, ofm.dtype)
     low, high = max(activation.minimum, clip.minimum), min(activation.maximum, clip.maximum)
     if low > high:

@@ -93,6 +93,15 @@ def wrap32(values: Integers) -> Integers:
     return (values + _INT32) % (2 * _INT32) - _INT32
 
 
+def saturate32(values: Integers) -> Integers:
+    """The values, those beyond 32 bits cut off.
+
+    >>> saturate32(np.array([1 << 31, -5])).tolist()
+    [2147483647, -5]
+    """
+    return np.clip(values, -_INT32, _INT32 - 1)
+
+
 def require_int32(values: Integers, user: str) -> Integers:
     """The values, if all fit into 32 bits; InputError otherwise, as no source says what the hardware does then."""
     if values.size and (int(values.max()) >= _INT32 or int(values.min()) < -_INT32):

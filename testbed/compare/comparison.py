@@ -147,6 +147,11 @@ def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tupl
     )
 
 
+def arenas_below(points: Iterable[VelaPoint], smallest: int) -> tuple[int, ...]:
+    """The largest arenas that are smaller than Vela's and reachable: a win in bytes that hangs on something may hold there."""
+    return tuple(point.memory - ALIGNMENT for point in points if point.memory - ALIGNMENT > smallest)
+
+
 def compare(
     source: str,
     accelerator_config: str = DEFAULT_ACCELERATOR,
@@ -180,9 +185,12 @@ def compare(
             raise InputError(f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}")
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
         found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
-        sizes = sweep_sizes(min(candidate.memory for candidate in found.candidates), performance.memory, sweep) if sweep else ()
+        smallest = min(candidate.memory for candidate in found.candidates)
+        sizes = sweep_sizes(smallest, performance.memory, sweep) if sweep else ()
         swept, more = vela_points(vela, [run for at in sizes for run in both_cores("Performance", at)], executor, progress)
-        budgets = tuple(sorted({*sizes, *(point.memory for point in plain)}))
+        budgets = tuple(
+            sorted({*sizes, *(point.memory for point in plain), *(arenas_below((size, performance), smallest) if robust else ())})
+        )
         targets = (size.cycles, performance.cycles)
         frontier = replayed_frontier(task, found, executor, budgets, targets, progress)
         if isinstance(executor, Resumed):

@@ -1,7 +1,7 @@
 """Streams that older Velas emitted, as golden text forms: legal, and replayed alike by the engine and its twin.
 
 ``tests/golden/streams`` holds the text forms (without constants) of networks as Vela 3.0.0 and 3.12.0 compile them with their defaults for
-ethos-u55-128.
+ethos-u55-128; of ds_cnn by Vela 3.0.0 the first of two Programs.
 """
 
 from __future__ import annotations
@@ -50,3 +50,15 @@ def test_vela_3_0_0_waits_for_as_many_kernels_as_can_be_under_way() -> None:
     waits = Counter(op.outstanding for op in stream("kws_micronet_m.vela-3.0.0.txt.gz").operations if isinstance(op, KernelWait))
     assert waits == {1: 10, 2: 7}
     assert accelerator("ethos-u55-128").max_outstanding_kernels == 2
+
+
+def test_vela_3_0_0_reads_a_strided_first_layer_one_column_too_far_to_the_right() -> None:
+    """A window of 4 columns, stride 2 and a column of padding on the left (TFLite's SAME for 10 columns) is made one of column pairs.
+
+    The padded column is half of a pair: three pairs are needed, the first and the last half empty. Vela 3.0.0 takes two and no padding.
+    """
+    old, new = (next(iter(stream(f"ds_cnn_kws_i8.vela-{version}.txt.gz").kernels)) for version in ("3.0.0", "3.12.0"))
+    for op in (old, new):
+        assert (op.ifm.shape.width, op.ifm.shape.depth, op.kernel.height, op.kernel.stride_x) == (5, 2, 10, 1)
+    assert (new.kernel.width, new.padding.left, new.padding.right) == (3, 1, 1)
+    assert (old.kernel.width, old.padding.left, old.padding.right) == (2, 0, 1)

@@ -325,6 +325,15 @@ def test_a_32_bit_overflow_is_refused() -> None:
         computed(op, np.array([[[2**31 - 1]]]), np.array([[[1]]]))
 
 
+@pytest.mark.parametrize(("a", "product"), [(1 << 30, (1 << 31) - 1), (-(1 << 30), -(1 << 31)), (-(1 << 30) - 1, -(1 << 31)), (5, 10)])
+def test_a_product_of_32_bits_saturates_as_the_reciprocal_of_a_softmax_needs_it(a: int, product: int) -> None:
+    """The softmax of Vela's Python core doubles 2**30 where one channel outweighs all others; wrapped it would be negative."""
+    shape = Shape3D(1, 1, 1)
+    maps = {name: feature_map(shape, base, INT32) for name, base in (("ifm", 0), ("ifm2", 64), ("ofm", 128))}
+    op = operation(OperationKind.ELEMENTWISE, **maps, elementwise=ElementwiseKind.MUL)
+    assert computed(op, np.array([[[a]]]), np.array([[[2]]])) == [product]
+
+
 @given(st.integers(-128, 127), st.integers(-128, 127), st.integers(1 << 30, (1 << 31) - 1), st.integers(12, 20), st.booleans())
 def test_a_rescaled_operand_is_rounded_twice_as_tflite_does(a: int, b: int, multiplier: int, shift: int, scaled_is_a: bool) -> None:  # noqa: FBT001  # hypothesis draws it
     shape = Shape3D(1, 1, 1)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from test_compare import PERFORMANCE, SIZE, point
+from test_compare import PERFORMANCE, SIZE, point, vela
 
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from testbed.compare.comparison import Answer, compare
+from testbed.compare.comparison import Answer, arenas_below, compare
 from testbed.compare.report import comparison_json, comparison_text
 from testbed.compare.robust import _holding, judged
 from testbed.compare.summary import summary_table
@@ -79,6 +79,11 @@ def test_bytes_that_depend_on_a_change_hold_in_the_next_larger_arena_that_does_n
     found = replace(judged(win, (ONE,), (506,), (500,)), holds_at=98)
     assert found.holds
     assert found.verdict == f"depends on: {ONE.name}; holds at 98 bytes"
+
+
+def test_ours_is_asked_for_the_largest_arena_below_velas_where_one_can_be_reached() -> None:
+    assert arenas_below((vela("Size", 1600, 500), vela("Performance", 2400, 400)), 1584) == (2384,)
+    assert arenas_below((vela("Size", 1616, 500),), 1584) == (1600,)
 
 
 @pytest.mark.parametrize(("condition", "cycles"), [("smallest", 600), ("at Vela Performance's bytes or fewer", 300)])

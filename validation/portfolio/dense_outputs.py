@@ -53,6 +53,11 @@ def _fsrcnn(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.transpose_conv(x, 1, (8, 8))]
 
 
+def _half_pixel_padded(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.resize_bilinear(net.conv2d(net.input((1, 15, 17, 8), "features"), 16, activation="RELU6"), half_pixel=True)
+    return [net.conv2d(net.pad(x, 2, 1, 1, 2), 8, (1, 1), strides=(2, 2))]
+
+
 def _ssd(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 64, 64, 3), "image"), 16, strides=(2, 2), activation="RELU6")
     boxes, scores = [], []
@@ -86,6 +91,7 @@ NETWORKS = (
     _of("unet_cropped", "U-Net with valid convolutions: skips are cropped in height and width", _unet_cropped, sampled=True),
     _of("espcn", "ESPCN: super-resolution that ends in DEPTH_TO_SPACE", _espcn, sampled=True),
     _of("fsrcnn", "FSRCNN: PReLUs and an 8x8 transposed convolution at the end", _fsrcnn),
+    _of("half_pixel_padded", "PyTorch's upsampled map, padded to another one's size", _half_pixel_padded),
     _of("ssd_heads", "SSD heads: boxes and scores of three maps, reshaped and concatenated", _ssd, sampled=True),
     _of("yolo_heads", "YOLO heads: leaky ReLU, upsampled map, two scales concatenated", _yolo),
 )

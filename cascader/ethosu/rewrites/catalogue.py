@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network, ethosu_part
@@ -140,22 +141,40 @@ class _Maker:
         ]
 
 
-def variants(
+Thunk = Callable[[], Network]
+"""One form that is still to be made; it can be pickled."""
+
+Spread = Callable[[Sequence[Thunk]], Iterable[Network]]
+"""Makes some forms, in this process or in others; they come in their order."""
+
+
+def one_by_one(thunks: Sequence[Thunk]) -> Iterator[Network]:
+    """Make some forms in this process."""
+    return (thunk() for thunk in thunks)
+
+
+def variants(  # a network is rewritten for a device, its memories and its timing
     network: Network,
     accelerator: str,
     system: MemorySystem,
     options: CascadeOptions = DEFAULT_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
+    spread: Spread = one_by_one,
 ) -> tuple[Network, ...]:
-    """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others."""
+    """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others.
+
+    ``spread`` makes those forms that take the most time; no form depends on it.
+    """
     make = _Maker(find_accelerator(accelerator), Sources.staged(system, timing), Sources.direct(system, timing), options)
     plain = make.plain(network)
     base = make.base(plain)
     coarse, *fine = _piece_sizes(network, options)
     layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
     # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
-    found = [make.coarse(base, coarse, depth) for depth in layouts] + [make.pieces(plain, size) for size in fine]
-    found += make.across(plain, coarse, fine) + _flat_forms(plain, base, make.device, options)
+    thunks: list[Thunk] = [partial(make.coarse, base, coarse, depth) for depth in layouts]
+    made = spread([*thunks, *(partial(make.pieces, plain, size) for size in fine)])
+    more = make.across(plain, coarse, fine) + _flat_forms(plain, base, make.device, options)
+    found = [*made, *more]
     if is_small(network):
         # A depth that does for constants from anywhere need not be the best for staged ones.
         found.append(make.coarse(make.encoded(plain, make.staged), coarse, layouts[0]))

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-from cascader.ethosu.search.errands import at_limit, outline, promise, ready, smallest
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.rewrites.catalogue import Thunk
+from cascader.ethosu.search.errands import at_limit, outline, promise, ready, rewritten, smallest
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Candidate, Show, Task, ignored, silent
 from cascader.ethosu.search.wish import Wish
@@ -57,7 +59,11 @@ def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
     """Plan the task's network in every form."""
     prepare(executor, ready)
     show("Rewriting the network")
-    origins = task.variants()
+
+    def spread(thunks: Sequence[Thunk]) -> Iterable[Network]:
+        return in_order([executor.submit(rewritten, thunk) for thunk in thunks])
+
+    origins = task.variants(spread)
     forms = tuple(
         Form(Place(number, len(origins)), origin.network, task.accelerator, task.system, task.options, origin.provenance)
         for number, origin in enumerate(origins)

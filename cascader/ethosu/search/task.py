@@ -10,6 +10,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rewrites import is_flat, variants
+from cascader.ethosu.rewrites.catalogue import Spread, one_by_one
 from cascader.ethosu.rewrites.constant_places import best_places
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
@@ -87,13 +88,13 @@ class Task:
     options: CascadeOptions = field(default_factory=CascadeOptions)
     others: tuple[Origin, ...] = ()
 
-    def variants(self) -> tuple[Origin, ...]:
-        """Every network as it is searched."""
+    def variants(self, spread: Spread = one_by_one) -> tuple[Origin, ...]:
+        """Every network as it is searched; ``spread`` makes some of them elsewhere."""
         origins = (Origin(self.network, self.provenance), *self.others)
-        return tuple(Origin(form, origin.provenance) for origin in origins for form in self._forms(origin))
+        return tuple(Origin(form, origin.provenance) for origin in origins for form in self._forms(origin, spread))
 
-    def _forms(self, origin: Origin) -> Iterator[Network]:
-        forms = variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing)
+    def _forms(self, origin: Origin, spread: Spread) -> Iterator[Network]:
+        forms = variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing, spread)
         yield from forms
         placed = self._placed(forms) if is_flat(origin.network) else None
         if placed is not None:

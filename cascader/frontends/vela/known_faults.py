@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import struct
 
+import tflite
+
 from cascader.frontends.vela.compiler import CORES
-from npu_model.tflite.model import TfliteModel, TfliteOperator, read_tflite
+from npu_model.tflite.model import TfliteModel, TfliteOperator
+from npu_model.tflite.record_reader import RecordReader
 
 _VERSION = "5.2"
-"""The version of Vela whose faults these are, seen beside LiteRT: `strided_rows_at_ends` and `uint8_transpose_hw` of the portfolio."""
+"""The version of Vela whose faults these are, seen beside LiteRT in networks of the portfolio.
 
-_STRIDES = 3
-"""The operand of STRIDED_SLICE that holds its strides."""
+These are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`.
+"""
+
+_STRIDES, _PADDINGS, _WEIGHTS = 3, 1, 1
+"""The operands of STRIDED_SLICE and PAD that hold strides and paddings, and that of a convolution with its weights."""
 
 
-def _strides(model: TfliteModel, operator: TfliteOperator) -> tuple[int, ...]:
-    """The strides of a STRIDED_SLICE; none where they are no constant of 32-bit integers."""
-    data = model.tensors[operator.inputs[_STRIDES]].data if len(operator.inputs) > _STRIDES else b""
+def _integers(model: TfliteModel, operator: TfliteOperator, operand: int) -> tuple[int, ...]:
+    """An operand's constant of 32-bit integers; none where it is no such."""
+    data = model.tensors[operator.inputs[operand]].data if len(operator.inputs) > operand else b""
     return struct.unpack(f"<{len(data) // 4}i", data[: len(data) // 4 * 4])
 
 
 def _strided_slice_fault(model: TfliteModel) -> str:
     """A STRIDED_SLICE with a step: behind or before a convolution the C++ core takes other elements."""
     for operator in model.operators:
-        if operator.code == "STRIDED_SLICE" and any(stride != 1 for stride in _strides(model, operator)):
+        if operator.code == "STRIDED_SLICE" and any(stride != 1 for stride in _integers(model, operator, _STRIDES)):
             name = model.tensors[operator.outputs[0]].name
             return f"STRIDED_SLICE {name!r} takes other elements than its strides say"
     return ""
@@ -38,9 +44,42 @@ def _unsigned_transpose_fault(model: TfliteModel) -> str:
     return ""
 
 
+def _readers(model: TfliteModel, operator: TfliteOperator) -> list[int]:
+    return [number for number, other in enumerate(model.operators) if operator.outputs[0] in other.inputs]
+
+
+def _is_part_of(records: RecordReader, pad: TfliteOperator, number: int) -> bool:
+    """Whether a PAD becomes the padding of the convolution ``number``, which then has none of its own and a window beyond it."""
+    model = records.model
+    convolution = model.operators[number]
+    if (
+        convolution.code not in {"CONV_2D", "DEPTHWISE_CONV_2D"}
+        or dict(records.operator(number).fields).get("Padding") != tflite.Padding.VALID
+    ):
+        return False
+    window = model.tensors[convolution.inputs[_WEIGHTS]].shape[1:3]
+    before = _integers(model, pad, _PADDINGS)[2:6:2]
+    return all(amount < extent for amount, extent in zip(before, window, strict=True))
+
+
+def _padded_resize_fault(records: RecordReader) -> str:
+    """A bilinear resize with half-pixel centres behind which a PAD adds rows or columns before it: the C++ core leaves it where it was."""
+    model = records.model
+    for number, operator in enumerate(model.operators):
+        readers = [model.operators[reader] for reader in _readers(model, operator)] if operator.code == "RESIZE_BILINEAR" else []
+        if [reader.code for reader in readers] != ["PAD"] or not dict(records.operator(number).fields).get("HalfPixelCenters"):
+            continue
+        if any(_integers(model, readers[0], _PADDINGS)[2:6:2]) and not all(
+            _is_part_of(records, readers[0], reader) for reader in _readers(model, readers[0])
+        ):
+            name = model.tensors[operator.outputs[0]].name
+            return f"RESIZE_BILINEAR {name!r} is not moved by the rows and columns that are padded before it"
+    return ""
+
+
 def known_fault(model: bytes, core: str, version: str) -> str:
     """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is."""
     if core != CORES[0] or not version.startswith(_VERSION):
         return ""
-    network = read_tflite(model)
-    return _strided_slice_fault(network) or _unsigned_transpose_fault(network)
+    records = RecordReader(model)
+    return _strided_slice_fault(records.model) or _unsigned_transpose_fault(records.model) or _padded_resize_fault(records)

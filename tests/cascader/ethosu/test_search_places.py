@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
+import time
 from fractions import Fraction
 from typing import Any
 
@@ -14,11 +16,11 @@ from cascader import How, frontier, schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.search import hopeful
-from cascader.ethosu.search.task import Choice
+from cascader.ethosu.search.search import explore, hopeful
+from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.search.wish import Wish
 from cascader.search.candidates import DraftOptions
-from cascader.search.workers import as_completed, workers
+from cascader.search.workers import as_completed, in_order, workers
 from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 from testbed.replaying import QuickReplay
@@ -67,6 +69,36 @@ def test_errands_for_a_form_go_to_the_process_that_knows_it() -> None:
         found = [[executor.submit(where, one).result() for _ in range(3)] for one in forms]
     assert all(len(set(processes)) == 1 for processes in found)
     assert found[0][0] != found[1][0]
+
+
+def slowly(_form: Form) -> int:
+    time.sleep(0.2)
+    return os.getpid()
+
+
+def test_a_process_that_takes_part_works_while_it_would_wait_for_another_one() -> None:
+    forms = [form(number, 2) for number in range(2)]
+    with workers(2, takes_part=True) as executor:
+        asked = [executor.submit(slowly, forms[1]), *(executor.submit(where, forms[0]) for _ in range(2))]
+        first = next(found := in_order(asked))
+        assert all(answer.done() for answer in asked)
+        assert first != os.getpid()
+        assert list(found) == [os.getpid()] * 2
+
+
+def test_forms_are_the_same_wherever_they_are_made() -> None:
+    task = Task(network("tiny_residual"), DEFAULT, SYSTEM, QuickReplay(SYSTEM))
+    with workers(2, takes_part=True) as two, workers(1) as one:
+        there, here = (explore(task, executor) for executor in (two, one))
+    assert [one.network for one in there.forms] == [one.network for one in here.forms]
+    assert there.ladders == here.ladders
+
+
+def test_python_looks_for_garbage_as_before_once_a_search_is_over() -> None:
+    before = gc.get_threshold()
+    with workers(1):
+        assert gc.get_threshold() > before
+    assert gc.get_threshold() == before
 
 
 def test_a_form_arrives_in_a_process_once() -> None:

@@ -10,7 +10,8 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CORES, checked_network, compile_network, legalised
-from cascader.frontends.zoo import float_network
+from cascader.frontends.vela.known_faults import known_fault
+from cascader.frontends.zoo import NetworkBuilder, float_network
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from sim import quick_cycles
@@ -85,6 +86,25 @@ def test_a_transpose_of_uint8_is_legalised_by_the_core_that_keeps_all_values(tmp
     plan = tmp_path / "plan.json"
     write_schedule(schedule("portfolio:uint8_transpose_hw", cascade=False), plan)
     assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()
+
+
+def test_a_half_pixel_resize_that_is_padded_before_is_legalised_by_the_core_that_moves_it(tmp_path: Path) -> None:
+    """Vela 5.2's C++ core writes its four phases at the corner of the padded map."""
+    model = load_model("portfolio:half_pixel_padded").data
+    assert legalised(model).core == CORES[1]
+    with pytest.raises(InputError, match=r"RESIZE_BILINEAR .* is not moved by the rows and columns"):
+        checked_network(compile_network(model, "ethos-u55-128"), model)
+    plan = tmp_path / "plan.json"
+    write_schedule(schedule("portfolio:half_pixel_padded", cascade=False), plan)
+    assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()
+
+
+@pytest.mark.parametrize("padding", [(0, 1, 0, 2), (1, 1, 1, 1)])
+def test_padding_behind_a_resize_or_within_a_convolutions_window_is_no_fault(padding: tuple[int, int, int, int]) -> None:
+    net = NetworkBuilder("padded")
+    x = net.resize_bilinear(net.input((1, 8, 8, 8), "x"), half_pixel=True)
+    model = net.finish([net.conv2d(net.pad(x, *padding), 8, padding="VALID")])
+    assert known_fault(model, CORES[0], "5.2.0") == ""
 
 
 def test_what_one_core_cannot_compile_is_legalised_by_the_other() -> None:

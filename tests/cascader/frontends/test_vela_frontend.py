@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 from reference_data import shared_data
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart
+from cascader.frontends.children import run_child
 from cascader.frontends.vela import VelaResult, compile_network, import_network, lift, named_network
 from cascader.frontends.vela import compiler as compiler_module
 from cascader.frontends.vela.address_map import AddressMap
@@ -61,7 +65,7 @@ def test_a_compiled_network_is_not_compiled_again() -> None:
 def test_an_unknown_option_is_refused_before_vela_starts(
     options: dict[str, object], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("Vela was started"))
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("Vela was started"))
     with pytest.raises(InputError, match=sentence):
         compile_network(build("tiny_conv"), **options)  # type: ignore[arg-type]  # parametrised keywords
 
@@ -194,3 +198,19 @@ def test_an_address_outside_every_tensor_is_refused() -> None:
 
 def test_numbered_names_never_clash_with_given_ones() -> None:
     assert unique(["a", "a", "a#1"]) == ("a#2", "a#3", "a#1")
+
+
+def test_what_is_to_be_done_meanwhile_is_done_while_the_compiler_runs(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import os, time\nwhile not os.path.exists('done'): time.sleep(0.01)\nprint('seen')"]
+    process = run_child(command, folder=tmp_path, timeout=60, meanwhile=(tmp_path / "done").touch)
+    assert (process.returncode, process.stdout) == (0, "seen\n")
+
+
+def test_a_child_ends_when_what_is_done_meanwhile_fails(tmp_path: Path) -> None:
+    def fails() -> None:
+        raise KeyError("meanwhile")
+
+    start = time.monotonic()
+    with pytest.raises(KeyError, match="meanwhile"):
+        run_child([sys.executable, "-c", "import time; time.sleep(60)"], folder=tmp_path, timeout=60, meanwhile=fails)
+    assert time.monotonic() - start < 30
