@@ -92,6 +92,26 @@ def beyond(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(found - {point.memory for point in points}))
 
 
+_BELOW = (Fraction(1, 32), Fraction(1, 16), Fraction(3, 32))
+"""How much smaller arenas are searched than the smallest that meets some cycles."""
+
+
+def below(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+    """Arenas in bytes some per cent smaller than the smallest point within some ``cycles``, but larger than the smallest of all.
+
+    A search with somewhat less room may end better than one with a little less. ``points`` are by ascending memory and descending cycles.
+    """
+    meeting = [next((point.memory for point in points if point.cycles <= target), 0) for target in cycles]
+    sizes = {round_up(int(memory * (1 - part)), 16) for memory in meeting for part in _BELOW}
+    return tuple(sorted(size for size in sizes - {point.memory for point in points} if points and size > points[0].memory))
+
+
+def beside(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+    """The arenas of :func:`beyond` and of :func:`below`."""
+    targets = tuple(cycles)
+    return tuple(sorted({*beyond(points, targets), *below(points, targets)}))
+
+
 def frontier_of(
     task: Task,
     found: Found,
@@ -102,8 +122,8 @@ def frontier_of(
 ) -> FoundFrontier:
     """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
 
-    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely, and then those somewhat
-    larger than points that miss it by little.
+    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely, and then some smaller ones
+    and those somewhat larger than points that miss it by little.
     """
     explored, further = found.explored, Wish(frontier=False)
     candidates = found.candidates
@@ -112,7 +132,7 @@ def frontier_of(
     chosen = promising(candidates)
     points = pareto(replayed(chosen, explored.forms, task.replay, executor, show))
     tried = set(budgets)
-    for look in (*[closer] * REFINEMENTS, beyond) if targets else ():
+    for look in (*[closer] * REFINEMENTS, beside) if targets else ():
         sizes = tuple(size for size in look(points, targets) if size not in tried)
         tried.update(sizes)
         more = new_candidates(explored, candidates, replace(further, budgets=sizes), executor, show)

@@ -23,7 +23,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.frontier import beyond, closer, lower_bounds
+from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds
 from cascader.ethosu.search.replays import GAIN, promising
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Task
@@ -264,3 +264,10 @@ def test_arenas_somewhat_larger_than_those_that_miss_some_cycles_by_little_are_s
     # None of those that are not smaller than what is known to meet them, and none where nothing does.
     assert beyond(points((32000, 1007), (32320, 990)), [1000]) == (32064,)
     assert beyond(points((32000, 1007)), [1000]) == ()
+
+
+def test_arenas_some_per_cent_smaller_than_the_one_that_meets_some_cycles_are_searched() -> None:
+    some = points((16000, 2000), (32000, 900))
+    assert below(some, [1000]) == (29008, 30000, 31008)
+    assert below(points((31500, 2000), (32000, 900)), [1000]) == ()
+    assert beside(some, [1000]) == below(some, [1000])
