@@ -44,6 +44,16 @@ def _unsigned_transpose_fault(model: TfliteModel) -> str:
     return ""
 
 
+def _grouped_batch_fault(model: TfliteModel) -> str:
+    """A grouped convolution of several images, as `drawn_4087` has it: nearly all that the C++ core makes of it is wrong."""
+    for operator in model.operators:
+        if operator.code == "CONV_2D":
+            images, weights = (model.tensors[operator.inputs[operand]].shape for operand in (0, _WEIGHTS))
+            if len(images) == len(weights) == 4 and images[0] > 1 and weights[3] < images[3]:
+                return f"CONV_2D {model.tensors[operator.outputs[0]].name!r} of groups takes channels of the wrong images"
+    return ""
+
+
 def _readers(model: TfliteModel, operator: TfliteOperator) -> list[int]:
     return [number for number, other in enumerate(model.operators) if operator.outputs[0] in other.inputs]
 
@@ -82,4 +92,5 @@ def known_fault(model: bytes, core: str, version: str) -> str:
     if core != CORES[0] or not version.startswith(_VERSION):
         return ""
     records = RecordReader(model)
-    return _strided_slice_fault(records.model) or _unsigned_transpose_fault(records.model) or _padded_resize_fault(records)
+    found = _strided_slice_fault(records.model) or _unsigned_transpose_fault(records.model) or _grouped_batch_fault(records.model)
+    return found or _padded_resize_fault(records)

@@ -81,7 +81,10 @@ def legalised(
             raise
         reason = str(error).rpartition(": ")[0] or str(error).rstrip(".")  # without the remedy
         return replace(second, note=f"{reason}; its {CORES[1]} core legalised the network instead.")
-    first = _legalised(model, result)
+    try:
+        first = _legalised(model, result)
+    except InputError as error:  # what it emits cannot even be read
+        first = str(error).rstrip(".")
     if isinstance(first, Legalised):
         return first
     wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {first}"

@@ -13,6 +13,7 @@ from cascader.frontends.vela import CORES, checked_network, compile_network, leg
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.zoo import NetworkBuilder, float_network
 from cascader.search.workers import workers
+from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from sim import quick_cycles
 from testbed.compare.vela_points import VelaTask, both_cores, vela_points
@@ -115,6 +116,26 @@ def test_what_one_core_cannot_compile_is_legalised_by_the_other() -> None:
     assert found.core == CORES[1]
     assert "could not run on NPU" in found.note
     assert found.note.endswith("its Python core legalised the network instead.")
+
+
+def test_a_stream_that_cannot_be_read_is_replaced_by_the_other_cores() -> None:
+    """Vela 5.2's C++ core reads a map of no columns where one column is cut by strides of 2 and read by several."""
+    model = load_model("portfolio:drawn_4092").data
+    with pytest.raises(InputError, match="8 x 0 elements"):
+        read_compiled(compile_network(model, "ethos-u55-256", legalise=True).compiled)
+    found = legalised(model, "ethos-u55-256")
+    assert found.core == CORES[1]
+    assert "8 x 0 elements" in found.note
+
+
+def test_a_grouped_convolution_of_two_images_is_not_left_to_the_core_that_mixes_them() -> None:
+    net = NetworkBuilder("groups")
+    model = net.finish([net.conv2d(net.input((2, 8, 8, 16), "images"), 16, groups=2)])
+    assert "takes channels of the wrong images" in known_fault(model, CORES[0], "5.2.0")
+    one = NetworkBuilder("groups")
+    assert known_fault(one.finish([one.conv2d(one.input((1, 8, 8, 16), "image"), 16, groups=2)]), CORES[0], "5.2.0") == ""
+    both = NetworkBuilder("whole")
+    assert known_fault(both.finish([both.conv2d(both.input((2, 8, 8, 16), "images"), 16)]), CORES[0], "5.2.0") == ""
 
 
 def test_what_no_core_can_compile_is_refused_with_the_words_of_the_first() -> None:
