@@ -46,7 +46,7 @@ class Watched:
 def in_words(choice: Choice) -> str:
     """Cycles and bytes of a choice, and how far it is from what is proven to be needed.
 
-    >>> from cascader.ethosu.search.task import Point
+    >>> from cascader.ethosu.search.task import Choice, Point
     >>> in_words(Choice(Point(2048, 1500, 1490, None), 1000))
     '1,500 NPU cycles in 2,048 bytes, at most 50.0% more than any schedule needs'
     """

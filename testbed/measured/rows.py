@@ -168,7 +168,7 @@ def _margin(cycles: int, whole: int, samples: int) -> int:
     """Half of the 95 % interval of cycles that are a share of samples, after Agresti and Coull, so that no sample is no certainty.
 
     >>> _margin(50_000, 100_000, 400), _margin(0, 100_000, 400)
-    (4876, 687)
+    (4876, 684)
     """
     share = (samples * cycles / whole + 2) / (samples + 4)
     return round(_NORMAL * sqrt(share * (1 - share) / (samples + 4)) * whole)
