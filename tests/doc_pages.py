@@ -32,12 +32,14 @@ def write_files(page: str) -> None:
 
 
 def commands(page: str) -> list[tuple[str, list[str]]]:
-    """The commands of a page with the lines that it shows of each one's output."""
+    """The commands of a page, as they are typed, with the lines that it shows of each one's output."""
     found: list[tuple[str, list[str]]] = []
     for block in _BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
         for line in block.splitlines():
             if line.startswith("$ "):
                 found.append((line.removeprefix("$ "), []))
+            elif found[-1][0].endswith("\\") and not found[-1][1]:
+                found[-1] = f"{found[-1][0]}\n{line}", []
             else:
                 found[-1][1].append(line)
     return found
@@ -60,7 +62,7 @@ def folder_of_its_own() -> Iterator[None]:
 
 def printed(command: str) -> list[str]:
     """The lines that a command prints."""
-    name, *arguments = shlex.split(command)
+    name, *arguments = shlex.split(command.replace("\\\n", " "))
     assert name == "npu-testbed"
     outcome = call(*arguments)
     assert outcome.status == 0, outcome

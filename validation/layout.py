@@ -44,6 +44,11 @@ def width() -> int:
     return WIDTH
 
 
+def filled(sentence: str) -> str:
+    """A sentence in lines of at most :func:`width` characters; words longer than that stay whole."""
+    return fill(sentence, width(), break_long_words=False, break_on_hyphens=False)
+
+
 def grid(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool], limit: int | None = None) -> str:
     """The table in lines of at most ``limit`` characters (None: :func:`width`); ``left`` says which columns hold text.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from npu_model.printable import printable
-from validation.layout import grid
+from validation.layout import filled, grid
 
 _CELL, _NOTE = 400, 4000
 """Characters of a cell and of a note that are shown."""
@@ -44,7 +44,8 @@ class Table:
         """The table for a terminal, with its title and notes."""
         rows = [[printable(cell, _CELL) for cell in row] for row in self.rows]
         cells = grid(self.headers, rows, [not numeric for numeric in self._numeric])
-        return "\n".join([printable(self.title, _CELL), "", cells, *(printable(note, _NOTE) for note in self.notes)])
+        notes = (filled(printable(note, _NOTE)) for note in self.notes)
+        return "\n".join([printable(self.title, _CELL), "", cells, *notes])
 
     def markdown(self) -> str:
         """The table as a section of a Markdown page, each note a paragraph."""

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from npu_model.printable import printable
     from testbed.pipeline import prove, verify
     from testbed.progress import progress
-    from validation.layout import grid
+    from validation.layout import filled, grid
 
     with progress() as show:
         settings: dict[str, Any] = {"inferences": arguments.inferences, "seed": arguments.seed, "progress": show}
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}\n")
         print(grid(("output", "reference", "result"), rows, (True, True, True)))
         if result.remark:
-            print(f"\n{printable(result.remark, 4000)}")
+            print(f"\n{filled(printable(result.remark, 4000))}")
         if proof is not None:
             print(f"\n{proof.text()}")
     return 0 if result.passed and (proof is None or proof.passed) else BAR_MISSED

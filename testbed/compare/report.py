@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import Any
 
 from npu_model.printable import printable
@@ -14,7 +13,7 @@ from testbed.frontier import FrontierPoint
 from testbed.reports.frontier import bounds_text, frontier_json
 from testbed.timing import timing_clause
 from validation.fvp.undecided import NAMES, undecided
-from validation.layout import grid, width
+from validation.layout import filled, grid
 
 CAVEAT = (
     f"Cycles that differ by less than {NOISE:.0%} are called even: our search picks by the simulator that judges it, Vela does not. "
@@ -82,7 +81,7 @@ def comparison_text(comparison: Comparison) -> str:
             left=0,
         ),
         *_robust_sections(comparison),
-        "\n".join(fill(line, width()) for line in (CAVEAT, *bounds_text(frontier).splitlines(), *_failures(comparison))),
+        "\n".join(filled(line) for line in (CAVEAT, *bounds_text(frontier).splitlines(), *_failures(comparison))),
     ]
     return "\n\n".join(sections)
 
@@ -95,7 +94,7 @@ def _energy_sections(comparison: Comparison) -> list[str]:
         (answer.condition, _ratio(ratio)) for answer, ratio in zip(comparison.answers, comparison.energy.ratios, strict=True)
     ]
     table = _table((f"ours, energy by {printable(comparison.energy.table)}", "energy / Vela's"), rows)
-    return [f"{table}\n{fill(caveat(comparison.energy.table), width())}"]
+    return [f"{table}\n{filled(caveat(comparison.energy.table))}"]
 
 
 def _energy_json(comparison: Comparison) -> dict[str, Any]:
@@ -121,7 +120,7 @@ def _robust_sections(comparison: Comparison) -> list[str]:
         f"Both sides were replayed under {len(changes)} changes of the timing model that public data cannot exclude: "
         f"{'; '.join(NAMES)}; and {len(changes) - len(NAMES)} pairs of these."
     )
-    return [grid(headers, rows, (True, False, False, False, False, True)), fill(tried, width())]
+    return [grid(headers, rows, (True, False, False, False, False, True)), filled(tried)]
 
 
 def _robust_json(comparison: Comparison) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import Any
 
 from npu_model.printable import printable
 from testbed.energy.ratio import Energy, energy_ratio
 from testbed.energy.table import ILLUSTRATIVE
-from validation.layout import grid, width
+from validation.layout import filled, grid
 
 UNIT = "Figures of a table say nothing of joules: only their ratio is shown."
 MADE_UP = "The table illustrative is of no device: give one of your own."
@@ -32,7 +31,7 @@ def energy_text(table: str, before: Energy, after: Energy) -> str:
         rows.append((part, f"{before.share(part):.1%}", f"{after.share(part):.1%}", ratio))
     rows.append(("whole", "100.0%", "100.0%", f"{energy_ratio(after, before):.3f}"))
     headers = (f"energy by {printable(table)}", "share before", "share after", "after / before")
-    return f"{grid(headers, rows, (True, False, False, False))}\n{fill(caveat(table), width())}"
+    return f"{grid(headers, rows, (True, False, False, False))}\n{filled(caveat(table))}"
 
 
 def energy_json(table: str, before: Energy, after: Energy) -> dict[str, Any]:

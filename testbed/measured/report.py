@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import fill
 from typing import Any
 
 from testbed.measured.rows import Beside, MeasuredRow
 from testbed.reports.tables import first_operator, shortened
-from validation.layout import grid, width
+from validation.layout import filled, grid
 from validation.tables import percent
 
 _HEADERS = ("layer", "operator", "kernels", "measured", "replayed", "difference", "error")
@@ -57,7 +56,7 @@ def measured_text(beside: Beside, min_percent: float = 0.0) -> str:
     left = [header in {"layer", "operator"} for header in headers]
     table = grid(headers, [_cells(row, is_sampled=is_sampled) for row in rows], left)
     heading = "Measured beside replayed, the largest difference first:"
-    return "\n".join([fill(heading, width()), "", table, fill(_said(beside), width())])
+    return "\n".join([filled(heading), "", table, filled(_said(beside))])
 
 
 def measured_json(beside: Beside) -> dict[str, Any]:

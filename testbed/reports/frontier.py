@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import Any
 
 from npu_model.printable import printable
 from testbed.frontier import Frontier, FrontierPoint
 from testbed.timing import timing_clause, timing_json
 from testbed.versions import legaliser_remark
-from validation.layout import grid, width
+from validation.layout import filled, grid
 
 _HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "expected - replay")
 
@@ -44,7 +43,7 @@ def frontier_text(frontier: Frontier) -> str:
         f"{len(frontier.points)} Pareto points of {frontier.candidates} schedules, of which {frontier.replayed} were replayed; "
         "bytes are the arena to set aside."
     )
-    said = "\n".join(fill(line, width()) for line in (note, *bounds_text(frontier).splitlines()))
+    said = "\n".join(filled(line) for line in (note, *bounds_text(frontier).splitlines()))
     return f"{head}\n\n{table}\n\n{said}"
 
 

@@ -6,14 +6,13 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from textwrap import fill
 from typing import Any
 
 from npu_model.printable import printable
 from sim import NetworkReplay
 from sim.views.layers import LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
-from validation.layout import grid, name_end, width
+from validation.layout import filled, grid, name_end
 
 NAME_WIDTH = 40
 """Characters of a layer's name that a table shows; ``--json`` has it whole."""
@@ -85,7 +84,7 @@ def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
     rows = layer_rows(replay)
     cells = [_cells(row) for row in (*folded(rows, min_percent), total_row(rows, replay))]
     text = [header in {"layer", "operator", "bound by"} for header in _HEADERS]
-    return f"{grid(_HEADERS, cells, text)}\n{fill(_COMMANDS, width())}"
+    return f"{grid(_HEADERS, cells, text)}\n{filled(_COMMANDS)}"
 
 
 def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def test_every_command_of_every_page_parses() -> None:
     count = 0
     for path in DOCS.glob("*.md"):
         for block in re.findall(r"^```(?:sh|text)\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-            for line in re.findall(r"^(?:\$ )?npu-testbed (.*?)(?:\s+#.*)?$", block, re.MULTILINE):
+            for line in re.findall(r"^(?:\$ )?npu-testbed (.*?)(?:\s+#.*)?$", block.replace("\\\n", " "), re.MULTILINE):
                 if line.startswith(("-", "0.")) or re.search(r"[|&<>…\[]|\.\.\.|^[A-Z]", line):
                     continue
                 count += 1
