@@ -11,7 +11,7 @@ from cascader.ethosu.codegen.lowering import operations
 from cascader.ethosu.cost.block_chain import choose_together
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
-from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from cascader.ethosu.rewrites import is_small, variants
@@ -62,7 +62,7 @@ class Cascader:
         columns = column_counts(network)
         if columns:
             # A group of more parts than there are layers is mostly pieces of layers, which gain nothing from each other.
-            length = min(options.plans.group_length, len({p.layer for part in network.graph.parts if (p := ethosu_part(part))}))
+            length = min(options.plans.group_length, len({kernel.layer for kernel in network.kernels.values()}))
             plans = replace(options.plans, stripe_rows=columns, inner_rows=(), group_length=max(1, length))
             options = replace(options, plans=plans, drafts=replace(options.drafts, stripe_rows=columns, inner_rows=()))
         elif is_small(network):
