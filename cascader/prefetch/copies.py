@@ -74,8 +74,7 @@ class CopySearch:
         timeline whose copies go to both ends of what is free, if that is better.
         """
         if _NATIVE is None:
-            form = best_copies_in_python
-            found = form(self._jobs, self._constants, self._extents, addresses, self._budget, sets, improve=improve, ends=ends)
+            found = self.best_in_python(addresses, sets, improve=improve, ends=ends)
             return found if found.cycles < below else None
         jobs = self._jobs
         marks = np.array([list(map(chosen.__contains__, self._parts)) for chosen in sets], dtype=np.int64)
@@ -86,6 +85,24 @@ class CopySearch:
         cycles, *issues = np.frombuffer(raw, dtype=np.int64).tolist()
         return self._timeline(cycles, issues) if cycles < below else None
 
+    def best_in_python(
+        self, addresses: Sequence[int], sets: Sequence[frozenset[int]], *, improve: bool = False, ends: bool = False
+    ) -> Timeline:
+        """As :meth:`best`, without the compiled core."""
+        jobs = self._jobs
+        room = Room(tuple(self._extents), addresses, len(jobs.parts), self._budget)
+        times = [JobTimes(part, *jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
+        known = {line[0]: Constants(*line) for line in self._constants.tolist()}
+        low, high = (Prefetcher(times, room, _shared(jobs), ends=at_ends) for at_ends in (False, True))
+        best = min((low.timeline([known[part] for part in chosen]) for chosen in sets), key=lambda timeline: timeline.cycles)
+        if not improve:
+            return best
+        best = choose_copies(known, best, low)
+        if ends:
+            found = high.timeline([known[part] for part in best.staged])
+            best = choose_copies(known, found, high) if found.cycles < best.cycles else best
+        return best
+
     def _timeline(self, cycles: int, issues: list[int]) -> Timeline:
         """The timeline of what the compiled core has found: number, step, start and address of each copy."""
         lines = self._constants.tolist()
@@ -93,49 +110,6 @@ class CopySearch:
             Issue(Constants(*lines[copy]), step, start, address) for copy, step, start, address in zip(*[iter(issues)] * 4, strict=True)
         )
         return Timeline(tuple(found), cycles)
-
-
-def best_copies(  # noqa: PLR0913  # a search has its problem, its switches and its limit
-    jobs: CostedJobs,
-    constants: CopyTable,
-    extents: Extents,
-    addresses: Sequence[int],
-    budget: int,
-    sets: Sequence[frozenset[int]],
-    *,
-    improve: bool = False,
-    ends: bool = False,
-) -> Timeline:
-    """As :meth:`CopySearch.best`, for one place of the tensors."""
-    found = CopySearch(jobs, constants, extents, budget).best(addresses, sets, improve=improve, ends=ends)
-    assert found is not None  # noqa: S101  # nothing takes as many cycles as there is no limit to
-    return found
-
-
-def best_copies_in_python(  # noqa: PLR0913  # a search has its problem, its switches and its limit
-    jobs: CostedJobs,
-    constants: CopyTable,
-    extents: Extents,
-    addresses: Sequence[int],
-    budget: int,
-    sets: Sequence[frozenset[int]],
-    *,
-    improve: bool = False,
-    ends: bool = False,
-) -> Timeline:
-    """As :func:`best_copies`, without the compiled core."""
-    room = Room(tuple(extents), addresses, len(jobs.parts), budget)
-    times = [JobTimes(part, *jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
-    known = {line[0]: Constants(*line) for line in constants.tolist()}
-    low, high = (Prefetcher(times, room, _shared(jobs), ends=at_ends) for at_ends in (False, True))
-    best = min((low.timeline([known[part] for part in chosen]) for chosen in sets), key=lambda timeline: timeline.cycles)
-    if not improve:
-        return best
-    best = choose_copies(known, best, low)
-    if ends:
-        found = high.timeline([known[part] for part in best.staged])
-        best = choose_copies(known, found, high) if found.cycles < best.cycles else best
-    return best
 
 
 def _shared(jobs: CostedJobs) -> Shared:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
 from cascader.plan.depth_first import DepthFirstScheduler, Group, group_table
-from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, best_copies
+from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable
 from cascader.prefetch.timeline import Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
@@ -127,10 +127,10 @@ class Placer:
         """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""
         constants = self._constants(groups)
         budget = 2 * int(sum(round_up(size, ALIGNMENT) for size in constants[:, 1].tolist())) + ALIGNMENT
-        every = [frozenset(constants[:, 0].tolist())]
-        return best_copies(
-            self._costs.costed(groups, group_table(self._scheduler, groups)), constants, NO_EXTENTS, (), budget, every, improve=True
-        ).cycles
+        search = CopySearch(self._costs.costed(groups, group_table(self._scheduler, groups)), constants, NO_EXTENTS, budget)
+        found = search.best((), [search.every], improve=True)
+        assert found is not None  # noqa: S101  # there is no limit
+        return found.cycles
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
