@@ -95,8 +95,7 @@ def _direct(layer: Layer, copies: dict[int, DmaOperation]) -> Program:
     operations = list(program.operations)
     for index in layer.kernels:
         op = _kernel(program, index)
-        spans = (tuple(moved(where, index) for where in ranges) for ranges in (op.weights, op.scales))
-        weights, scales = spans
+        weights, scales = (tuple(moved(where, index) for where in ranges) for ranges in (op.weights, op.scales))
         operations[index] = replace(op, weights=weights, scales=scales)
     edited = replace(program, operations=tuple(operations))
     for index in sorted(copies, reverse=True):
