@@ -15,7 +15,7 @@ from sim import Cause, Replay, Unit
 from sim.views.layers import layer_cycles
 from testbed.findings.edits import cycles_with, with_transfers, without_transfer
 from testbed.findings.finding import count
-from testbed.memory_use import ARENA, CONSTANTS
+from testbed.one_memory import ARENA, CONSTANTS
 from testbed.simulation import Simulation
 
 AHEAD = (1, 2, 4)
