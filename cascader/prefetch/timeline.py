@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
 
 
-@dataclass(frozen=True, slots=True)
-class Constants:
+class Constants(NamedTuple):
     """Constants of a part: their ``size`` in bytes, the cycles of a ``transfer``, and the first and the last job that uses them.
 
     The copy may be issued before job ``earliest`` at the earliest.
@@ -44,8 +44,7 @@ class JobTimes:
     staged_tail: int
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(NamedTuple):
     """A copy issued before job ``step`` to ``address``, which no job from ``start`` on uses otherwise."""
 
     constants: Constants

@@ -123,7 +123,7 @@ def test_copies_are_those_of_the_python_form(
     constants = placer._constants(groups, shares=shares)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
-    jobs = placer._costs.costed(groups)
+    jobs = placer._costs.costed(groups, placement.jobs)
     jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
     search = CopySearch(jobs, constants, placement.extents, budget)
     found, expected = (form(placement.addresses, sets, improve=improve, ends=ends) for form in (search.best, search.best_in_python))

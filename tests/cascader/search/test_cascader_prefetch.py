@@ -244,7 +244,7 @@ def test_with_ample_room_every_copy_begins_as_soon_as_the_copier_is_free_and_a_j
 @given(cases(parts=1))
 def test_one_copy_that_saves_more_than_it_takes_is_never_slower_with_more_room(case: Case) -> None:
     jobs = tuple(replace(job, direct=job.direct + 40, crowded=job.direct + 40, lead=0, staged_lead=0) for job in case.jobs)
-    constants = [replace(constants, earliest=0) for constants in case.constants]
+    constants = [constants._replace(earliest=0) for constants in case.constants]
     cycles = [prefetch(jobs, constants, Room(case.tensors, case.addresses, len(jobs), size, 1)).cycles for size in range(1, 60, 3)]
     assert cycles == sorted(cycles, reverse=True)
     assert cycles[-1] == prefetch(jobs, constants, with_ample_room(case).room).cycles
