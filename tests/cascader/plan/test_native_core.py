@@ -106,12 +106,13 @@ def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], a
 
 
 @settings(max_examples=200)
-@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_copies_are_those_of_the_python_form(
     case: tuple[RowGraph, Groups],
     share: int,
     improve: bool,  # noqa: FBT001  # drawn
     ends: bool,  # noqa: FBT001  # drawn
+    patient: bool,  # noqa: FBT001  # drawn
     overlap: bool,  # noqa: FBT001  # drawn
     shares: bool,  # noqa: FBT001  # drawn
 ) -> None:
@@ -126,7 +127,7 @@ def test_copies_are_those_of_the_python_form(
     jobs = placer._costs.costed(groups)
     jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
     found, expected = (
-        form(jobs, constants, placement.extents, placement.addresses, budget, sets, improve=improve, ends=ends)
+        form(jobs, constants, placement.extents, placement.addresses, budget, sets, improve=improve, ends=ends, patient=patient)
         for form in (best_copies, best_copies_in_python)
     )
     assert found == expected
