@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -11,10 +10,10 @@ from cascader.ethosu.codegen.lowering import operations
 from cascader.ethosu.cost.block_chain import choose_together
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
-from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
-from cascader.ethosu.rewrites import is_small, variants
+from cascader.ethosu.rewrites import is_small
 from cascader.ethosu.rewrites.columns import column_counts
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
@@ -62,7 +61,7 @@ class Cascader:
         columns = column_counts(network)
         if columns:
             # A group of more parts than there are layers is mostly pieces of layers, which gain nothing from each other.
-            length = min(options.plans.group_length, len({p.layer for part in network.graph.parts if (p := ethosu_part(part))}))
+            length = min(options.plans.group_length, len({kernel.layer for kernel in network.kernels.values()}))
             plans = replace(options.plans, stripe_rows=columns, inner_rows=(), group_length=max(1, length))
             options = replace(options, plans=plans, drafts=replace(options.drafts, stripe_rows=columns, inner_rows=()))
         elif is_small(network):
@@ -142,11 +141,3 @@ class Cascader:
     def smallest(self) -> Candidate:
         """The schedule with the smallest arena found."""
         return self.realise(self._drafter.smallest())
-
-
-def cascaders(
-    network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = DEFAULT_OPTIONS, provenance: Provenance = _UNKNOWN
-) -> Iterator[Cascader]:
-    """One Cascader per variant of the network."""
-    for variant in variants(network, accelerator, system, options, provenance.timing):
-        yield Cascader(variant, accelerator, system, options, provenance)

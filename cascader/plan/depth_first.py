@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,11 @@ _FAR = 1 << 40
 _NATIVE = native("cascader")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Consecutive parts ``first`` to ``last`` (inclusive), the last asked for ``stripe_rows`` rows at a time.
 
-    The parts before it make at most ``inner_rows`` rows at a time; as many as their readers ask for if that is 0.
+    The parts before it make at most ``inner_rows`` rows at a time; as many as their readers ask for if that is 0. A search looks
+    groups up a hundred thousand times, which a tuple takes a fraction of the time for that a dataclass does.
     """
 
     first: int
@@ -35,8 +35,7 @@ class Group:
     inner_rows: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StripeJob:
+class StripeJob(NamedTuple):
     """Rows ``start`` to ``end`` (exclusive) of a part."""
 
     part: int

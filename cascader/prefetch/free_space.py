@@ -88,7 +88,7 @@ def _highest_in_windows(values: Steps, width: int) -> Steps:
 class Room:
     """The free bytes of an arena of ``size`` bytes over ``steps`` jobs, in units that are multiples of ``alignment``."""
 
-    def __init__(  # noqa: PLR0913  # an arena has its size and its units
+    def __init__(
         self,
         extents: Sequence[Extent],
         addresses: Sequence[int],

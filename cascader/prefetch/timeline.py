@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
 
 
-@dataclass(frozen=True, slots=True)
-class Constants:
+class Constants(NamedTuple):
     """Constants of a part: their ``size`` in bytes, the cycles of a ``transfer``, and the first and the last job that uses them.
 
     The copy may be issued before job ``earliest`` at the earliest.
@@ -44,8 +44,7 @@ class JobTimes:
     staged_tail: int
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(NamedTuple):
     """A copy issued before job ``step`` to ``address``, which no job from ``start`` on uses otherwise."""
 
     constants: Constants
@@ -111,9 +110,7 @@ class _Run:
     depends on that copy or a later one, so that other lines with the same copies before it go on from there.
     """
 
-    def __init__(
-        self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], shared: Shared, moments: list[_Moment], *, ends: int
-    ) -> None:
+    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], shared: Shared, moments: list[_Moment], *, ends: int) -> None:
         self.jobs = jobs
         self.wanted = wanted
         self.shared = shared
@@ -210,7 +207,7 @@ class Prefetcher:
     """The timelines of some jobs in one room, each with other copies; it goes on from where it parts from the one before."""
 
     def __init__(self, jobs: Sequence[JobTimes], room: Room, shared: Shared = nothing_shared, *, ends: int = 0) -> None:
-        """With ``ends`` copies take the lowest and the highest of equally good places by turns: 1 begins with the lowest, 2 with the highest.
+        """With ``ends`` copies take the lowest and the highest of equally good places by turns: 1 the lowest first, 2 the highest.
 
         So two that are there at the same time stay apart at both ends of what is free, and the next one need not fit between them.
         """

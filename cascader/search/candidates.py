@@ -101,10 +101,10 @@ class Drafter:
         self._plain: dict[int, Draft | None] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
-    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Draft | None:
-        """Groups with the best of some sets of copies, or all of them; None if they do not fit."""
+    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int, below: int = _NO_LIMIT) -> Draft | None:
+        """Groups with the best of some sets of copies, or all of them; None if they do not fit or take ``below`` cycles or more."""
         placement = self._placement_search.within(budget, groups, moves)
-        return None if placement is None else self._placer.trial(groups, placement, staged, budget)
+        return None if placement is None else self._placer.trial(groups, placement, staged, budget, below)
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
@@ -114,9 +114,9 @@ class Drafter:
         moves = self._options.moves // _QUICK
         at = idle = 0
         while idle < len(changes):
-            found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, moves)
+            found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, moves, best.cycles)
             at, idle = at + 1, idle + 1
-            if found is not None and found.cycles < best.cycles:
+            if found is not None:
                 best, idle = found, 0
                 changes = list(neighbours(graph, best.groups, rows, inner))
             yield best
@@ -226,7 +226,7 @@ class Drafter:
         moves = self._options.moves * _PATIENT * _PARTS // max(_PARTS, len(self._graph.parts))
         smallest = self._placement_search.smallest(tuple(groups), moves)
         trials = (self._placer.trial(one, placement, [], placement.peak) for one, placement in smallest.items())
-        return self._placer.finished(min(trials, key=lambda trial: trial.cycles))
+        return self._placer.finished(min((trial for trial in trials if trial is not None), key=lambda trial: trial.cycles))
 
     def smallest(self) -> Draft:
         """The draft in the smallest arena found."""

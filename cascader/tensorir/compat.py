@@ -82,15 +82,6 @@ def _either(name: str, *modules: Any) -> Any:
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
-def is_installed() -> bool:
-    """Whether :func:`load` finds a TVM that it supports."""
-    try:
-        load()
-    except InputError:
-        return False
-    return True
-
-
 def buffer_of(access: Any) -> Any:
     """The buffer that a load or a region accesses: ``source`` since 0.27, ``buffer`` before."""
     return access.source if hasattr(access, "source") else access.buffer

@@ -10,7 +10,7 @@ from npu_model.memory.system import Memory, MemorySystem
 from npu_model.printable import printable
 from sim import quick_cycles
 from testbed.findings.finding import Finding, part, percent
-from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
+from testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
 
 KIND = "memory"

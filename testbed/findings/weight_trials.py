@@ -15,7 +15,7 @@ from sim import Cause, Replay, Unit
 from sim.views.layers import layer_cycles
 from testbed.findings.edits import cycles_with, with_transfers, without_transfer
 from testbed.findings.finding import count
-from testbed.memory_use import ARENA, CONSTANTS
+from testbed.one_memory import ARENA, CONSTANTS
 from testbed.simulation import Simulation
 
 AHEAD = (1, 2, 4)
@@ -95,8 +95,7 @@ def _direct(layer: Layer, copies: dict[int, DmaOperation]) -> Program:
     operations = list(program.operations)
     for index in layer.kernels:
         op = _kernel(program, index)
-        spans = (tuple(moved(where, index) for where in ranges) for ranges in (op.weights, op.scales))
-        weights, scales = spans
+        weights, scales = (tuple(moved(where, index) for where in ranges) for ranges in (op.weights, op.scales))
         operations[index] = replace(op, weights=weights, scales=scales)
     edited = replace(program, operations=tuple(operations))
     for index in sorted(copies, reverse=True):

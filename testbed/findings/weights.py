@@ -9,7 +9,7 @@ from npu_model.program import KernelOperation, Program
 from testbed.findings.edits import cycles_with
 from testbed.findings.finding import LEAST, Finding, part, percent
 from testbed.findings.weight_trials import Layer, Trial, copies_of, staged, trials, waiting
-from testbed.memory_use import ARENA, CONSTANTS
+from testbed.one_memory import ARENA, CONSTANTS
 from testbed.simulation import Simulation
 
 KIND = "weights"

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
-from cascader.ethosu.network.network import CONSTANTS, EthosuPart, LutLoad, Network, ethosu_part
-from cascader.graph.cascader_graph import Part
+from cascader.ethosu.network.network import CONSTANTS, EthosuPart, LutLoad, Network
 from npu_model.program import ByteRange, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
@@ -99,9 +98,9 @@ class StreamEditor:
         return bytes(self._content)
 
 
-def repacked(network: Network, parts: tuple[Part, ...], constants: StreamEditor) -> Network:
-    """``network`` with other ``parts``, of whose constants only those that they use are kept."""
-    kernels = [payload for part in parts if (payload := ethosu_part(part)) is not None]
-    packing = Packing.of(span for kernel in kernels for span in constant_ranges(kernel))
-    packed = tuple(replace(part, payload=packing.part(payload)) if (payload := ethosu_part(part)) else part for part in parts)
-    return replace(network, graph=replace(network.graph, parts=packed), constants=packing.content(constants.content()))
+def repacked(network: Network, constants: StreamEditor) -> Network:
+    """``network``, whose kernels read from ``constants``, with those constants alone that they use."""
+    kernels = network.kernels
+    packing = Packing.of(span for kernel in kernels.values() for span in constant_ranges(kernel))
+    packed = network.with_kernels({name: packing.part(kernel) for name, kernel in kernels.items()})
+    return replace(packed, constants=packing.content(constants.content()))

@@ -12,23 +12,12 @@ from math import lcm
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.in_place import overwritable_operands
-from cascader.ethosu.network.network import CpuPart, Network, arena_maps, ethosu_part
+from cascader.ethosu.network.network import CpuPart, Network
 from cascader.graph.cascader_graph import Tensor
 from cascader.graph.row_graph import RowMap, RowTensor
 from npu_model.program import FeatureMap
 
 _Access = tuple[FeatureMap, Axis]
-
-
-def _accesses(network: Network) -> dict[str, list[_Access]]:
-    """Feature maps by which kernels address each tensor of the arena, each with the axis along which its part is cut."""
-    found: dict[str, list[_Access]] = {tensor.name: [] for tensor in network.graph.tensors}
-    for part in network.graph.parts:
-        payload = ethosu_part(part)
-        if payload is not None:
-            for name, feature_map in arena_maps(payload):
-                found[name].append((feature_map, payload.axis))
-    return found
 
 
 def _step(feature_map: FeatureMap, axis: Axis) -> int | None:
@@ -71,7 +60,8 @@ class Geometry:
     @classmethod
     def of(cls, network: Network) -> Geometry:
         """The geometry of a network's tensors; one that no kernel goes through row by row is a single row."""
-        accesses, head = _accesses(network), _families(network)
+        accesses = {name: [(feature_map, kernel.axis) for kernel, feature_map in found] for name, found in network.accesses().items()}
+        head = _families(network)
         sizes = {tensor.name: tensor.size for tensor in network.graph.tensors}
         steps: dict[str, set[int]] = {}
         for name, found in accesses.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.graph.cascader_graph import CascaderGraph, Part
@@ -76,6 +76,18 @@ class EthosuPart:
     layer: str = ""
     axis: Axis = Axis.ROWS
 
+    @property
+    def maps(self) -> tuple[tuple[str | None, FeatureMap], ...]:
+        """IFM, OFM and IFM2, where there is one, each with its tensor; None for a second operand that is a constant."""
+        operation = self.operation
+        second = () if operation.ifm2 is None else ((self.ifm2, operation.ifm2),)
+        return (self.ifm, operation.ifm), (self.ofm, operation.ofm), *second
+
+    def on_maps(self, moved: Callable[[str | None, FeatureMap], FeatureMap]) -> KernelOperation:
+        """The operation with what ``moved`` makes of each feature map and its tensor."""
+        (_, ifm), (_, ofm), *second = ((name, moved(name, feature_map)) for name, feature_map in self.maps)
+        return replace(self.operation, ifm=ifm, ifm2=second[0][1] if second else None, ofm=ofm)
+
 
 @dataclass(frozen=True, slots=True)
 class CpuPart:
@@ -112,6 +124,26 @@ class Network:
     mended: tuple[str, ...] = ()
     variables: tuple[Port, ...] = ()
     others: int = 0
+
+    @property
+    def kernels(self) -> dict[str, EthosuPart]:
+        """The kernels by the names of their parts, in order."""
+        return {part.name: part.payload for part in self.graph.parts if isinstance(part.payload, EthosuPart)}
+
+    def with_kernels(self, changed: Mapping[str, EthosuPart]) -> Network:
+        """The network with other kernels in the named parts; itself if none is named."""
+        if not changed:
+            return self
+        parts = tuple(replace(part, payload=changed.get(part.name, part.payload)) for part in self.graph.parts)
+        return replace(self, graph=replace(self.graph, parts=parts))
+
+    def accesses(self) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]:
+        """The kernels that use each tensor of the arena, with the feature maps by which they do."""
+        found: dict[str, list[tuple[EthosuPart, FeatureMap]]] = {tensor.name: [] for tensor in self.graph.tensors}
+        for kernel in self.kernels.values():
+            for name, feature_map in arena_maps(kernel):
+                found[name].append((kernel, feature_map))
+        return found
 
 
 def ethosu_part(part: Part) -> EthosuPart | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import prod
 
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, arena_reads, arena_writes, ethosu_part
+from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, arena_reads, arena_writes
 from cascader.ethosu.network.operators import UPSCALE, operand_propagator, scale_propagator, weight_propagator
 from cascader.ethosu.network.tensor_forms import TensorForm, tensor_form
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
@@ -48,9 +48,8 @@ class _Builder:
         self.constants: list[Tensor] = []
         maps: dict[str, list[FeatureMap]] = {tensor.name: [] for tensor in self.graph.tensors}
         # Writers come first: of several forms with equally many views theirs is taken.
-        kernels = [payload for part in self.graph.parts if (payload := ethosu_part(part)) is not None]
         for accesses in (arena_writes, arena_reads):
-            for payload in kernels:
+            for payload in network.kernels.values():
                 for name, feature_map in accesses(payload):
                     maps[name].append(feature_map)
         self.forms = {tensor.name: tensor_form(tensor.size, maps[tensor.name]) for tensor in self.graph.tensors}

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from cascader.ethosu.rewrites.columns import column_stripes
 from cascader.ethosu.rewrites.fold import folded
@@ -42,10 +42,15 @@ _FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
 """Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
 
 
+def _rows(network: Network) -> list[int]:
+    """The rows of each kernel."""
+    return [kernel.axis.extent(kernel.operation.ofm.shape) for kernel in network.kernels.values()]
+
+
 def _work(network: Network) -> int:
     """Parts times rows of all parts: how long a search takes, roughly."""
-    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
-    return len(payloads) * sum(payload.axis.extent(payload.operation.ofm.shape) for payload in payloads)
+    rows = _rows(network)
+    return len(rows) * sum(rows)
 
 
 def is_small(network: Network) -> bool:
@@ -55,16 +60,15 @@ def is_small(network: Network) -> bool:
 
 def is_flat(network: Network) -> bool:
     """Whether most tensors are one row high, as in an unrolled recurrent network: such a network is searched quickly."""
-    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
-    return sum(payload.axis.extent(payload.operation.ofm.shape) for payload in payloads) <= 2 * len(payloads)
+    rows = _rows(network)
+    return sum(rows) <= 2 * len(rows)
 
 
 def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
     """Bytes of weights above which layers are cut, coarse and finer; 0 for not at all."""
     if not options.slices:
         return (0,)
-    payloads = (ethosu_part(part) for part in network.graph.parts)
-    total = sum(span.length for payload in payloads if payload is not None for span in payload.operation.weights)
+    total = sum(span.length for kernel in network.kernels.values() for span in kernel.operation.weights)
     large = _work(network) > _LARGE
     sizes = [LARGEST]
     for pieces in (_PIECES_OF_LARGE if large else _PIECES) if options.fine_slices else ():

@@ -5,27 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
-from cascader.ethosu.rewrites.nhwc_form import NhwcForm, accesses, in_forms
-from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
+from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import ceil_div, round_up
 
 
-def _is_flat(part: Part) -> bool:
-    """Whether the part is a kernel all of whose feature maps in the arena are one row high, and some more than a column wide."""
-    payload = ethosu_part(part)
-    if payload is None:
-        return False
-    operation = payload.operation
-    shapes = [m.shape for m in (operation.ifm, operation.ifm2, operation.ofm) if m is not None and m.region == ARENA]
+def _is_flat(kernel: EthosuPart) -> bool:
+    """Whether all of the kernel's feature maps in the arena are one row high, and some more than a column wide."""
+    shapes = [feature_map.shape for _, feature_map in kernel.maps if feature_map.region == ARENA]
     return all(shape.height == 1 for shape in shapes) and any(shape.width > 1 for shape in shapes)
-
-
-def _along_columns(part: Part) -> Part:
-    payload = ethosu_part(part)
-    return replace(part, payload=replace(payload, axis=Axis.COLUMNS)) if payload is not None and _is_flat(part) else part
 
 
 def _by_pixels(tensor: Tensor, found: list[tuple[EthosuPart, FeatureMap]], largest_depth: int) -> NhwcForm | None:
@@ -58,13 +49,14 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
     ``largest_depth`` channels are dense, others rounded up to whole beats. A tensor stays in bricks, and its parts uncut, if an
     access does not allow the form. Nothing changes in a network of which less than half of the kernels are such parts.
     """
-    graph = network.graph
-    if 2 * sum(_is_flat(part) for part in graph.parts) < max(1, sum(ethosu_part(part) is not None for part in graph.parts)):
+    kernels = network.kernels
+    along = {name: replace(kernel, axis=Axis.COLUMNS) for name, kernel in kernels.items() if _is_flat(kernel)}
+    if 2 * len(along) < max(1, len(kernels)):
         return network
-    along = replace(network, graph=CascaderGraph(tuple(_along_columns(part) for part in graph.parts), graph.tensors))
-    found = accesses(along)
-    forms = {t.name: form for t in graph.tensors if (form := _by_pixels(t, found.get(t.name, []), largest_depth)) is not None}
-    return in_forms(along, forms)
+    cut = network.with_kernels(along)
+    found = cut.accesses()
+    forms = {t.name: form for t in cut.graph.tensors if (form := _by_pixels(t, found[t.name], largest_depth)) is not None}
+    return in_forms(cut, forms)
 
 
 _COUNTS = (4, 16)
@@ -75,7 +67,7 @@ _PIECES = (2, 3, 4, 6)
 
 def column_counts(network: Network) -> tuple[int, ...]:
     """Numbers of columns that a stripe may have, in ascending order; none if no part is cut along the width."""
-    payloads = (payload for part in network.graph.parts if _is_flat(part) and (payload := ethosu_part(part)) is not None)
-    widths = {payload.operation.ofm.shape.width for payload in payloads if payload.axis is Axis.COLUMNS}
+    along = (kernel for kernel in network.kernels.values() if kernel.axis is Axis.COLUMNS and _is_flat(kernel))
+    widths = {kernel.operation.ofm.shape.width for kernel in along}
     equal = {ceil_div(width, pieces) for width in widths for pieces in _PIECES}
     return tuple(sorted(equal.union(_COUNTS))) if max(widths, default=1) > 1 else ()

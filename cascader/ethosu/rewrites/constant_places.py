@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import Packing, constant_ranges
-from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network
 from npu_model.program import ByteRange
 from npu_model.program.alignment import ALIGNMENT
 
@@ -35,8 +35,8 @@ def _without_streams(payload: EthosuPart) -> EthosuPart:
 
 def with_places(network: Network, places: Mapping[Streams, int], burst: int) -> Network:
     """``network`` with each kernel's streams one behind the other, the last of them so many bytes behind a multiple of ``burst``."""
-    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
-    packing = Packing.of(span for payload in payloads for span in constant_ranges(_without_streams(payload)))
+    kernels = network.kernels
+    packing = Packing.of(span for kernel in kernels.values() for span in constant_ranges(_without_streams(kernel)))
     content = bytearray(packing.content(network.constants))
     moved: dict[Streams, dict[ByteRange, ByteRange]] = {}
     for streams, place in places.items():
@@ -53,8 +53,7 @@ def with_places(network: Network, places: Mapping[Streams, int], burst: int) -> 
         weights, scales = (tuple(new[span] for span in spans) for spans in (before.weights, before.scales))
         return replace(plain, operation=replace(plain.operation, weights=weights, scales=scales))
 
-    parts = tuple(replace(part, payload=placed(payload)) if (payload := ethosu_part(part)) else part for part in network.graph.parts)
-    return replace(network, graph=replace(network.graph, parts=parts), constants=bytes(content))
+    return replace(network.with_kernels({name: placed(kernel) for name, kernel in kernels.items()}), constants=bytes(content))
 
 
 def best_places(network: Network, burst: int, cycles: Callable[[Network], int]) -> Network | None:
@@ -62,8 +61,7 @@ def best_places(network: Network, burst: int, cycles: Callable[[Network], int]) 
 
     None for a network of many layers with constants, and where no place gains anything. They hardly count but in flat networks.
     """
-    payloads = [payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None]
-    places = {streams: 0 for payload in payloads if (streams := _streams(payload))}
+    places = {streams: 0 for kernel in network.kernels.values() if (streams := _streams(kernel))}
     aligned = all(span.start % ALIGNMENT == span.length % ALIGNMENT == 0 for streams in places for span in streams)
     if not 0 < len(places) <= MOST or burst % ALIGNMENT or not aligned:
         return None

@@ -15,10 +15,10 @@ import numpy as np
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import Estimator, shortlist
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.rewrites.weight_streams import weights_of, with_operations, with_weights
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.rewrites.estimates import fitted
+from cascader.ethosu.rewrites.weight_streams import weights_of, with_streams, with_weights
 from npu_model.accelerator import Accelerator
-from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import FeatureMap, KernelOperation, Layout, OperationKind, Strides
 from npu_model.shapes import Shape3D, ceil_div
 
@@ -53,11 +53,9 @@ def _folded(operation: KernelOperation, accelerator: Accelerator, sources: Sourc
     right = max(0, operation.ofm.shape.width - 1 - left + width - ifm.shape.width)
     kernel = replace(operation.kernel, width=width, stride_x=1)
     padding = replace(operation.padding, left=left, right=right)
-    changed = replace(operation, ifm=ifm, kernel=kernel, padding=padding, part_kernel=True)
-    shram = shram_partition(BlockQuery.of(changed), operation.block, accelerator)
-    if shram is None:
+    changed = fitted(replace(operation, ifm=ifm, kernel=kernel, padding=padding, part_kernel=True), accelerator)
+    if changed is None:
         return None
-    changed = replace(changed, shram=shram)
     for block, better in shortlist(changed, accelerator, sources, 1):
         changed = replace(changed, block=block, shram=better)
     before, after = (float(Estimator(one, accelerator, sources).cycles((one.block,))[0]) for one in (operation, changed))
@@ -77,11 +75,9 @@ def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamE
 
 def folded(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with every convolution on pairs of columns that is faster so."""
-    constants = StreamEditor(network.constants)
-    operations: dict[str, KernelOperation] = {}
-    for part in network.graph.parts:
-        payload = ethosu_part(part)
-        changed = _folded(payload.operation, accelerator, sources) if payload is not None and _may_be_folded(payload.operation) else None
-        if payload is not None and changed is not None:
-            operations[part.name] = _encoded(payload.operation, changed, constants, accelerator)
-    return with_operations(network, operations, constants)
+
+    def on_pairs(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
+        changed = _folded(operation, accelerator, sources) if _may_be_folded(operation) else None
+        return _encoded(operation, changed, constants, accelerator) if changed is not None else None
+
+    return with_streams(network, on_pairs)

@@ -6,7 +6,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.estimates import kernel_cycles
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_form, in_forms, maps_by_tensor
-from cascader.graph.cascader_graph import Part, Tensor, TensorKind
+from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import ceil_div
@@ -56,10 +56,12 @@ def quick_layouts(network: Network, largest_depth: int, accelerator: Accelerator
     beside what was chosen for those before it and with those behind it dense.
     """
     forms = _dense_forms(network, largest_depth)
-    users = {name: [part for part in network.graph.parts if name in (*part.inputs, *part.outputs)] for name in forms}
+    kernels = network.kernels
+    users = {tensor: [part.name for part in network.graph.parts if tensor in (*part.inputs, *part.outputs)] for tensor in forms}
 
-    def cycles(chosen: dict[str, NhwcForm], parts: list[Part]) -> float:
-        return sum(kernel_cycles((in_form(part, chosen) for part in parts), accelerator, sources).values())
+    def cycles(chosen: dict[str, NhwcForm], names: list[str]) -> float:
+        used = {name: in_form(kernels[name], chosen) for name in names if name in kernels}
+        return sum(kernel_cycles(used, accelerator, sources).values())
 
     for name in tuple(forms):
         bricks = {other: form for other, form in forms.items() if other != name}

@@ -16,15 +16,13 @@ import numpy as np
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.rewrites.estimates import kernel_cycles
+from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.rewrites.estimates import fitted, kernel_cycles
 from cascader.ethosu.rewrites.exchanged_axes import bricks_of
 from cascader.ethosu.rewrites.nhwc_form import in_forms, maps_by_tensor
 from cascader.ethosu.rewrites.slices import with_pieces
 from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_weights
-from cascader.graph.cascader_graph import Part
 from npu_model.accelerator import Accelerator
-from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D, ceil_div, round_up
 from npu_model.weight_stream.weights import RECORD_BYTES
@@ -125,13 +123,13 @@ def _blocks(operation: KernelOperation, accelerator: Accelerator, sources: Sourc
     ublock, depth = accelerator.ofm_ublock, round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
     for deep in sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)}):
         for part_kernel in (False, True):
-            one = replace(operation, block=Shape3D(ublock.height, ublock.width, deep), part_kernel=part_kernel)
-            if shram_partition(BlockQuery.of(one), one.block, accelerator) is None:
+            smallest = replace(operation, block=Shape3D(ublock.height, ublock.width, deep), part_kernel=part_kernel)
+            if fitted(smallest, accelerator) is None:
                 continue
-            block, cycles = choose_block(one, accelerator, sources)
-            shram = shram_partition(BlockQuery.of(one), block, accelerator)
-            if shram is not None:
-                yield cycles, replace(one, block=block, shram=shram)
+            block, cycles = choose_block(smallest, accelerator, sources)
+            best = fitted(replace(smallest, block=block), accelerator)
+            if best is not None:
+                yield cycles, best
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,33 +162,35 @@ def _best(operation: KernelOperation, weights: Weights, accelerator: Accelerator
     return min((kernels for kernels in found if kernels is not None), key=lambda kernels: kernels.cycles, default=None)
 
 
-def _pieces(part: Part, kernels: _Kernels, constants: StreamEditor, accelerator: Accelerator) -> tuple[Part, ...]:
-    """The parts of the kernels, with streams of their own."""
-    payload = ethosu_part(part)
-    assert payload is not None  # noqa: S101  # only kernels are taken apart
-    depth = payload.operation.ofm.shape.depth
-    records = constants.read(payload.operation.scales[0])[: depth * RECORD_BYTES]
-    pieces = []
-    for number, (operation, values) in enumerate(zip(kernels.operations, kernels.weights, strict=True)):
+def _pieces(name: str, kernel: EthosuPart, made: _Kernels, constants: StreamEditor, accelerator: Accelerator) -> dict[str, EthosuPart]:
+    """The kernels that stand for one, by the names of their parts, with streams of their own."""
+    depth = kernel.operation.ofm.shape.depth
+    records = constants.read(kernel.operation.scales[0])[: depth * RECORD_BYTES]
+    pieces = {}
+    for number, (operation, values) in enumerate(zip(made.operations, made.weights, strict=True)):
         encoded = with_weights(operation, values, constants, accelerator)
-        made = replace(encoded, scales=(constants.append(records * (operation.ofm.shape.depth // depth)),))
-        pieces.append(replace(part, name=f"{part.name}/{number}", payload=replace(payload, operation=made)))
-    return tuple(pieces)
+        scales = (constants.append(records * (operation.ofm.shape.depth // depth)),)
+        pieces[f"{name}/{number}"] = replace(kernel, operation=replace(encoded, scales=scales))
+    return pieces
+
+
+def _results(network: Network) -> set[str]:
+    """The tensors that transposed convolutions write."""
+    return {kernel.ofm for kernel in network.kernels.values() if _is_transposed(kernel.operation)}
 
 
 def _in_nhwc(network: Network) -> Network:
     """``network`` with the results of transposed convolutions that are in bricks in NHWC, where all accesses to them allow it."""
-    wanted = {p.ofm for part in network.graph.parts if (p := ethosu_part(part)) is not None and _is_transposed(p.operation)}
     maps = maps_by_tensor(network)
-    tensors = [network.graph.tensor(name) for name in sorted(wanted)]
+    tensors = [network.graph.tensor(name) for name in sorted(_results(network))]
     return in_forms(network, {t.name: form.dense(maps[t.name]) for t in tensors if (form := bricks_of(t, maps[t.name])) is not None})
 
 
-def _touching(network: Network) -> list[Part]:
-    """The parts that touch the results of transposed convolutions."""
-    payloads = (ethosu_part(part) for part in network.graph.parts)
-    results = {payload.ofm for payload in payloads if payload is not None and _is_transposed(payload.operation)}
-    return [part for part in network.graph.parts if results & {*part.inputs, *part.outputs}]
+def _touching(network: Network) -> dict[str, EthosuPart]:
+    """The kernels of the parts that touch the results of transposed convolutions."""
+    results, kernels = _results(network), network.kernels
+    touching = (part.name for part in network.graph.parts if results & {*part.inputs, *part.outputs})
+    return {name: kernels[name] for name in touching if name in kernels}
 
 
 def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
@@ -198,21 +198,20 @@ def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> N
 
     Their results are stored as NHWC. The network itself if all kernels that touch these are not estimated to be faster together.
     """
-    if not _touching(network):
+    if not _results(network):
         return network
     dense = _in_nhwc(network)
     before, after = (kernel_cycles(_touching(one), accelerator, sources) for one in (network, dense))
     constants = StreamEditor(network.constants)
-    pieces: dict[str, tuple[Part, ...]] = {part.name: (part,) for part in dense.graph.parts}
-    for part in dense.graph.parts:
-        payload = ethosu_part(part)
-        if payload is None or not _is_transposed(payload.operation) or payload.operation.ofm.layout is not Layout.NHWC:
+    pieces: dict[str, dict[str, EthosuPart]] = {}
+    for name, kernel in dense.kernels.items():
+        if not _is_transposed(kernel.operation) or kernel.operation.ofm.layout is not Layout.NHWC:
             continue
-        weights = weights_of(payload.operation, constants, accelerator)
-        kernels = _best(payload.operation, weights, accelerator, sources)
-        if kernels is not None and kernels.cycles <= WORTHWHILE * after[part.name]:
-            pieces[part.name] = _pieces(part, kernels, constants, accelerator)
-            after[part.name] = kernels.cycles
-    if all(len(some) == 1 for some in pieces.values()) or sum(after.values()) > WORTHWHILE * sum(before.values()):
+        weights = weights_of(kernel.operation, constants, accelerator)
+        made = _best(kernel.operation, weights, accelerator, sources)
+        if made is not None and made.cycles <= WORTHWHILE * after[name]:
+            pieces[name] = _pieces(name, kernel, made, constants, accelerator)
+            after[name] = made.cycles
+    if not pieces or sum(after.values()) > WORTHWHILE * sum(before.values()):
         return network
     return with_pieces(dense, pieces, constants)

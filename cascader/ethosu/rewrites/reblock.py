@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.rewrites.weight_streams import weights_of, with_operations, with_scales_again, with_weights
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.rewrites.estimates import fitted
+from cascader.ethosu.rewrites.weight_streams import weights_of, with_scales_again, with_streams, with_weights
 from npu_model.accelerator import Accelerator
-from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import Shape3D, round_up
 from npu_model.weight_stream.shares import decoding_cycles
@@ -43,15 +43,12 @@ def _with_depth(
 ) -> _Choice | None:
     """The best block of this depth for the first of the sources; None if none fits."""
     smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
-    block = operation.block if depth == operation.block.depth else smallest
-    if shram_partition(BlockQuery.of(operation), block, accelerator) is None:
+    start = replace(operation, block=operation.block if depth == operation.block.depth else smallest)
+    if fitted(start, accelerator) is None:
         return None
-    start = replace(operation, block=block)
     found = choose_blocks(start, accelerator, sources, decoding)
-    shram = shram_partition(BlockQuery.of(operation), found[0][0], accelerator)
-    if shram is None:
-        return None
-    return _Choice(replace(operation, block=found[0][0], shram=shram), tuple(cycles for _, cycles in found))
+    best = fitted(replace(operation, block=found[0][0]), accelerator)
+    return _Choice(best, tuple(cycles for _, cycles in found)) if best is not None else None
 
 
 def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
@@ -79,14 +76,13 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
 
     The mathematics stay the same: the same weights in another order.
     """
-    constants = StreamEditor(network.constants)
-    operations: dict[str, KernelOperation] = {}
-    for part in network.graph.parts:
-        payload = ethosu_part(part)
-        if payload is None or len(payload.operation.weights) != 1 or payload.operation.weights[0].length < SMALLEST:
-            continue
-        chosen = _choose(payload.operation, accelerator, sources, constants.read(payload.operation.weights[0]))
-        if chosen is not None:
-            weights = weights_of(payload.operation, constants, accelerator)
-            operations[part.name] = with_weights(with_scales_again(chosen, constants), weights, constants, accelerator)
-    return with_operations(network, operations, constants)
+
+    def deeper_or_shallower(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
+        if len(operation.weights) != 1 or operation.weights[0].length < SMALLEST:
+            return None
+        chosen = _choose(operation, accelerator, sources, constants.read(operation.weights[0]))
+        if chosen is None:
+            return None
+        return with_weights(with_scales_again(chosen, constants), weights_of(operation, constants, accelerator), constants, accelerator)
+
+    return with_streams(network, deeper_or_shallower)

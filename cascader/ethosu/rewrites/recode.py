@@ -7,8 +7,8 @@ A stream may be cut into sections, each with a code of its own. Vela's two cores
 from __future__ import annotations
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.rewrites.weight_streams import encoded, weights_of, with_operations, with_scales_again, with_stream
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.rewrites.weight_streams import encoded, weights_of, with_scales_again, with_stream, with_streams
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 
@@ -18,14 +18,13 @@ def recoded(network: Network, accelerator: Accelerator, most: int | None = None)
 
     Streams of more than ``most`` bytes stay as they are: those of layers that are cut are coded in pieces later.
     """
-    constants = StreamEditor(network.constants)
-    operations: dict[str, KernelOperation] = {}
-    for part in network.graph.parts:
-        payload = ethosu_part(part)
-        if payload is None or len(payload.operation.weights) != 1 or (most is not None and payload.operation.weights[0].length > most):
-            continue
-        operation = payload.operation
+
+    def shorter(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
+        if len(operation.weights) != 1 or (most is not None and operation.weights[0].length > most):
+            return None
         stream = encoded(operation, weights_of(operation, constants, accelerator), accelerator)
-        if len(stream) < operation.weights[0].length:
-            operations[part.name] = with_stream(with_scales_again(operation, constants), stream, constants)
-    return with_operations(network, operations, constants)
+        if len(stream) >= operation.weights[0].length:
+            return None
+        return with_stream(with_scales_again(operation, constants), stream, constants)
+
+    return with_streams(network, shorter)

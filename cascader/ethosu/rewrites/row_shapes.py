@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
-from cascader.graph.cascader_graph import CascaderGraph
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.rewrites.estimates import fitted
 from npu_model.accelerator import Accelerator
-from npu_model.cost.shram import BlockQuery, shram_partition
-from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Strides, Tiles
+from npu_model.program import BRICK, FeatureMap, Layout, OperationKind, Strides, Tiles
 from npu_model.shapes import Shape3D
 
 
@@ -30,18 +29,12 @@ def _is_dense(feature_map: FeatureMap, size: int) -> bool:
     return feature_map.layout is Layout.NHWC and feature_map.region == ARENA and single and steps
 
 
-def _maps(payload: EthosuPart) -> list[tuple[str, FeatureMap]]:
-    operation = payload.operation
-    found = [(payload.ifm, operation.ifm), (payload.ofm, operation.ofm)]
-    return found + ([(payload.ifm2, operation.ifm2)] if operation.ifm2 is not None and payload.ifm2 is not None else [])
-
-
-def _is_shapeless(payload: EthosuPart, sizes: dict[str, int]) -> bool:
+def _is_shapeless(kernel: EthosuPart, sizes: dict[str, int]) -> bool:
     """Whether it computes the same in any shape: each element of the OFM from the element at its place in each operand."""
-    operation, maps = payload.operation, _maps(payload)
-    if operation.kind is not OperationKind.ELEMENTWISE or payload.axis is not Axis.ROWS or (operation.ifm2 is not None and len(maps) < 3):
+    operation = kernel.operation
+    if operation.kind is not OperationKind.ELEMENTWISE or kernel.axis is not Axis.ROWS:
         return False
-    return all(m.shape == operation.ofm.shape and _is_dense(m, sizes[name]) for name, m in maps)
+    return all(name is not None and m.shape == operation.ofm.shape and _is_dense(m, sizes[name]) for name, m in kernel.maps)
 
 
 def _in_rows(feature_map: FeatureMap, row: int) -> FeatureMap:
@@ -53,24 +46,17 @@ def _in_rows(feature_map: FeatureMap, row: int) -> FeatureMap:
     return replace(feature_map, shape=new, strides=strides, tiles=Tiles.single(new, feature_map.tiles.bases[0]))
 
 
-def _reshaped(operation: KernelOperation, row: int, accelerator: Accelerator) -> KernelOperation | None:
-    """The operation on rows of so many elements; None if its block does not do for it."""
-    second = _in_rows(operation.ifm2, row) if operation.ifm2 is not None else None
-    changed = replace(operation, ifm=_in_rows(operation.ifm, row), ifm2=second, ofm=_in_rows(operation.ofm, row))
-    shram = shram_partition(BlockQuery.of(changed), changed.block, accelerator)
-    return replace(changed, shram=shram) if shram is not None else None
+def _reshaped(kernel: EthosuPart, row: int, accelerator: Accelerator) -> EthosuPart | None:
+    """The kernel on rows of so many elements; None if its block does not do for it."""
+    changed = fitted(kernel.on_maps(lambda _, feature_map: _in_rows(feature_map, row)), accelerator)
+    return replace(kernel, operation=changed) if changed is not None else None
 
 
-def _rows_of_others(network: Network, name: str, shapeless: set[str]) -> set[int]:
-    """Elements in a row of the tensors of part ``name``, as all other kernels that are not without a shape themselves have them."""
-    own = ethosu_part(network.graph.parts[network.graph.index(name)])
-    tensors = {tensor for tensor, _ in _maps(own)} if own is not None else set()
-    found = set()
-    for part in network.graph.parts:
-        payload = ethosu_part(part)
-        if payload is not None and part.name not in shapeless:
-            found |= {m.strides.y // m.dtype.bytes for tensor, m in _maps(payload) if tensor in tensors and m.region == ARENA}
-    return found
+def _rows_of_others(network: Network, kernel: EthosuPart, shapeless: set[str]) -> set[int]:
+    """Elements in a row of the kernel's tensors, as all other kernels that are not without a shape themselves have them."""
+    tensors = {tensor for tensor, _ in kernel.maps}
+    others = (maps for name, other in network.kernels.items() if name not in shapeless for maps in other.maps)
+    return {m.strides.y // m.dtype.bytes for tensor, m in others if tensor in tensors and m.region == ARENA}
 
 
 def in_row_shapes(network: Network, accelerator: Accelerator) -> Network:
@@ -79,23 +65,17 @@ def in_row_shapes(network: Network, accelerator: Accelerator) -> Network:
     A kernel between others without a shape of their own takes theirs once they have one.
     """
     sizes = {tensor.name: tensor.size for tensor in network.graph.tensors}
-    payloads = {part.name: payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None}
-    open_ones = {name for name, payload in payloads.items() if _is_shapeless(payload, sizes)}
+    kernels = network.kernels
+    open_ones = {name for name, kernel in kernels.items() if _is_shapeless(kernel, sizes)}
     settled = True
     while settled:
         settled = False
         for name in sorted(open_ones, key=network.graph.index):
-            rows = _rows_of_others(network, name, open_ones)
-            operation = payloads[name].operation
-            elements = operation.ofm.shape.height * operation.ofm.shape.width * operation.ofm.shape.depth
-            if len(rows) != 1 or elements % (row := rows.pop()):
+            rows, shape = _rows_of_others(network, kernels[name], open_ones), kernels[name].operation.ofm.shape
+            if len(rows) != 1 or shape.elements % (row := rows.pop()):
                 continue
             open_ones.remove(name)
             settled = True
-            changed = _reshaped(operation, row, accelerator) if row != operation.ofm.shape.width * operation.ofm.shape.depth else None
-            if changed is not None:
-                parts = network.graph.parts
-                at = network.graph.index(name)
-                moved = replace(parts[at], payload=replace(payloads[name], operation=changed))
-                network = replace(network, graph=CascaderGraph((*parts[:at], moved, *parts[at + 1 :]), network.graph.tensors))
+            changed = _reshaped(kernels[name], row, accelerator) if row != shape.width * shape.depth else None
+            network = network.with_kernels({name: changed} if changed is not None else {})
     return network

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
-from cascader.ethosu.network.network import ARENA, Network, ethosu_part
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.rewrites.estimates import fitted
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
-from cascader.graph.cascader_graph import Part
 from npu_model.accelerator import Accelerator
-from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
 from npu_model.shapes import Shape3D, ceil_div, round_up
 from npu_model.weight_stream.weights import RECORD_BYTES
@@ -67,9 +66,7 @@ def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accel
     ofm = _channels(operation.ofm, first, last)
     depth = min(operation.block.depth, round_up(last - first, accelerator.ofm_ublock.depth))
     block = Shape3D(operation.block.height, operation.block.width, depth)
-    piece = replace(operation, ofm=ofm, block=block)
-    shram = shram_partition(BlockQuery.of(piece), block, accelerator)
-    return replace(piece, shram=shram) if shram is not None else None
+    return fitted(replace(operation, ofm=ofm, block=block), accelerator)
 
 
 def _pieces(
@@ -86,31 +83,31 @@ def _pieces(
         yield with_weights(replace(piece, scales=(records,)), weights[first:last], constants, accelerator)
 
 
-def _cut_part(part: Part, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int) -> tuple[Part, ...]:
-    payload = ethosu_part(part)
-    if payload is None or not _may_be_cut(payload.operation, 0 if lead else largest):
-        return (part,)
-    lead = lead if lead < payload.operation.ofm.shape.depth else 0
-    operations = tuple(_pieces(payload.operation, constants, accelerator, largest, lead))
-    if sum(operation.ofm.shape.depth for operation in operations) != payload.operation.ofm.shape.depth or len(operations) < 2:
-        return (part,)
-    return tuple(
-        replace(part, name=f"{part.name}/{number}", payload=replace(payload, operation=operation))
-        for number, operation in enumerate(operations)
+def _cut(
+    name: str, kernel: EthosuPart, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int
+) -> dict[str, EthosuPart]:
+    """The pieces of a kernel by the names of their parts; the kernel itself if it cannot be cut."""
+    operation, depth = kernel.operation, kernel.operation.ofm.shape.depth
+    if not _may_be_cut(operation, 0 if lead else largest):
+        return {name: kernel}
+    pieces = tuple(_pieces(operation, constants, accelerator, largest, lead if lead < depth else 0))
+    if sum(piece.ofm.shape.depth for piece in pieces) != depth or len(pieces) < 2:
+        return {name: kernel}
+    return {f"{name}/{number}": replace(kernel, operation=piece) for number, piece in enumerate(pieces)}
+
+
+def with_pieces(network: Network, pieces: Mapping[str, Mapping[str, EthosuPart]], constants: StreamEditor) -> Network:
+    """``network`` with the named parts replaced by their pieces, in their order; itself if there is no part of several."""
+    if all(len(some) == 1 for some in pieces.values()):
+        return network
+    names = {name: tuple(some) for name, some in pieces.items()}
+    segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names.get(old, (old,)))) for s in network.segments)
+    parts = tuple(
+        new
+        for part in network.graph.parts
+        for new in ([replace(part, name=n, payload=p) for n, p in pieces[part.name].items()] if part.name in pieces else [part])
     )
-
-
-def with_pieces(network: Network, pieces: Mapping[str, tuple[Part, ...]], constants: StreamEditor) -> Network:
-    """``network`` with the named parts, all of them, each replaced by its pieces in their order."""
-    names = {name: tuple(piece.name for piece in some) for name, some in pieces.items()}
-    segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names[old])) for s in network.segments)
-    parts = tuple(piece for part in network.graph.parts for piece in pieces[part.name])
-    return repacked(replace(network, segments=segments), parts, constants)
-
-
-def _pieces_of(part: Part, largest: int) -> int:
-    payload = ethosu_part(part)
-    return _count(payload.operation, largest) if payload is not None else 1
+    return repacked(replace(network, segments=segments, graph=replace(network.graph, parts=parts)), constants)
 
 
 def sliced(
@@ -123,16 +120,10 @@ def sliced(
     part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
     """
     leads = {network.graph.parts[0].name: BRICK} if early else {}
-
-    def stays(part: Part) -> bool:
-        payload = ethosu_part(part)
-        return _pieces_of(part, largest) > most or (payload is not None and not pointwise and is_pointwise(payload.operation))
-
     constants = StreamEditor(network.constants)
     cut = {
-        part.name: (part,) if stays(part) else _cut_part(part, constants, accelerator, largest, leads.get(part.name, 0))
-        for part in network.graph.parts
+        name: _cut(name, kernel, constants, accelerator, largest, leads.get(name, 0))
+        for name, kernel in network.kernels.items()
+        if _count(kernel.operation, largest) <= most and (pointwise or not is_pointwise(kernel.operation))
     }
-    if all(len(pieces) == 1 for pieces in cut.values()):
-        return network
     return with_pieces(network, cut, constants)

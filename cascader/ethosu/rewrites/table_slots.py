@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cascader.ethosu.network.network import LUT_SLOT, EthosuPart, LutLoad, Network, ethosu_part
-from cascader.graph.cascader_graph import CascaderGraph
+from cascader.ethosu.network.network import LUT_SLOT, EthosuPart, LutLoad, Network
 from npu_model.accelerator import Accelerator
 
 _SLOTS = 8
@@ -35,20 +34,19 @@ def with_table_slots(network: Network, accelerator: Accelerator) -> Network:
 
     A table that several kernels use is in one slot for as long as no other one has taken that.
     """
-    payloads = [ethosu_part(part) for part in network.graph.parts]
-    slots = _free_slots([p.lut for p in payloads if p is not None and p.lut is not None], accelerator)
+    kernels = network.kernels
+    slots = _free_slots([kernel.lut for kernel in kernels.values() if kernel.lut is not None], accelerator)
     if accelerator.reserved_lut_banks == 0 or not slots:
         return network
-    parts, turn = [], 0
+    moved, turn = {}, 0
     loaded: dict[int, LutLoad] = {}
-    for part, payload in zip(network.graph.parts, payloads, strict=True):
-        table = payload.lut if payload is not None else None
-        if payload is None or table is None or table.source.length > LUT_SLOT:
-            parts.append(part)
+    for name, kernel in kernels.items():
+        table = kernel.lut
+        if table is None or table.source.length > LUT_SLOT:
             continue
         slot = next((slot for slot, other in loaded.items() if other.source == table.source), None)
         if slot is None:
             slot, turn = slots[turn % len(slots)], turn + 1
             loaded[slot] = table
-        parts.append(replace(part, payload=_moved(payload, table, slot, accelerator)))
-    return replace(network, graph=CascaderGraph(tuple(parts), network.graph.tensors))
+        moved[name] = _moved(kernel, table, slot, accelerator)
+    return network.with_kernels(moved)

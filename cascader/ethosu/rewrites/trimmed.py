@@ -6,15 +6,14 @@ be kept, so that a strip that goes through all rows would be finished before the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.byte_numbers import byte_numbers
-from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
+from cascader.ethosu.network.network import EthosuPart, Network
 from npu_model.program import FeatureMap, KernelOperation, Tiles, Upscale
 
 _Rows = tuple[int, int]
@@ -40,31 +39,29 @@ def _rows_of(feature_map: FeatureMap, rows: _Rows) -> FeatureMap:
     return replace(feature_map, shape=shape, tiles=Tiles.single(shape, feature_map.address(rows[0], 0, 0)))
 
 
-def _overwriting(network: Network, part: Part, tensor: Tensor) -> Sequence[Part]:
+def _overwriting(network: Network, part: str, tensor: str) -> Sequence[str]:
     """The parts that write the tensor after ``part`` and before anybody reads it."""
-    graph, at = network.graph, network.graph.index(part.name)
-    reader = min((index for other in graph.consumers(tensor.name) if (index := graph.index(other.name)) >= at), default=len(graph.parts))
-    return [other for other in graph.producers(tensor.name) if at < graph.index(other.name) < reader]
+    graph, at = network.graph, network.graph.index(part)
+    reader = min((index for other in graph.consumers(tensor) if (index := graph.index(other.name)) >= at), default=len(graph.parts))
+    return [other.name for other in graph.producers(tensor) if at < graph.index(other.name) < reader]
 
 
-def _trimmed_part(network: Network, part: Part) -> Part:
-    payload = ethosu_part(part)
-    if payload is None or len(network.graph.producers(payload.ofm)) < 2 or not _is_pointwise(payload.operation):
-        return part
-    operation, tensor = payload.operation, network.graph.tensor(payload.ofm)
-    marks = np.zeros(tensor.size, np.bool_)
-    for other in _overwriting(network, part, tensor):
-        writer = ethosu_part(other)
-        if writer is not None:
-            marks[byte_numbers(writer.operation.ofm)] = True
+def _trimmed(network: Network, kernels: Mapping[str, EthosuPart], name: str) -> EthosuPart | None:
+    """The kernel without the rows that others write again; None if there are none such."""
+    kernel, operation = kernels[name], kernels[name].operation
+    if len(network.graph.producers(kernel.ofm)) < 2 or not _is_pointwise(operation):
+        return None
+    marks = np.zeros(network.graph.tensor(kernel.ofm).size, np.bool_)
+    for other in _overwriting(network, name, kernel.ofm):
+        if other in kernels:
+            marks[byte_numbers(kernels[other].operation.ofm)] = True
     rows = _kept_rows(operation.ofm, marks)
     if rows == (0, operation.ofm.shape.height):
-        return part
-    changed = replace(operation, ifm=_rows_of(operation.ifm, rows), ofm=_rows_of(operation.ofm, rows))
-    return replace(part, payload=replace(payload, operation=changed))
+        return None
+    return replace(kernel, operation=replace(operation, ifm=_rows_of(operation.ifm, rows), ofm=_rows_of(operation.ofm, rows)))
 
 
 def trimmed(network: Network) -> Network:
     """``network`` with the first and the last rows left out that pointwise kernels write for others to write again."""
-    parts = tuple(_trimmed_part(network, part) for part in network.graph.parts)
-    return network if parts == network.graph.parts else replace(network, graph=CascaderGraph(parts, network.graph.tensors))
+    kernels = network.kernels
+    return network.with_kernels({name: kept for name in kernels if (kept := _trimmed(network, kernels, name)) is not None})

@@ -8,20 +8,19 @@ exchanged (NHWC).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps, ethosu_part
-from cascader.ethosu.rewrites.estimates import kernel_cycles
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps
+from cascader.ethosu.rewrites.estimates import fitted, kernel_cycles
 from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
-from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import Shape3D, round_up
 
@@ -39,14 +38,6 @@ def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) ->
     return turned_over < upright
 
 
-def _maps(payload: EthosuPart) -> Iterator[tuple[str | None, FeatureMap]]:
-    operation = payload.operation
-    yield payload.ifm, operation.ifm
-    yield payload.ofm, operation.ofm
-    if operation.ifm2 is not None:
-        yield payload.ifm2, operation.ifm2
-
-
 @dataclass(frozen=True, slots=True)
 class _Choice:
     """A choice of parts to turn. ``tensors`` are stored turned; ``dense`` ones become NHWC, as not all of their parts are turned."""
@@ -60,7 +51,7 @@ def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
     """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood; at most one weight stream."""
     if payload.axis is not Axis.ROWS or len(payload.operation.weights) > 1:
         return False
-    for name, feature_map in _maps(payload):
+    for name, feature_map in payload.maps:
         known = name in forms and feature_map.region == ARENA
         if not known and not (feature_map.is_single_tile and (feature_map.layout is Layout.NHWC or is_pixel(feature_map))):
             return False
@@ -82,7 +73,7 @@ class _Turnable:
     @classmethod
     def of(cls, network: Network) -> _Turnable:
         """Find the turnable kernels and tensors of a network."""
-        payloads = {part.name: payload for part in network.graph.parts if (payload := ethosu_part(part)) is not None}
+        payloads = network.kernels
         maps = maps_by_tensor(network)
         forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
         able = tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms))
@@ -110,20 +101,10 @@ def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sour
         form = choice.tensors.get(name) if name is not None and feature_map.region == ARENA else None
         return form.turned(feature_map) if form is not None else in_place(feature_map)
 
-    operation = payload.operation
-    second = moved(payload.ifm2, operation.ifm2) if operation.ifm2 is not None else None
-    changed = replace(
-        with_window_exchanged(operation), ifm=moved(payload.ifm, operation.ifm), ifm2=second, ofm=moved(payload.ofm, operation.ofm)
-    )
+    operation = with_window_exchanged(payload.on_maps(moved))
     depth = operation.block.depth if operation.weights else min(BRICK, operation.block.depth)
-    smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
-    return _in_best_block(replace(changed, block=smallest), accelerator, sources)
-
-
-def _in_best_block(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
-    block, _ = choose_block(operation, accelerator, sources)
-    shram = shram_partition(BlockQuery.of(operation), block, accelerator)
-    return replace(operation, block=block, shram=shram) if shram is not None else None
+    smallest = replace(operation, block=Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth))
+    return fitted(replace(smallest, block=choose_block(smallest, accelerator, sources)[0]), accelerator)
 
 
 def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
@@ -135,17 +116,13 @@ def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamE
 
 def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
     """The network with its choice turned, its weights still the old ones; None if a kernel has no block for it."""
-    dense = in_forms(network, choice.dense)
-    parts = []
-    for part in dense.graph.parts:
-        payload = ethosu_part(part)
-        if payload is not None and part.name in choice.parts:
-            operation = _turned(payload, choice, accelerator, sources)
-            if operation is None:
-                return None
-            payload = replace(payload, operation=operation)
-        parts.append(replace(part, payload=payload) if payload is not None else part)
-    return replace(dense, graph=replace(dense.graph, parts=tuple(parts)))
+    dense, changed = in_forms(network, choice.dense), {}
+    for name, kernel in dense.kernels.items():
+        operation = _turned(kernel, choice, accelerator, sources) if name in choice.parts else kernel.operation
+        if operation is None:
+            return None
+        changed[name] = replace(kernel, operation=operation)
+    return dense.with_kernels(changed)
 
 
 def _best(network: Network, accelerator: Accelerator, sources: Sources) -> frozenset[str]:
@@ -160,9 +137,9 @@ def _best(network: Network, accelerator: Accelerator, sources: Sources) -> froze
 
     def cycles(parts: Iterable[str]) -> dict[str, float] | None:
         made = _made(network, _choice(turnable, frozenset(parts)), accelerator, sources)
-        return kernel_cycles(made.graph.parts, accelerator, sources) if made is not None else None
+        return kernel_cycles(made.kernels, accelerator, sources) if made is not None else None
 
-    before, after = kernel_cycles(network.graph.parts, accelerator, sources), cycles(able)
+    before, after = kernel_cycles(network.kernels, accelerator, sources), cycles(able)
     if after is None:
         return frozenset()
     saved = [before[name] - after[name] for name in able]
@@ -177,14 +154,13 @@ def _best(network: Network, accelerator: Accelerator, sources: Sources) -> froze
 
 def _with_weights(network: Network, changed: Network, parts_turned: Collection[str], accelerator: Accelerator) -> Network:
     """``changed`` with the weights of ``network``, encoded for turned windows where its parts are turned."""
-    constants = StreamEditor(network.constants)
-    parts = []
-    for part, new in zip(network.graph.parts, changed.graph.parts, strict=True):
-        before, after = ethosu_part(part), ethosu_part(new)
-        if before is not None and after is not None and part.name in parts_turned:
-            after = replace(after, operation=_encoded(before.operation, after.operation, constants, accelerator))
-        parts.append(replace(new, payload=after) if after is not None else new)
-    return repacked(changed, tuple(parts), constants)
+    constants, kernels = StreamEditor(network.constants), changed.kernels
+    encoded = {
+        name: replace(kernels[name], operation=_encoded(kernel.operation, kernels[name].operation, constants, accelerator))
+        for name, kernel in network.kernels.items()
+        if name in parts_turned
+    }
+    return repacked(changed.with_kernels(encoded), constants)
 
 
 def with_turned(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:
@@ -210,10 +186,6 @@ def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources
     made = _made(network, _Choice(frozenset(turnable.able), {}, turnable.dense), accelerator, sources)
     if made is None:
         return network
-    parts = tuple(
-        replace(part, payload=replace(payload, axis=Axis.COLUMNS))
-        if (payload := ethosu_part(part)) is not None and part.name in turnable.able
-        else part
-        for part in made.graph.parts
-    )
-    return _with_weights(network, replace(made, graph=replace(made.graph, parts=parts)), turnable.able, accelerator)
+    kernels = made.kernels
+    along = made.with_kernels({name: replace(kernels[name], axis=Axis.COLUMNS) for name in turnable.able})
+    return _with_weights(network, along, turnable.able, accelerator)

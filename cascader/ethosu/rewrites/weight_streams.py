@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
-from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 from npu_model.weight_stream.order import WeightFormat
@@ -45,14 +45,9 @@ def with_scales_again(operation: KernelOperation, constants: StreamEditor) -> Ke
     return replace(operation, scales=tuple(constants.append(constants.read(span)) for span in operation.scales))
 
 
-def with_operations(network: Network, operations: Mapping[str, KernelOperation], constants: StreamEditor) -> Network:
-    """``network`` with other operations in the named parts, on ``constants``; itself if none is named."""
-    if not operations:
-        return network
-    parts = (
-        replace(part, payload=replace(payload, operation=operations[part.name]))
-        if part.name in operations and (payload := ethosu_part(part)) is not None
-        else part
-        for part in network.graph.parts
-    )
-    return repacked(network, tuple(parts), constants)
+def with_streams(network: Network, change: Callable[[KernelOperation, StreamEditor], KernelOperation | None]) -> Network:
+    """``network`` with what ``change`` makes of its operations, with streams that it adds to the constants; itself if it makes nothing."""
+    constants = StreamEditor(network.constants)
+    made = ((kernel, name, change(kernel.operation, constants)) for name, kernel in network.kernels.items())
+    changed = {name: replace(kernel, operation=operation) for kernel, name, operation in made if operation is not None}
+    return repacked(network.with_kernels(changed), constants) if changed else network

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from cascader.ethosu.network.network import Network
 from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
-from cascader.frontends.vela.known_faults import known_fault
-from cascader.frontends.vela.lift import lift
-from cascader.frontends.vela.mend import Mended, mended_network
-from cascader.frontends.vela.naming import named_network
-from cascader.frontends.vela.stream_check import stream_fault
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
+
+if TYPE_CHECKING:
+    from cascader.ethosu.network.network import Network
+    from cascader.frontends.vela.mend import Mended
+    from npu_model.compiled.network import CompiledNetwork
+
+# What reads Vela's answer is imported in functions: a network is read while Vela runs, and nothing keeps Vela from its start.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,18 @@ class Legalised:
 
     def network(self, *, mend: bool = True) -> Network:
         """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do."""
+        from cascader.frontends.vela.lift import lift  # noqa: PLC0415  # as said above
+
         return replace(lift(self.mended.network), mended=self.mended.layers) if mend else lift(self.stream)
 
 
 def _legalised(model: bytes, result: VelaResult) -> Legalised | str:
     """The compilation, or what is wrong with its stream."""
+    from cascader.frontends.vela.known_faults import known_fault  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.mend import mended_network  # noqa: PLC0415
+    from cascader.frontends.vela.naming import named_network  # noqa: PLC0415
+    from cascader.frontends.vela.stream_check import stream_fault  # noqa: PLC0415
+
     stream = named_network(result)
     return (
         known_fault(model, result.core, result.version)
@@ -103,6 +111,8 @@ def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_
 
 
 def _on_cpu(legalised: Legalised) -> int:
+    from npu_model.compiled.network import CpuOperator  # noqa: PLC0415  # as said above
+
     return sum(isinstance(step, CpuOperator) for step in legalised.stream.steps)
 
 

@@ -16,7 +16,7 @@ from unit_networks import Tensor, unit_network
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rewrites import variants
@@ -60,7 +60,7 @@ def transposed(height: int, width: int, channels: tuple[int, int], taps: tuple[i
 
 
 def kernels(net: Network) -> list[EthosuPart]:
-    return [payload for part in net.graph.parts if (payload := ethosu_part(part)) is not None]
+    return list(net.kernels.values())
 
 
 def outputs(schedule: Schedule) -> list[bytes]:
@@ -107,10 +107,8 @@ def test_a_large_one_takes_fewer_cycles_in_the_replay() -> None:
 
 def with_transposed(net: Network, taps: int) -> Network:
     """The network with a transposed convolution in place of its upscaling."""
-    parts, constants = list(net.graph.parts), StreamEditor(net.constants)
-    (at,) = (i for i, part in enumerate(parts) if (p := ethosu_part(part)) and p.operation.upscale is Upscale.NEAREST)
-    payload = parts[at].payload
-    assert isinstance(payload, EthosuPart)
+    constants = StreamEditor(net.constants)
+    ((name, payload),) = (one for one in net.kernels.items() if one[1].operation.upscale is Upscale.NEAREST)
     depth = payload.operation.ofm.shape.depth
     pads = (taps - 1) // 2, taps // 2
     operation = replace(
@@ -130,10 +128,8 @@ def with_transposed(net: Network, taps: int) -> Network:
     records = constants.append(encode_scales([ChannelScale(50 * number - 300, 1 << 30, 39) for number in range(depth)]))
     shram = shram_partition(BlockQuery.of(operation), operation.block, DEVICE)
     assert shram is not None
-    parts[at] = replace(
-        parts[at], payload=replace(payload, operation=replace(operation, shram=shram, weights=(stream,), scales=(records,)))
-    )
-    return repacked(net, tuple(parts), constants)
+    changed = replace(operation, shram=shram, weights=(stream,), scales=(records,))
+    return repacked(net.with_kernels({name: replace(payload, operation=changed)}), constants)
 
 
 @cache
