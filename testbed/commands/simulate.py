@@ -222,7 +222,8 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
         found = None if arguments.no_advice else findings(simulation, show)
         if arguments.report is not None:
             show(f"Writing {arguments.report}")
-            write_file(arguments.report, html_report(report_title(simulation), {"replay": replay_data(simulation, areas(), events, found)}))
+            data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
+            write_file(arguments.report, html_report(report_title(simulation), data))
     drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
     _report(simulation, _Found(found, beside, drawing), arguments)
     return 0

@@ -12,7 +12,7 @@ from typing import Any
 
 _FIRST = 1
 _VERSIONS = {
-    "compare": 5,
+    "compare": 6,
     "schedule": 6,
     "simulate schedule": 6,
     "simulate vela": 6,
