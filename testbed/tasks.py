@@ -29,7 +29,8 @@ Cycles are those layer by layer, or the bound that no schedule undercuts: copies
 Vela's figures are those of its better core: what is left out then is within the 1 % that the portfolio allows.
 """
 
-_REMARK = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
+_QUICKER = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
+_SMALLER = "The tensors of Vela's Python core take fewer bytes here than those of its C++ core."
 
 
 def _cycles(network: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> int:
@@ -37,25 +38,39 @@ def _cycles(network: Network, accelerator_name: str, system: MemorySystem, timin
     return quick_cycles(lower(schedule_layer_by_layer(network, accelerator_name)), system, timing)
 
 
+def _bytes(network: Network, accelerator_name: str) -> int:
+    """Bytes of the network layer by layer."""
+    return schedule_layer_by_layer(network, accelerator_name).arena_size
+
+
 def _bound(network: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> int:
     """Cycles that no schedule of the network undercuts."""
     return least_cycles(network, DepthFirstScheduler(row_graph(network)), accelerator_name, system, timing)
 
 
+def _reason(network: Network, other: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> str:
+    """Why the other network should be searched, too, as a sentence; "" if it should not.
+
+    It is or may be quicker, or it takes fewer bytes layer by layer, where there is hardly a row that a cascade could let go of.
+    """
+    ways = (_cycles, _bound)
+    if any(cycles(other, accelerator_name, system, timing) <= QUICKER * cycles(network, accelerator_name, system, timing) for cycles in ways):
+        return _QUICKER
+    is_smaller = is_flat(network) and _bytes(other, accelerator_name) < _bytes(network, accelerator_name)
+    return _SMALLER if is_smaller else ""
+
+
 def _others(
     model: Model, first: Legalised, network: Network, device: Accelerator, system: MemorySystem, timing: TimingParameters
 ) -> tuple[Origin, ...]:
-    """The network of Vela's other core, if it is or may be quicker; of large networks, whose search takes long, it is not asked."""
+    """The network of Vela's other core, if it may be better; of large networks, whose search takes long, it is not asked."""
     other = alternative(model.data, first, device.name) if is_small(network) or is_flat(network) else None
     if other is None:
         return ()
     second = other.network()
-    if all(
-        cycles(second, device.name, system, timing) > QUICKER * cycles(network, device.name, system, timing) for cycles in (_cycles, _bound)
-    ):
-        return ()
-    tools = tool_versions(vela_tools(other.result.version, other.core, _REMARK))
-    return (Origin(second, Provenance(model.name, model.sha256, tools, system, timing)),)
+    reason = _reason(network, second, device.name, system, timing)
+    tools = tool_versions(vela_tools(other.result.version, other.core, reason))
+    return (Origin(second, Provenance(model.name, model.sha256, tools, system, timing)),) if reason else ()
 
 
 def task_of(
@@ -70,7 +85,7 @@ def task_of(
 ) -> Task:
     """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
 
-    With ``one_core`` Vela's other core is not asked for quicker kernels.
+    With ``one_core`` Vela's other core is not asked for better kernels.
     """
     device = accelerator(accelerator_config)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))

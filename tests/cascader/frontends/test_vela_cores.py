@@ -64,6 +64,19 @@ def test_the_network_of_the_python_core_is_searched_too_where_copies_may_make_it
     assert layer_by_layer(other.network, "ethos-u55-256") > layer_by_layer(task.network, "ethos-u55-256")
 
 
+def arena(network: Network) -> int:
+    return schedule_layer_by_layer(network, "ethos-u55-128").arena_size
+
+
+def test_the_network_of_the_python_core_is_searched_too_where_its_tensors_take_fewer_bytes_and_no_cascade_can() -> None:
+    """It writes the pieces of a concatenated vector over the input that the first piece was made of."""
+    task = load_task("portfolio:drawn_7020")
+    (other,) = task.others
+    assert arena(other.network) < arena(task.network)
+    assert layer_by_layer(other.network) > QUICKER * layer_by_layer(task.network)
+    assert "fewer bytes" in legaliser_remark(other.provenance.tools)
+
+
 def test_kernels_that_are_left_out_are_quicker_by_no_more_than_the_portfolio_allows() -> None:
     assert 1 / QUICKER <= SLOWEST
 
