@@ -10,12 +10,16 @@ from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.lift import lift
+from cascader.frontends.vela.loops import spared_kernels
 from cascader.frontends.vela.mend import Mended, mended_network
 from cascader.frontends.vela.naming import named_network
 from cascader.frontends.vela.stream_check import stream_fault
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
+
+MANY_SPARED = 500
+"""Kernels spared by merged loops above which a network is searched with these alone: each part of it takes its time in every form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,18 @@ class Legalised:
         """The core of Vela that it is of."""
         return self.result.core
 
-    def network(self, *, mend: bool = True) -> Network:
-        """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do."""
-        return replace(lift(self.mended.network), mended=self.mended.layers) if mend else lift(self.stream)
+    @property
+    def spared(self) -> int:
+        """Kernels that there are fewer with loops merged."""
+        return spared_kernels(self.stream)
+
+    def network(self, *, mend: bool = True, merge: bool | None = None) -> Network:
+        """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do.
+
+        ``merge`` merges loops of kernels (None: where that spares so many that a search would take long, :data:`MANY_SPARED`).
+        """
+        merged = self.spared > MANY_SPARED if merge is None else merge
+        return replace(lift(self.mended.network, merge=merged), mended=self.mended.layers) if mend else lift(self.stream, merge=merged)
 
 
 def _legalised(model: bytes, result: VelaResult) -> Legalised | str:
