@@ -9,14 +9,22 @@ from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
-from testbed.memory_use import require_one_memory
 from testbed.models import load_model
+from testbed.one_memory import require_one_memory
 from testbed.progress import Progress, silent
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Task
 
-_SEARCH = ("testbed.tasks", "cascader.ethosu.search.choice", "cascader.ethosu.search.frontier", "testbed.simulation")
+_SEARCH = (
+    "cascader.frontends.vela.lift",
+    "cascader.frontends.vela.stream_check",
+    "testbed.tasks",
+    "cascader.ethosu.search.choice",
+    "cascader.ethosu.search.frontier",
+    "testbed.scheduling",
+    "testbed.simulation",
+)
 """Modules that whoever loads a task will need."""
 
 
@@ -51,7 +59,7 @@ def load_task(
     found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops, meanwhile=_import_search)
     if found.note:
         progress(found.note)
-    from testbed.tasks import task_of  # noqa: PLC0415  # what takes long to import is imported while Vela runs
+    from testbed.tasks import task_of  # noqa: PLC0415  # imported while Vela ran
 
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
     return task_of(model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops))

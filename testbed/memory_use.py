@@ -12,9 +12,7 @@ from npu_model.program import DmaOperation, KernelOperation, Program, RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from sim import Footprint, footprint
-
-CONSTANTS, ARENA, FAST_SCRATCH = range(3)
-"""Base-pointer regions (Vela's use)."""
+from testbed.one_memory import ARENA, FAST_SCRATCH
 
 
 def arena_bytes(network: CompiledNetwork) -> int:
@@ -69,12 +67,3 @@ def fast_scratch_footprint(network: CompiledNetwork, system: MemorySystem) -> Fo
             "one memory: give a --config, --system-config and --memory-mode that part them."
         )
     return footprint(_only(network.programs, RegionRole.FAST_SCRATCH), (), ())
-
-
-def require_one_memory(system: MemorySystem) -> None:
-    """InputError unless the arena lies where a fast scratch would: a schedule of ours has one arena, and plans SRAM for it."""
-    if system.port_of(ARENA) != system.port_of(FAST_SCRATCH):
-        raise InputError(
-            f"Memory system {system.name} parts the arena from a fast scratch, but a schedule has one arena in SRAM: "
-            "choose a memory mode that keeps both in one memory, such as Shared_Sram."
-        )

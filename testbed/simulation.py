@@ -21,8 +21,9 @@ from sim.views.trace import TraceRecorder, compressed, trace_json
 from sim.views.trace_memory import TraceBuffer
 from testbed.files import write_file
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
-from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, require_one_memory
+from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch
 from testbed.models import Model, load_model
+from testbed.one_memory import require_one_memory
 from testbed.progress import Progress, silent
 from testbed.replay_only import as_seen_by, compiled_for, memory_of
 from testbed.scheduling import DEFAULT_OPTIMISE

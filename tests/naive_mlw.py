@@ -36,7 +36,6 @@ class Lane:
     fresh: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
-    turn: int = 0
     turns: list[int] = field(default_factory=list)
 
     def count(self, step: int, *, ends: bool) -> None:
@@ -44,9 +43,11 @@ class Lane:
         if ends:
             if self.known < self.total:
                 self.fresh.append(self.partial)
-                self.turns.append(self.turn)
                 self.known += 1
             self.partial = 0
+
+    def end_turn(self, cycle: int) -> None:
+        self.turns += [cycle] * len(self.fresh)
 
     def take_remainders(self, reader: Reader) -> None:
         for quotient in self.owed:
@@ -89,14 +90,13 @@ def raw_bits(palette: Palette) -> int:
     return bits
 
 
-def read_lanes(reader: Reader, weights: Lane, runs: Lane, *, raw: bool, truncated: bool) -> None:
-    working = True
+def read_lanes(reader: Reader, weights: Lane, runs: Lane, *, raw: bool, truncated: bool) -> int:
+    working, eighths = True, 0
     while working:
         ahead = weights.known - runs.known if runs.total else 0
         take_weights = ahead < 8 and weights.known < weights.total
         take_runs = ahead >= 0 and runs.known < runs.total
         working = take_weights or take_runs
-        weights.turn = runs.turn = weights.turn + working
         first = [0] * (8 if raw and weights.remainder > 5 else 12)
         if take_weights and not raw:
             first = [reader.take(1) for _ in first]
@@ -106,8 +106,12 @@ def read_lanes(reader: Reader, weights: Lane, runs: Lane, *, raw: bool, truncate
         for one in first if take_weights else []:
             more = reader.take(1) if one else 0
             weights.count(one + more, ends=truncated or not more)
-        weights.take_remainders(reader)
-        runs.take_remainders(reader)
+        # A cycle for a turn, and half of one more if it has 12 weights.
+        eighths += max(8, len(weights.fresh)) if working else 0
+        for lane in (weights, runs):
+            lane.end_turn(-(-eighths // 8))
+            lane.take_remainders(reader)
+    return -(-eighths // 8)
 
 
 def read_slice(reader: Reader, zdiv: int, palette: Palette | None, out: Decoded) -> Palette:
@@ -119,7 +123,7 @@ def read_slice(reader: Reader, zdiv: int, palette: Palette | None, out: Decoded)
     offset, entries, _ = palette
     weights = Lane(length, raw_bits(palette) if wdiv == 7 else wdiv)
     runs = Lane(length + new if zdiv != 6 else 0, zdiv)
-    read_lanes(reader, weights, runs, raw=wdiv == 7, truncated=bool(truncated))
+    taken = read_lanes(reader, weights, runs, raw=wdiv == 7, truncated=bool(truncated))
     zeros = list(zip(runs.values, runs.ends, runs.turns, strict=True)) or [(0, 0, 0)] * (length + 1)
     if len(zeros) == length:  # no new palette: the slice begins with a weight
         zeros.insert(0, (0, 0, 0))
@@ -130,7 +134,7 @@ def read_slice(reader: Reader, zdiv: int, palette: Palette | None, out: Decoded)
             raise DamagedError
         out.add([-(coded >> 1) if coded & 1 else coded >> 1], max(end, before[1]), max(turn, before[2]))
         out.add([0] * after[0], after[1], max(turn, after[2]))
-    out.turns_before += weights.turn
+    out.turns_before += taken
     return palette
 
 

@@ -9,7 +9,8 @@ from reference_data import shared_data
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.frontends.vela import compile_network, lift, named_network
+from cascader.frontends.vela import compile_network, named_network
+from cascader.frontends.vela.lift import lift
 from cascader.frontends.zoo import build, cpu_split_network, zoo_names
 from npu_model.compiled.network import CompiledNetwork
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-import pytest
-
-from cascader.tensorir.compat import is_installed
-
-if not is_installed():
-    pytest.skip("Apache TVM (extra tensorir) is not installed", allow_module_level=True)
+import tensorir_only  # noqa: F401  # skips without TVM
 
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.tensorir.schedule_run import CompiledSchedule, compile_schedule

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -14,7 +13,7 @@ from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
-from cascader.ethosu.rewrites import is_small, variants
+from cascader.ethosu.rewrites import is_small
 from cascader.ethosu.rewrites.columns import column_counts
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
@@ -142,11 +141,3 @@ class Cascader:
     def smallest(self) -> Candidate:
         """The schedule with the smallest arena found."""
         return self.realise(self._drafter.smallest())
-
-
-def cascaders(
-    network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions = DEFAULT_OPTIONS, provenance: Provenance = _UNKNOWN
-) -> Iterator[Cascader]:
-    """One Cascader per variant of the network."""
-    for variant in variants(network, accelerator, system, options, provenance.timing):
-        yield Cascader(variant, accelerator, system, options, provenance)

@@ -17,11 +17,10 @@ typedef struct {
     i64 copy, step, start, address;
 } Issue;
 
-/* How far a run is, as _Moment in Python; `ready` has a cycle for every part, `taken` a job for every unit. */
+/* How far a run is, as _Moment in Python; `ready` has a cycle for every part. The places that are taken are those of the issues. */
 typedef struct {
     i64 step, copy, arrival, copier, finish, port, issued, *ready;
     Issue *issues;
-    int32_t *taken;
 } Moment;
 
 typedef struct {
@@ -34,12 +33,13 @@ typedef struct {
     const i64 *copies;
     /* The arena in units: jobs from which on places are free of tensors, for each copy, once it was asked for. */
     i64 unit, units, budget;
-    int32_t **windows, *snapshots, *scratch;
+    int32_t *windows;
+    int *windowed;
     /* The run: moments[i] is when copy i of `wanted` came to the head of the line. */
     i64 *wanted, wanted_count, *before, before_count, *ready_room;
     Moment *moments, now;
     Issue *issue_room;
-    int32_t *taken_room, *gaps;
+    int32_t *gaps;
     int gaps_known, ends, failed;
     i64 gaps_width, first_start;
 } Run;
@@ -48,14 +48,11 @@ static void moment_copy(const Run *run, Moment *to, const Moment *from)
 {
     i64 *ready = to->ready;
     Issue *issues = to->issues;
-    int32_t *taken = to->taken;
     *to = *from;
     to->ready = ready;
     to->issues = issues;
-    to->taken = taken;
     memcpy(ready, from->ready, (size_t)run->parts * sizeof(i64));
     memcpy(issues, from->issues, (size_t)from->issued * sizeof(Issue));
-    memcpy(taken, from->taken, (size_t)run->units * sizeof(int32_t));
 }
 
 /* Maximum of every `width` neighbours of `count` values, in place; count - width + 1 of them are left. */
@@ -72,14 +69,10 @@ OVER_UNITS static void highest_in_windows(int32_t *values, i64 count, i64 width)
 /* For every place of a copy the job behind the last one up to its last use at which a tensor holds a unit of it. */
 static const int32_t *window(Run *run, i64 copy, i64 width)
 {
-    if (!run->windows[copy]) {
-        int32_t *values = malloc((size_t)run->units * sizeof(int32_t));
-        if (!values) return NULL;
-        memcpy(values, run->snapshots + copy * run->units, (size_t)run->units * sizeof(int32_t));
-        highest_in_windows(values, run->units, width);
-        run->windows[copy] = values;
-    }
-    return run->windows[copy];
+    int32_t *values = run->windows + copy * run->units;
+    if (!run->windowed[copy]) highest_in_windows(values, run->units, width);
+    run->windowed[copy] = 1;
+    return values;
 }
 
 static void drop(Run *run)
@@ -89,14 +82,11 @@ static void drop(Run *run)
     moment_copy(run, &run->moments[run->now.copy], &run->now);
 }
 
-/* Each of `count` values raised to that of another array; the least of them. */
-OVER_UNITS static int32_t raise(int32_t *values, const int32_t *others, i64 count)
+/* The least of `count` values. */
+OVER_UNITS static int32_t least_of(const int32_t *values, i64 count)
 {
     int32_t lowest = INT32_MAX;
-    for (i64 i = 0; i < count; i++) {
-        values[i] = values[i] > others[i] ? values[i] : others[i];
-        lowest = lowest < values[i] ? lowest : values[i];
-    }
+    for (i64 i = 0; i < count; i++) lowest = lowest < values[i] ? lowest : values[i];
     return lowest;
 }
 
@@ -117,25 +107,24 @@ OVER_UNITS static void raise_to(int32_t *values, i64 count, int32_t value)
     for (i64 i = 0; i < count; i++) values[i] = values[i] > value ? values[i] : value;
 }
 
-/* The places for a copy in run->gaps, their number in run->gaps_width: 0 if there is none. */
+/* The places for a copy in run->gaps, their number in run->gaps_width: 0 if there is none. A copy that was issued holds every place
+   that reaches into its own. */
 static void find_gaps(Run *run, i64 copy)
 {
     const i64 *facts = run->copies + copy * COPY_FIELDS;
-    i64 width = div_up(facts[COPY_SIZE], run->unit);
+    i64 width = div_up(facts[COPY_SIZE], run->unit), places = run->units - width + 1;
     run->gaps_known = 1;
     run->gaps_width = 0;
     if (width > run->units) return;
-    const int32_t *tensors = window(run, copy, width);
-    if (!tensors) {
-        run->failed = 1;
-        return;
+    memcpy(run->gaps, window(run, copy, width), (size_t)places * sizeof(int32_t));
+    for (i64 i = 0; i < run->now.issued; i++) {
+        const Issue *issue = &run->now.issues[i];
+        const i64 *other = run->copies + issue->copy * COPY_FIELDS;
+        i64 begin = most(0, issue->address / run->unit - width + 1), end = least(places, div_up(issue->address + other[COPY_SIZE], run->unit));
+        if (end > begin) raise_to(run->gaps + begin, end - begin, (int32_t)other[COPY_LAST] + 1);
     }
-    memcpy(run->gaps, run->now.taken, (size_t)run->units * sizeof(int32_t));
-    highest_in_windows(run->gaps, run->units, width);
-    i64 places = run->units - width + 1;
-    int32_t lowest = raise(run->gaps, tensors, places);
-    run->first_start = lowest;
-    if (lowest <= facts[COPY_FIRST]) run->gaps_width = places;
+    run->first_start = least_of(run->gaps, places);
+    if (run->first_start <= facts[COPY_FIRST]) run->gaps_width = places;
 }
 
 /* The place for a copy that is free from `wish` on, or as soon after as there is one: of several the one that was taken last. */
@@ -188,15 +177,12 @@ static int issue(Run *run)
         return 1;
     }
     if (run->first_start > (must ? now->step : now->step - 1)) return 0;
-    i64 place = best_place(run, now->step - 1, run->ends && now->copy % 2 == 1), free_from = run->gaps[place];
+    i64 place = best_place(run, now->step - 1, run->ends && (now->copy + run->ends) % 2 == 0), free_from = run->gaps[place];
     i64 start = most(first_free, free_from == now->step ? now->finish : 0);
     if (must && !is_worth(run, copy, start + facts[COPY_TRANSFER])) {
         drop(run);
         return 1;
     }
-    i64 until = div_up(place * run->unit + facts[COPY_SIZE], run->unit);
-    for (i64 unit = place; unit < until; unit++)
-        if (now->taken[unit] <= facts[COPY_LAST]) now->taken[unit] = (int32_t)facts[COPY_LAST] + 1;
     Issue issued = {copy, now->step, free_from, place * run->unit};
     now->issues[now->issued++] = issued;
     now->arrival = start;
@@ -271,14 +257,14 @@ static void note_held(const Run *run, const Holding *holding, i64 address, i64 s
 }
 
 /* For every copy the job behind the last one up to its last use at which a tensor holds a byte of each unit. What a tensor holds for many
-   steps is noted when it changes, or where a snapshot is taken. */
+   steps is noted when it changes, or where a copy is used last. */
 static int take_snapshots(Run *run, const Extents *extents, const i64 *addresses)
 {
     i64 size = run->units, is_last = 0;
     int32_t *held = calloc((size_t)size + 1, sizeof(int32_t));
     Holding *holdings = calloc((size_t)extents->count + 1, sizeof(Holding));
-    run->snapshots = malloc((size_t)(run->count * size + 1) * sizeof(int32_t));
-    for (i64 step = 0; held && holdings && run->snapshots && step < run->steps; step++) {
+    run->windows = malloc((size_t)(run->count * size + 1) * sizeof(int32_t));
+    for (i64 step = 0; held && holdings && run->windows && step < run->steps; step++) {
         is_last = 0;
         for (i64 copy = 0; copy < run->count; copy++) is_last |= run->copies[copy * COPY_FIELDS + COPY_LAST] == step;
         for (i64 e = 0; e < extents->count; e++) {
@@ -292,9 +278,9 @@ static int take_snapshots(Run *run, const Extents *extents, const i64 *addresses
             if (is_last) note_held(run, &now, addresses[e], step + 1, held);
         }
         for (i64 copy = 0; is_last && copy < run->count; copy++)
-            if (run->copies[copy * COPY_FIELDS + COPY_LAST] == step) memcpy(run->snapshots + copy * size, held, (size_t)size * sizeof(int32_t));
+            if (run->copies[copy * COPY_FIELDS + COPY_LAST] == step) memcpy(run->windows + copy * size, held, (size_t)size * sizeof(int32_t));
     }
-    int made = held && holdings && run->snapshots;
+    int made = held && holdings && run->windows;
     free(held);
     free(holdings);
     return made ? 0 : -1;
@@ -313,22 +299,19 @@ static int run_make(Run *run)
 {
     i64 moments = run->count + 2;
     size_t parts = (size_t)run->parts, units = (size_t)run->units + 1, count = (size_t)run->count + 1;
-    run->windows = calloc(count, sizeof(int32_t *));
+    run->windowed = calloc(count, sizeof(int));
     run->gains = calloc(count, sizeof(i64));
     run->wanted = calloc(4 * count, sizeof(i64));
     run->before = run->wanted + count;
     run->moments = calloc((size_t)moments, sizeof(Moment));
     run->ready_room = malloc((size_t)moments * parts * sizeof(i64) + 8);
     run->issue_room = malloc((size_t)moments * count * sizeof(Issue));
-    run->taken_room = calloc((size_t)moments * units, sizeof(int32_t));
     run->gaps = malloc(units * sizeof(int32_t));
-    if (!run->windows || !run->gains || !run->wanted || !run->moments || !run->ready_room || !run->issue_room || !run->taken_room || !run->gaps)
-        return -1;
+    if (!run->windowed || !run->gains || !run->wanted || !run->moments || !run->ready_room || !run->issue_room || !run->gaps) return -1;
     for (i64 m = 0; m < moments; m++) {
         Moment *moment = m + 1 < moments ? &run->moments[m] : &run->now;
         moment->ready = run->ready_room + (size_t)m * parts;
         moment->issues = run->issue_room + (size_t)m * count;
-        moment->taken = run->taken_room + (size_t)m * units;
     }
     for (i64 part = 0; part < run->parts; part++) run->moments[0].ready[part] = NOT_READY;
     return 0;
@@ -336,15 +319,13 @@ static int run_make(Run *run)
 
 static void run_free(Run *run)
 {
-    for (i64 copy = 0; run->windows && copy < run->count; copy++) free(run->windows[copy]);
     free(run->windows);
-    free(run->snapshots);
+    free(run->windowed);
     free(run->gains);
     free(run->wanted);
     free(run->moments);
     free(run->ready_room);
     free(run->issue_room);
-    free(run->taken_room);
     free(run->gaps);
 }
 
@@ -390,18 +371,31 @@ static void improve(Run *run, Best *best)
     }
 }
 
-/* Improve, then begin anew at both ends of what is free if that is better to begin with. */
-static void finish(Run *run, Best *best, i64 ends, i64 *begun)
+/* Improve, then begin anew at both ends of what is free: if that is better to begin with, or (`ends` is 2) both ways from the start. */
+static void finish(Run *run, Best *best, i64 ends, Best *other, i64 *begun)
 {
-    improve(run, best);
-    if (!ends || run->failed) return;
     memcpy(begun, best->marks, (size_t)run->count * sizeof(i64));
-    reset(run, 1);
-    if (try_copies(run, begun, -1, best)) improve(run, best);
+    improve(run, best);
+    if (ends == 1 && !run->failed) {
+        memcpy(begun, best->marks, (size_t)run->count * sizeof(i64));
+        reset(run, 1);
+        if (try_copies(run, begun, -1, best)) improve(run, best);
+    }
+    for (int way = 1; ends == 2 && way <= 2 && !run->failed; way++) {
+        reset(run, way);
+        other->cycles = INT64_MAX;
+        try_copies(run, begun, -1, other);
+        improve(run, other);
+        if (other->cycles < best->cycles) {
+            Best found = *other;
+            *other = *best;
+            *best = found;
+        }
+    }
 }
 
 /* copies(jobs, kinds, pairs, pair costs, copies, extents: starts, ends, offsets, data, addresses, sets,
-   [parts, budget, alignment, most units, whether to improve, and at both ends], shared)
+   [parts, budget, alignment, most units, whether to improve, and how at both ends], shared)
    -> [cycles, then copy, step, start and address of every issue].
    `jobs` are the parts of all jobs and then their kinds; each of the sets is a mark for every copy. */
 PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
@@ -432,18 +426,23 @@ PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t
     run.budget = how[1];
     run.unit = div_up(div_up(how[1], how[3]), how[2]) * how[2];
     run.units = how[1] / run.unit;
-    Best best = {INT64_MAX, 0, NULL, NULL};
-    best.marks = calloc((size_t)(2 * run.count + 2), sizeof(i64));
-    best.issues = malloc((size_t)(run.count + 1) * sizeof(Issue));
-    run.failed = !best.marks || !best.issues || run_make(&run) < 0 || take_snapshots(&run, &extents, f[9].at) < 0;
+    Best best = {INT64_MAX, 0, NULL, NULL}, other = best;
+    size_t room = (size_t)(run.count + 1);
+    i64 *marks = calloc(3 * room, sizeof(i64));
+    Issue *issues = malloc(2 * room * sizeof(Issue));
+    run.failed = !marks || !issues || run_make(&run) < 0 || take_snapshots(&run, &extents, f[9].at) < 0;
     if (run.failed) PyErr_NoMemory();
     else {
+        best.marks = marks;
+        best.issues = issues;
+        other.marks = marks + room;
+        other.issues = issues + room;
         find_gains(&run);
         for (i64 set = 0; !run.failed && set * run.count < most(1, f[10].length); set++) {
             try_copies(&run, f[10].at + set * run.count, -1, &best);
             if (!run.count) break;
         }
-        if (!run.failed && how[4]) finish(&run, &best, how[5], best.marks + run.count);
+        if (!run.failed && how[4]) finish(&run, &best, how[5], &other, marks + 2 * room);
     }
     if (!run.failed) {
         growing_push(&out, best.cycles);
@@ -456,8 +455,8 @@ PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t
         }
     }
     run_free(&run);
-    free(best.marks);
-    free(best.issues);
+    free(marks);
+    free(issues);
     flat_release(f, 12);
     if (run.failed) {
         free(out.at);

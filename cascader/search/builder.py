@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
-from cascader.plan.depth_first import DepthFirstScheduler, Group
-from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, best_copies
+from cascader.plan.depth_first import DepthFirstScheduler, Group, group_table
+from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable
 from cascader.prefetch.timeline import Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
@@ -75,15 +76,17 @@ class Placer:
 
     def _constants(self, groups: Groups, *, shares: bool = False) -> CopyTable:
         """The constants that could be staged, in the order of their first use; none is copied before the jobs of its segment begin."""
-        begin, segment, segment_begin = 0, -1, 0
-        tables = []
-        for group in groups:
-            if self._segments[group.first] != segment:
-                segment, segment_begin = self._segments[group.first], begin
-            moved = np.array([0, 0, 0, begin, begin, segment_begin if self._prefetch else begin], dtype=np.int64)
-            tables.append(self._group_constants(group) + moved)
-            begin += len(self._scheduler.table(group))
+        tables = [self._group_constants(group) for group in groups]
+        counts, lengths = [len(table) for table in tables], [len(self._scheduler.table(group)) for group in groups]
+        begins = [0, *accumulate(lengths[:-1])]
+        earliest = begins
+        if self._prefetch:
+            segments = [self._segments[group.first] for group in groups]
+            first = dict(zip(reversed(segments), reversed(begins), strict=True))
+            earliest = [first[segment] for segment in segments]
         lines = np.concatenate(tables)
+        lines[:, 3:5] += np.repeat(begins, counts)[:, None]
+        lines[:, 5] += np.repeat(earliest, counts)
         return self._shared(lines) if shares else lines
 
     def _shared(self, lines: CopyTable) -> CopyTable:
@@ -97,34 +100,38 @@ class Placer:
 
     def search(self, groups: Groups, placement: Placement, budget: int, *, shares: bool = False) -> CopySearch:
         """The search for copies beside the groups, wherever the placement's buffers lie."""
-        jobs = self._costs.costed(groups)
+        jobs = self._costs.costed(groups, placement.jobs)
         jobs = replace(jobs, parts=self._same[jobs.parts]) if shares else jobs
         return CopySearch(jobs, self._constants(groups, shares=shares), placement.extents, budget)
 
-    def trial(self, groups: Groups, placement: Placement, staged: Iterable[frozenset[int]], budget: int) -> Draft:
-        """Groups at given addresses with the best of some sets of copies, or all of them."""
+    def trial(
+        self, groups: Groups, placement: Placement, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT
+    ) -> Draft | None:
+        """Groups at given addresses with the best of some sets of copies, or all of them; None if it takes ``below`` cycles or more."""
         some, best = list(staged), None
         for shares in self._ways:
             search = self.search(groups, placement, budget, shares=shares)
             asked = [frozenset(int(self._same[part]) for part in parts) for parts in some] if shares else some
             sets = dict.fromkeys((*asked, search.every))
-            timeline = search.best(placement.addresses, list(sets), below=best.cycles if best else NO_LIMIT)
+            timeline = search.best(placement.addresses, list(sets), below=best.cycles if best else below)
             best = Draft(groups, placement, timeline, budget, shares) if timeline else best
-        assert best is not None  # noqa: S101  # the first way has no limit
         return best
 
-    def finished(self, draft: Draft) -> Draft:
-        """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
+    def finished(self, draft: Draft, *, patient: bool = False) -> Draft:
+        """The draft with the copies that are best for it, placed in another way, too, if that is better to begin with or ``patient``."""
         search = self.search(draft.groups, draft.placement, draft.budget, shares=draft.shares)
-        found = search.best(draft.placement.addresses, [draft.timeline.staged], improve=True, ends=self._ends, below=draft.cycles)
+        how, start = {"ends": self._ends, "patient": patient and self._ends}, [draft.timeline.staged]
+        found = search.best(draft.placement.addresses, start, improve=True, **how, below=draft.cycles)
         return replace(draft, timeline=found or draft.timeline)
 
     def unbounded(self, groups: Groups) -> int:
         """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""
         constants = self._constants(groups)
         budget = 2 * int(sum(round_up(size, ALIGNMENT) for size in constants[:, 1].tolist())) + ALIGNMENT
-        every = [frozenset(constants[:, 0].tolist())]
-        return best_copies(self._costs.costed(groups), constants, NO_EXTENTS, (), budget, every, improve=True).cycles
+        search = CopySearch(self._costs.costed(groups, group_table(self._scheduler, groups)), constants, NO_EXTENTS, budget)
+        found = search.best((), [search.every], improve=True)
+        assert found is not None  # noqa: S101  # there is no limit
+        return found.cycles
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""

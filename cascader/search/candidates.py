@@ -98,12 +98,13 @@ class Drafter:
         self._placement_search = PlacementSearch(scheduler, in_place=plans.in_place)
         self._free: dict[Groups, int] = {}
         self._improvements: dict[int, list[_Improvement]] = {}
+        self._plain: dict[int, Draft | None] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
-    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int) -> Draft | None:
-        """Groups with the best of some sets of copies, or all of them; None if they do not fit."""
+    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int, below: int = _NO_LIMIT) -> Draft | None:
+        """Groups with the best of some sets of copies, or all of them; None if they do not fit or take ``below`` cycles or more."""
         placement = self._placement_search.within(budget, groups, moves)
-        return None if placement is None else self._placer.trial(groups, placement, staged, budget)
+        return None if placement is None else self._placer.trial(groups, placement, staged, budget, below)
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
@@ -113,9 +114,9 @@ class Drafter:
         moves = self._options.moves // _QUICK
         at = idle = 0
         while idle < len(changes):
-            found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, moves)
+            found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, moves, best.cycles)
             at, idle = at + 1, idle + 1
-            if found is not None and found.cycles < best.cycles:
+            if found is not None:
                 best, idle = found, 0
                 changes = list(neighbours(graph, best.groups, rows, inner))
             yield best
@@ -178,12 +179,20 @@ class Drafter:
     def promise(self, budget: int, part: Fraction) -> int | None:
         """Cycles that are expected of the best for an arena of ``budget`` bytes after that part of the changes; None if nothing fits."""
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
-        return min((one.after(int(changes * part)).cycles for one in self._improved(budget)), default=None)
+        promised = [one.after(int(changes * part)) for one in self._improved(budget)]
+        plain = self._layer_by_layer(budget)
+        return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
 
-    @property
-    def _layer_by_layer(self) -> Groups:
-        """Every part on its own, in the network's order: as a compiler without cascades has it."""
-        return tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
+    def _layer_by_layer(self, budget: int) -> Draft | None:
+        """Every part on its own, in the network's order, as a compiler without cascades has it; None if that does not fit.
+
+        Its copies are placed patiently: the bytes of such a compiler may be just enough for them.
+        """
+        if budget not in self._plain:
+            groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
+            plain = self._trial(groups, [frozenset()], budget, self._options.moves)
+            self._plain[budget] = plain and self._placer.finished(plain, patient=True)
+        return self._plain[budget]
 
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits.
@@ -199,9 +208,9 @@ class Drafter:
         if len(self._graph.parts) <= self._options.every:
             one = self._best_of_every(budget, min((draft.cycles for draft in drafts.values()), default=_NO_LIMIT))
             drafts |= {} if one is None else {one.groups: one}
-        plain = self._trial(self._layer_by_layer, [frozenset()], budget, self._options.moves)
+        plain = self._layer_by_layer(budget)
         if plain is not None:
-            drafts.setdefault(plain.groups, self._placer.finished(plain))
+            drafts.setdefault(plain.groups, plain)
         if not drafts and self.smallest().placement.peak <= budget:
             return (self.smallest(),)
         return tuple(sorted(drafts.values(), key=lambda draft: draft.cycles))
@@ -217,7 +226,7 @@ class Drafter:
         moves = self._options.moves * _PATIENT * _PARTS // max(_PARTS, len(self._graph.parts))
         smallest = self._placement_search.smallest(tuple(groups), moves)
         trials = (self._placer.trial(one, placement, [], placement.peak) for one, placement in smallest.items())
-        return self._placer.finished(min(trials, key=lambda trial: trial.cycles))
+        return self._placer.finished(min((trial for trial in trials if trial is not None), key=lambda trial: trial.cycles))
 
     def smallest(self) -> Draft:
         """The draft in the smallest arena found."""

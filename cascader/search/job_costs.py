@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob, group_table
+from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob
 from cascader.plan.group_costs import CostModel
 from cascader.prefetch.copies import CASES, UNKNOWN, CostedJobs
 from cascader.prefetch.timeline import JobTimes
@@ -59,8 +59,7 @@ class JobCosts:
         self._times = np.zeros((_START, len(JobTimes.__dataclass_fields__) - 1), dtype=np.int64)
         self._pair_numbers: dict[tuple[int | None, ...], int] = {}
         self._pair_costs = np.full((_START, CASES), UNKNOWN, dtype=np.int64)
-        self._kinds: dict[Group, Numbers] = {}
-        self._within: dict[Group, Numbers] = {}
+        self._known: dict[Group, tuple[Numbers, Numbers]] = {}
         self._between: dict[tuple[Group, Group], int] = {}
 
     def _kind(self, part: int, start: int, end: int) -> int:
@@ -83,37 +82,38 @@ class JobCosts:
         lines, distances = jobs.tolist(), self._scheduler.distances(jobs)
         return [self._pair(lines[at - 1], lines[at], distances[at]) for at in range(1, len(lines))]
 
-    def _know(self, group: Group) -> None:
-        if group not in self._kinds:
+    def _kinds_and_pairs(self, group: Group) -> tuple[Numbers, Numbers]:
+        """The kinds of a group's jobs, and of each job with the one before it; 0 for the first one."""
+        found = self._known.get(group)
+        if found is None:
             jobs = self._scheduler.table(group)
-            self._kinds[group] = np.array([self._kind(*job) for job in jobs.tolist()], dtype=np.int64)
-            self._within[group] = np.array([0, *self._pairs(jobs)] if self._overlap else np.zeros(len(jobs)), dtype=np.int64)
+            kinds = np.array([self._kind(*job) for job in jobs.tolist()], dtype=np.int64)
+            pairs = np.array([0, *self._pairs(jobs)] if self._overlap else np.zeros(len(jobs)), dtype=np.int64)
+            found = self._known[group] = kinds, pairs
+        return found
 
     def _border(self, before: Group, after: Group) -> int:
-        if (before, after) not in self._between:
+        found = self._between.get((before, after))
+        if found is None:
             ends = np.concatenate([self._scheduler.table(before)[-1:], self._scheduler.table(after)[:1]])
-            self._between[before, after] = self._pairs(ends)[0]
-        return self._between[before, after]
+            found = self._between[before, after] = self._pairs(ends)[0]
+        return found
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
-        for group in groups:
-            self._know(group)
+        known = [self._kinds_and_pairs(group)[0] for group in groups]
         times = {name: self._times[:, at] for at, name in enumerate(list(JobTimes.__dataclass_fields__)[1:])}
         each = np.minimum(times["staged"] - times["staged_lead"], times["direct"] - times["lead"])
-        return int(sum(each[self._kinds[group]].sum() for group in groups))
+        return int(sum(each[kinds].sum() for kinds in known))
 
-    def costed(self, groups: Groups) -> CostedJobs:
-        """All jobs of the groups, in order, with what they cost."""
-        for group in groups:
-            self._know(group)
-        jobs = group_table(self._scheduler, groups)
-        pairs = np.concatenate([self._within[group] for group in groups])
-        at = 0
-        for before, after in pairwise(groups):
-            at += len(self._kinds[before])
-            pairs[at] = self._border(before, after) if self._overlap else 0
-        kinds = np.concatenate([self._kinds[group] for group in groups])
+    def costed(self, groups: Groups, jobs: JobTable) -> CostedJobs:
+        """All jobs of the groups, whose table is given, with what they cost."""
+        known = [self._kinds_and_pairs(group) for group in groups]
+        pairs = np.concatenate([within for _, within in known])
+        if self._overlap:
+            begins = np.cumsum([len(kinds) for kinds, _ in known[:-1]], dtype=np.int64)
+            pairs[begins] = [self._border(before, after) for before, after in pairwise(groups)]
+        kinds = np.concatenate([kinds for kinds, _ in known])
         return CostedJobs(jobs[:, 0].copy(), kinds, self._times, pairs, self._pair_costs, self._shared(jobs))
 
     def _shared(self, jobs: JobTable) -> Callable[[int, int, int], int] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise, product
 
 from cascader.graph.row_graph import RowGraph
@@ -53,7 +52,7 @@ def _restriped(graph: RowGraph, groups: Groups, rows: Sequence[int]) -> Iterator
     for at, group in enumerate(groups):
         for choice in _ways(graph, group, rows, ())[0]:
             if choice != group.stripe_rows:
-                yield _replaced(groups, at, 1, [replace(group, stripe_rows=choice)])
+                yield _replaced(groups, at, 1, [group._replace(stripe_rows=choice)])
 
 
 def _bounded(graph: RowGraph, groups: Groups, inner: Sequence[int]) -> Iterator[Groups]:
@@ -61,7 +60,7 @@ def _bounded(graph: RowGraph, groups: Groups, inner: Sequence[int]) -> Iterator[
     for at, group in enumerate(groups):
         for choice in _ways(graph, group, (), inner)[1]:
             if choice != group.inner_rows:
-                yield _replaced(groups, at, 1, [replace(group, inner_rows=choice)])
+                yield _replaced(groups, at, 1, [group._replace(inner_rows=choice)])
 
 
 def _traded(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequence[int]) -> Iterator[Groups]:
@@ -72,7 +71,7 @@ def _traded(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequenc
     for at, group in enumerate(groups):
         for choice, bound in product(*_ways(graph, group, rows, inner)):
             if (choice - group.stripe_rows) * ((bound or _NO_BOUND) - (group.inner_rows or _NO_BOUND)) < 0:
-                yield _replaced(groups, at, 1, [replace(group, stripe_rows=choice, inner_rows=bound)])
+                yield _replaced(groups, at, 1, [group._replace(stripe_rows=choice, inner_rows=bound)])
 
 
 def _joined(graph: RowGraph, groups: Groups) -> Iterator[Groups]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -160,11 +161,16 @@ def _end(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _start(parent: Connection) -> None:
-    """Begin a worker: it ends with its parent, cleans up when it is ended, and leaves an interrupt of the terminal to its parent."""
+def _start(parent: Connection, kept: Connection | None) -> None:
+    """Begin a worker: it ends with its parent, cleans up when it is ended, and leaves an interrupt of the terminal to its parent.
+
+    ``kept`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe closes when nobody has it.
+    """
     gc.set_threshold(*_COLLECTED)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
+    if kept is not None:
+        kept.close()
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
@@ -189,11 +195,19 @@ def workers(processes: int, *, takes_part: bool = False) -> Iterator[Executor]:
 
     If this process ``takes_part`` it is one of them: it works where answers are asked for by :func:`in_order`.
 
-    Processes are spawned, not forked, so that every platform does the same. They end when this block does or this process does,
-    whatever ends it. InputError if one of them dies.
+    Processes end when this block does or this process does, whatever ends it. InputError if one of them dies.
     """
     with _rarely_collected(), _executor(processes, takes_part=takes_part) as executor:
         yield executor
+
+
+def _may_fork() -> bool:
+    """Whether processes may be copies of this one, which have all modules at once; elsewhere they start anew, and import for some 0.4 s.
+
+    Only Linux promises that its libraries work in a copy. A thread that is not a daemon is another program's, and may hold any lock.
+    """
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    return sys.platform == "linux" and all(thread.daemon for thread in others)
 
 
 @contextmanager
@@ -202,9 +216,11 @@ def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
     if processes == 1:
         yield _Here()
         return
-    context = get_context("spawn")
+    forks = _may_fork()
+    context = get_context("fork" if forks else "spawn")
     theirs, ours = context.Pipe(duplex=False)
-    others = [ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=(theirs,)) for _ in range(processes - takes_part)]
+    terms = theirs, ours if forks else None
+    others = [ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=terms) for _ in range(processes - takes_part)]
     pool = _Processes([_Here(), *others] if takes_part else others)
     finished = False
     try:

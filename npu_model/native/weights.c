@@ -3,7 +3,7 @@
 
 #include "weights.h"
 
-enum { UNARY = 12, LEAD = 8, END = 7, NO_RUNS = 6, MOST_ENTRIES = 32, LARGEST_INDEX = 511 };
+enum { UNARY = 12, LEAD = 8, A_CYCLE = 8, END = 7, NO_RUNS = 6, MOST_ENTRIES = 32, LARGEST_INDEX = 511 };
 
 typedef struct {
     const unsigned char *at;
@@ -86,7 +86,7 @@ static int read_header(const Stream *stream, i64 position, Palette *palette, Hea
     return 1;
 }
 
-/* The chunks of one kind of symbol, four numbers each: unary bits, symbols, bit of the first remainder, turn. */
+/* The chunks of one kind of symbol, four numbers each: unary bits, symbols, bit of the first remainder, last cycle. */
 typedef struct {
     Growing of;
     i64 total;
@@ -107,7 +107,7 @@ static i64 *last_chunk(Chunks *chunks) { return chunks->of.at + chunks->of.lengt
 static i64 walk(const Stream *stream, const Header *header, Chunks *weights, Chunks *zeros)
 {
     const Coding *coding = &header->weights, *runs = &header->runs;
-    i64 position = header->body, turn = 0, known = 0, zeros_known = 0;
+    i64 position = header->body, turn = 0, late = 0, known = 0, zeros_known = 0;
     int width = coding->raw ? 0 : UNARY, owes_weights = 0, owes_zeros = 0;
     weights->of.length = zeros->of.length = 0;
     for (;; turn++) {
@@ -142,12 +142,13 @@ static i64 walk(const Stream *stream, const Header *header, Chunks *weights, Chu
         }
         if (has_weights) {
             i64 count = least(coding->unary - (coding->truncated ? 0 : ones(second)), header->count - known);
-            add_chunk(weights, (i64)(first | second << UNARY), count, turn);
+            late += most(count - A_CYCLE, 0);
+            add_chunk(weights, (i64)(first | second << UNARY), count, turn + div_up(late, A_CYCLE));
             known += count;
         }
         if (has_zeros) {
             i64 count = least(runs->unary - ones(code), header->runs_count - zeros_known);
-            add_chunk(zeros, (i64)code, count, turn);
+            add_chunk(zeros, (i64)code, count, turn + div_up(late, A_CYCLE));
             zeros_known += count;
         }
         owes_weights = has_weights;

@@ -7,15 +7,22 @@ The values are then worked out for the whole slice in a few array operations.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
+from npu_model.shapes import ceil_div
 from npu_model.weight_stream.mlw_bits import WINDOW_OFFSET, WINDOW_STEP, Bits, Int64
 from npu_model.weight_stream.mlw_header import Coding, Header
 
 _LEAD = 8
 """Weights wait for the zero runs once they are this many ahead: the decoder's buffer between the two (Vela 5.2.0's codec)."""
+WEIGHTS_A_CYCLE = 8
+"""Weights that the decoder hands on in a cycle: 32 in 4 for each OFM channel of an ublock (Vela's estimators).
+
+Silicon has no more, whatever its memories (docs/pmu.md); zeros of a run are not counted, with which the FVP's cycles agree.
+"""
 _UNARY = 12
 """Bits of a chunk's first unary word of weights; a second one has a bit for each bit set in it."""
 _ONES = tuple(n.bit_count() for n in range(1 << _UNARY))
@@ -25,16 +32,22 @@ _MASKS = tuple((1 << n) - 1 for n in range(_UNARY + 1))
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """The chunks of one kind of symbol: each one's unary bits, its number of symbols, the bit of its first remainder and its turn.
+    """The chunks of one kind of symbol: each one's unary bits, its number of symbols, the bit of its first remainder and its last cycle.
 
     For weights the second unary word stands above the first one's 12 bits. A turn takes a chunk of weights, one of zero runs,
-    or one of each, and reads the remainders of the turn before it.
+    or one of each, and reads the remainders of the turn before it. It is a cycle, and of more than eight weights each one beyond them
+    takes an eighth of a cycle more.
     """
 
     codes: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     remainders: list[int] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
+
+
+def _surplus(count: int) -> int:
+    """Weights of a turn beyond those of one cycle."""
+    return max(count - WEIGHTS_A_CYCLE, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,9 @@ def _walk_weights(bits: Bits, header: Header) -> tuple[Chunks, int]:
         add_count(owed)
     # The last chunk may have room for more weights than there are; the first one has no remainders of another chunk before its own.
     counts[-1] = owed = owed + left
-    chunks = Chunks(codes, counts, [*starts[1:], position], list(range(len(counts))))
+    late = accumulate(map(_surplus, counts))
+    turns = [turn + ceil_div(surplus, WEIGHTS_A_CYCLE) for turn, surplus in enumerate(late)]
+    chunks = Chunks(codes, counts, [*starts[1:], position], turns)
     return chunks, position + owed * remainder
 
 
@@ -83,7 +98,7 @@ def _walk_both(bits: Bits, header: Header, runs: Coding) -> tuple[Chunks, Chunks
     weights, zeros = Chunks(), Chunks()
     width = 0 if coding.raw else _UNARY
     mask, carries, run_mask = _MASKS[width], _NONE if coding.truncated else _ONES, _MASKS[runs.unary]
-    position, weight, zero, turn = header.body, 0, 0, 0
+    position, weight, zero, turn, late = header.body, 0, 0, 0, 0
     owes_weights = owes_zeros = False
     while True:
         has_weights = weight - zero < _LEAD and weight < header.count
@@ -111,12 +126,13 @@ def _walk_both(bits: Bits, header: Header, runs: Coding) -> tuple[Chunks, Chunks
         if has_weights:
             weights.codes.append(first | second << _UNARY)
             weights.counts.append(min(coding.unary - carries[second], header.count - weight))
-            weights.turns.append(turn)
+            late += _surplus(weights.counts[-1])
+            weights.turns.append(turn + ceil_div(late, WEIGHTS_A_CYCLE))
             weight += weights.counts[-1]
         if has_zeros:
             zeros.codes.append(code)
             zeros.counts.append(min(runs.unary - _ONES[code], total - zero))
-            zeros.turns.append(turn)
+            zeros.turns.append(turn + ceil_div(late, WEIGHTS_A_CYCLE))
             zero += zeros.counts[-1]
         owes_weights, owes_zeros = has_weights, has_zeros
         turn += 1

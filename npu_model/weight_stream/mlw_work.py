@@ -1,9 +1,9 @@
-"""The weight decoder's work on a stream: the bits that it reads and the turns that it takes, symbol by symbol.
+"""The weight decoder's work on a stream: the bits that it reads and the cycles that it takes, symbol by symbol.
 
 The format says how the decoder works: it takes up to 12 weights (8 if they are long and uncompressed) and up to 12 zero runs
-together, while the remainders of the ones before pass (:mod:`npu_model.weight_stream.mlw_chunks`). Such a turn is one cycle here.
-That is an assumption, but for dense 8-bit weights it is what Arm's estimators say, 8 weights a cycle; where weights repeat or
-are zero a turn yields more.
+together, while the remainders of the ones before pass (:mod:`npu_model.weight_stream.mlw_chunks`). Such a turn is one cycle here,
+and half a cycle more for 12 weights: 8 weights a cycle are the most, as Arm's estimators say and silicon shows. A turn of zero runs
+yields any number of zeros in its cycle.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NATIVE = native("npu_model")
 
 @dataclass(frozen=True, slots=True)
 class DecoderWork:
-    """The decoder's work up to the end of each part of a stream, all from its start: bits read and turns taken."""
+    """The decoder's work up to the end of each part of a stream, all from its start: bits read and cycles taken."""
 
     bits: tuple[int, ...]
     turns: tuple[int, ...]
 
 
 def _at(chunks: Chunks, remainder: int, counts: Int64) -> tuple[Int64, Int64]:
-    """Bits and turns behind the first n symbols of one kind, for each n of ``counts``; 0 for none."""
+    """Bits and cycles behind the first n symbols of one kind, for each n of ``counts``; 0 for none."""
     sizes = np.array(chunks.counts, np.int64)
     ends = np.array(chunks.remainders, np.int64) + sizes * remainder
     turns = np.array(chunks.turns, np.int64) + 1
@@ -45,7 +45,7 @@ def _at(chunks: Chunks, remainder: int, counts: Int64) -> tuple[Int64, Int64]:
 
 
 def _slice_work(part: Walked, counts: Int64) -> tuple[Int64, Int64, int]:
-    """Bits and turns behind the first n symbols of a slice, for each n of ``counts`` (1 or more), and its symbols."""
+    """Bits and cycles behind the first n symbols of a slice, for each n of ``counts`` (1 or more), and its symbols."""
     header, runs = part.header, part.runs()
     total = header.count + (0 if runs is None else int(runs.values.sum()))
     inside = counts[counts <= total]
@@ -65,7 +65,7 @@ def _slice_work(part: Walked, counts: Int64) -> tuple[Int64, Int64, int]:
 def decoder_work(stream: bytes, counts: tuple[int, ...]) -> DecoderWork:
     """The work up to the end of each part of a stream that ends with the n-th symbol, for each n of ``counts``, ascending.
 
-    The last part has all bits that are left, the end mark and what fills the stream up. Headers and palettes take no turn: how long they
+    The last part has all bits that are left, the end mark and what fills the stream up. Headers and palettes take no time: how long they
     take is unknown. Errors are those of :func:`npu_model.weight_stream.mlw.decode`, and InputError unless the stream holds as many
     symbols as the last n.
     """

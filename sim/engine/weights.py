@@ -52,7 +52,7 @@ def _slot_by_slot(machine: Machine) -> Process:
             machine.weight_buffer.fill(number)
 
 
-class _Ahead:
+class _Reader:
     """The steps whose weights are asked for and not there yet, and what is left to ask for of the last of them."""
 
     def __init__(self, machine: Machine) -> None:
@@ -129,7 +129,7 @@ class _Ahead:
 
 def _ahead(machine: Machine) -> Process:
     """Keep as many transactions under way as each core may have, over all slots."""
-    recorder, reader = machine.recorder, _Ahead(machine)
+    recorder, reader = machine.recorder, _Reader(machine)
     while True:
         reader.decode()
         reader.ask()

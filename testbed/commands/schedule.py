@@ -141,7 +141,7 @@ def _replayed(plan: Schedule, arguments: argparse.Namespace, show: Progress) -> 
     if not arguments.no_advice:
         from testbed.findings import findings
 
-        found = findings(simulation, show)
+        found = findings(simulation, show, arguments.arena_cache_size)
     for events in listeners:
         from testbed.html import html_report
         from testbed.html.data import replay_data, report_title
@@ -157,12 +157,12 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
     from testbed.anytime import Ending, best_in_time
     from testbed.commands.choices import memory_options
     from testbed.legalise import load_task
-    from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, choice_of, schedule
     from testbed.timing import load_timing
 
     memory, timing, size = memory_options(arguments), load_timing(arguments.timing), arguments.arena_cache_size
     if arguments.no_cascade:
         from cascader.ethosu.search.task import Choice, Point
+        from testbed.scheduling import schedule
 
         plan = schedule(
             arguments.model,
@@ -176,8 +176,12 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
         return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
 
     def search(show: Progress, seen: Seen) -> Choice:
+        task = load_task(arguments.model, arguments.accelerator_config, memory, timing=timing, progress=show)
+        # What takes long to import is imported while Vela runs.
+        from testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, choice_of
+
         return choice_of(
-            load_task(arguments.model, arguments.accelerator_config, memory, timing=timing, progress=show),
+            task,
             arena_cache_size=size,
             optimise=arguments.optimise or DEFAULT_OPTIMISE,
             effort=arguments.effort or DEFAULT_EFFORT,

@@ -17,8 +17,8 @@ from testbed.compare.summary import Summary
 from testbed.configs import vela_ini_text
 from testbed.failures import Failure, attempt
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
-from testbed.memory_use import require_one_memory
 from testbed.models import Model, load_model
+from testbed.one_memory import require_one_memory
 from testbed.peers import validate_vela
 from testbed.progress import Progress, silent
 from validation.vela.replays import OPTIMISE, VelaScore

@@ -7,7 +7,7 @@ from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program,
 from npu_model.tflite.model import TfliteModel
 from sim import Beats
 from testbed.compilation.traffic import KINDS, access_cycles, class_bytes, cycles_per_word, memory_kind
-from testbed.memory_use import ARENA, CONSTANTS
+from testbed.one_memory import ARENA, CONSTANTS
 from testbed.simulation import Simulation
 
 UNBOUNDED = 1 << 32

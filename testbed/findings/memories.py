@@ -10,7 +10,7 @@ from npu_model.memory.system import Memory, MemorySystem
 from npu_model.printable import printable
 from sim import quick_cycles
 from testbed.findings.finding import Finding, part, percent
-from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
+from testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
 
 KIND = "memory"
@@ -55,4 +55,4 @@ def memories(simulation: Simulation) -> Iterator[Finding]:
             if share >= LEAST:
                 changes = f"{words} of the memory {printable(system.ports[port].name, _NAME)} behind AXI{port}"
                 text = f"{changes[:1].upper()}{changes[1:]} saves {saved:,} cycles ({percent(share)})."
-                yield Finding(KIND, text, changes, saved, 0, share)
+                yield Finding(KIND, text, changes, saved, 0, share, simulation.planned_bytes)

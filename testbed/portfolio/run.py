@@ -13,7 +13,7 @@ from npu_model.errors import InputError
 from testbed.failures import Failure, attempt
 from testbed.files import require_folder
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
-from testbed.memory_use import require_one_memory
+from testbed.one_memory import require_one_memory
 from testbed.portfolio.examination import examine
 from testbed.portfolio.kept import Kept
 from testbed.portfolio.verdict import Finding, Report

@@ -13,7 +13,7 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
 from testbed.memory_options import memory_system_json
-from testbed.memory_use import ARENA, CONSTANTS, FAST_SCRATCH
+from testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation
 from testbed.timing import timing_json, timing_text
 

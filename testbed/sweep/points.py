@@ -12,8 +12,8 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from testbed.answers import key_of
 from testbed.memory_options import MemoryOptions, memory_system_json
-from testbed.memory_use import require_one_memory
 from testbed.models import Model
+from testbed.one_memory import require_one_memory
 from testbed.settings import Choice, Setting, with_setting
 from testbed.timing import timing_json
 

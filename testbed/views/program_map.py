@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from npu_model.compiled.network import CpuOperator
 from npu_model.program import Binding, ByteRange, DmaOperation
 from sim import Replay
-from testbed.memory_use import ARENA, FAST_SCRATCH
+from testbed.one_memory import ARENA, FAST_SCRATCH
 from testbed.simulation import Simulation
 from testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab
 

@@ -68,6 +68,14 @@ def test_dense_8_bit_weights_take_a_turn_for_eight() -> None:
     assert turns == SYMBOLS // 8
 
 
+def test_weights_of_one_bit_take_a_turn_for_eight_too() -> None:
+    """A chunk holds twelve of them: half a cycle more each."""
+    equal = encoded(np.ones(SHAPE, np.int16))
+    assert len(equal) < SYMBOLS // 4
+    assert decoder_work(equal, (96, 100, SYMBOLS)).turns == (12, 14, SYMBOLS // 8)
+    assert naive_decode(equal, SYMBOLS).turns[95] == 12
+
+
 def test_the_more_zeros_the_fewer_turns() -> None:
     turns = [decoder_work(encoded(sparse(share)), (SYMBOLS,)).turns[0] for share in (1.0, 0.5, 0.25, 0.05)]
     assert turns == sorted(turns, reverse=True)

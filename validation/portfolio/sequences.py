@@ -49,12 +49,12 @@ def _conv1d(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _activity(net: NetworkBuilder) -> list[TensorHandle]:
-    """What a body does by its sensors: Keras' Conv1D, MaxPooling1D, Flatten, Dense and softmax."""
+    """What a body does by its sensors: Keras' Conv1D, MaxPooling1D, Flatten and Dense with a softmax."""
     x = net.input((1, 128, 9), "sensors")
     for _ in range(2):
         x = net.squeeze(net.conv2d(net.expand_dims(x, 1), 32, (1, 3), activation="RELU"), 1)
     x = net.squeeze(net.max_pool(net.expand_dims(x, 2), (2, 1)), 2)
-    return [net.softmax(net.fully_connected(net.fully_connected(net.flatten(x), 50), 6, spread="LOGITS"))]
+    return [net.softmax(net.fully_connected(net.flatten(x), 6, spread="LOGITS"))]
 
 
 def _wavenet(net: NetworkBuilder) -> list[TensorHandle]:

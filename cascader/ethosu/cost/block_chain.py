@@ -158,12 +158,6 @@ def _first_least(costs: Sequence[int]) -> tuple[int, int]:
     return best, costs.index(best)
 
 
-def shared_cycles(before: tuple[KernelOperation, BlockOption], after: tuple[KernelOperation, BlockOption], accelerator: Accelerator) -> int:
-    """Cycles that two neighbours share in these blocks (:meth:`Coupling.shared`)."""
-    (first, one), (second, two) = before, after
-    return Coupling(first, second, accelerator).shared(one, two)
-
-
 @dataclass(slots=True)
 class _Chain:
     """Dynamic program over the jobs in their order."""

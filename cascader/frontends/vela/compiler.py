@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cascader.frontends.children import GUARD, nothing, run_child
-from cascader.frontends.vela.debug_database import layer_names
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.compiled.network import is_compiled
 from npu_model.errors import InputError
-from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
+
+if TYPE_CHECKING:
+    from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
 
 DEFAULT_CONFIG = "Arm/vela.ini"
 DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
@@ -94,6 +95,9 @@ def vela_version() -> str:
 
 def _read_model(model: bytes) -> TfliteModel:
     """The model, if it is one that Vela can be given."""
+    from npu_model.compiled.network import is_compiled  # noqa: PLC0415  # as in compile_network
+    from npu_model.tflite.model import read_tflite  # noqa: PLC0415  # the same
+
     parsed = read_tflite(model)
     if is_compiled(parsed):
         raise InputError("The .tflite file is compiled for an Ethos-U already: give the network that it was compiled from.")
@@ -222,12 +226,19 @@ def compile_network(  # noqa: PLR0913  # Vela's options
     ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
     ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
     (``--ignore-ops``); ``config`` None is the vela.ini that Vela comes with. ``timeout`` is in seconds, None for
-    that of :data:`TIMEOUT_VARIABLE` or else :data:`TIMEOUT_SECONDS`. ``meanwhile`` is called once Vela runs.
+    that of :data:`TIMEOUT_VARIABLE` or else :data:`TIMEOUT_SECONDS`. ``meanwhile`` is called once Vela runs,
+    and the model was found to be one that Vela can be given.
 
     Raises InputError if the model is damaged, floating-point or compiled already, a name is unknown, or Vela fails,
     crashes, hangs or places no operator on the NPU.
     """
-    parsed = _read_model(model)
+    parsed: TfliteModel | None = None
+
+    def read() -> None:
+        nonlocal parsed
+        parsed = _read_model(model)
+        meanwhile()
+
     version = vela_version()
     arguments = _arguments(
         accelerator,
@@ -244,7 +255,7 @@ def compile_network(  # noqa: PLR0913  # Vela's options
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
         folder = Path(name)
         (folder / "network.tflite").write_bytes(model)
-        _run(arguments, folder, time_limit() if timeout is None else timeout, meanwhile)
+        _run(arguments, folder, time_limit() if timeout is None else timeout, read)
         output = folder / "out" / "network_vela.tflite"
         if not output.is_file():
             raise InputError(
@@ -254,6 +265,12 @@ def compile_network(  # noqa: PLR0913  # Vela's options
         summary = _summary(folder / "out")
         database = folder / "out" / "network_debug.xml"
         text = database.read_text(encoding="utf-8", errors="replace") if database.is_file() else ""
+    # What reads a model takes longer to import than Vela to start: it is imported while Vela runs.
+    from cascader.frontends.vela.debug_database import layer_names  # noqa: PLC0415
+    from npu_model.compiled.network import is_compiled  # noqa: PLC0415
+    from npu_model.tflite.model import read_tflite  # noqa: PLC0415
+
+    assert parsed is not None  # noqa: S101  # it was read while Vela ran
     if not is_compiled(read_tflite(compiled)):
         raise InputError(f"Vela left all {len(parsed.operators)} operators on the CPU: use quantised operators that the NPU supports.")
     return VelaResult(compiled, layer_names(text, parsed), summary, version, text, CORES[legacy])

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from cascader.ethosu.network.network import Network
 from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
-from cascader.frontends.vela.known_faults import known_fault
-from cascader.frontends.vela.lift import lift
-from cascader.frontends.vela.loops import spared_kernels
-from cascader.frontends.vela.mend import Mended, mended_network
-from cascader.frontends.vela.naming import named_network
-from cascader.frontends.vela.stream_check import stream_fault
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 
-MANY_SPARED = 500
-"""Kernels spared by merged loops above which a network is searched with these alone: each part of it takes its time in every form."""
+if TYPE_CHECKING:
+    from cascader.ethosu.network.network import Network
+    from cascader.frontends.vela.mend import Mended
+    from npu_model.compiled.network import CompiledNetwork
+
+# What reads Vela's answer is imported in functions: a network is read while Vela runs, and nothing keeps Vela from its start.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +39,30 @@ class Legalised:
     @property
     def spared(self) -> int:
         """Kernels that there are fewer with loops merged."""
+        from cascader.frontends.vela.loops import spared_kernels  # noqa: PLC0415  # as said above
+
         return spared_kernels(self.stream)
 
     def network(self, *, mend: bool = True, merge: bool | None = None) -> Network:
         """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do.
 
-        ``merge`` merges loops of kernels (None: where that spares so many that a search would take long, :data:`MANY_SPARED`).
+        ``merge`` merges loops of kernels (None: where that spares so many that a search would take long,
+        :data:`cascader.frontends.vela.loops.MANY_SPARED`).
         """
+        from cascader.frontends.vela.lift import lift  # noqa: PLC0415  # as said above
+        from cascader.frontends.vela.loops import MANY_SPARED  # noqa: PLC0415
+
         merged = self.spared > MANY_SPARED if merge is None else merge
         return replace(lift(self.mended.network, merge=merged), mended=self.mended.layers) if mend else lift(self.stream, merge=merged)
 
 
 def _legalised(model: bytes, result: VelaResult) -> Legalised | str:
     """The compilation, or what is wrong with its stream."""
+    from cascader.frontends.vela.known_faults import known_fault  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.mend import mended_network  # noqa: PLC0415
+    from cascader.frontends.vela.naming import named_network  # noqa: PLC0415
+    from cascader.frontends.vela.stream_check import stream_fault  # noqa: PLC0415
+
     stream = named_network(result)
     return (
         known_fault(model, result.core, result.version)
@@ -116,6 +124,8 @@ def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_
 
 
 def _on_cpu(legalised: Legalised) -> int:
+    from npu_model.compiled.network import CpuOperator  # noqa: PLC0415  # as said above
+
     return sum(isinstance(step, CpuOperator) for step in legalised.stream.steps)
 
 

@@ -13,8 +13,11 @@ import numpy as np
 
 from cascader.ethosu.network.byte_numbers import byte_numbers
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles, Upscale
+from npu_model.program import ActivationKind, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D
+
+MANY_SPARED = 500
+"""Kernels spared by merged loops above which a network is searched with these alone: each part of it takes its time in every form."""
 
 _MOST_ROWS = 1 << 16
 """Rows that a feature map may have (16-bit HEIGHT registers)."""
@@ -33,10 +36,13 @@ def _plain(feature_map: FeatureMap) -> bool:
 
 
 def _moves(operation: KernelOperation) -> bool:
-    """Whether each element of the OFM is made of the same element of the IFM alone, both addressed by one base and three strides."""
+    """Whether each element of the OFM is made of the same element of the IFM alone, both addressed by one base and three strides.
+
+    No table of SHRAM takes part, as its slot may be filled anew between two kernels.
+    """
     alone = operation.ifm2 is None and operation.scalar is None and not operation.weights and not operation.scales
     pointwise = operation.kernel == Kernel() and operation.padding == Padding() and operation.upscale is Upscale.NONE
-    same = operation.ifm.shape == operation.ofm.shape and operation.ifm.region == operation.ofm.region
+    same = operation.ifm.shape == operation.ofm.shape and operation.activation.kind is not ActivationKind.LUT
     return alone and pointwise and same and _plain(operation.ifm) and _plain(operation.ofm)
 
 

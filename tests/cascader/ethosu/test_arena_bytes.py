@@ -15,7 +15,8 @@ from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING, Wish
-from cascader.frontends.vela import compile_network, lift, named_network
+from cascader.frontends.vela import compile_network, named_network
+from cascader.frontends.vela.lift import lift
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.search.candidates import DraftOptions
 from cascader.search.workers import workers

@@ -16,7 +16,7 @@ from small_programs import conv
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.cost.block_chain import BlockOption, Coupling, choose_together, shared_cycles
+from cascader.ethosu.cost.block_chain import BlockOption, Coupling, choose_together
 from cascader.ethosu.cost.kernel_flow import kernel_flow, kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.schedule.schedule import Schedule
@@ -93,22 +93,27 @@ def alone(operation: KernelOperation, block: Shape3D, shram: Shram = SHRAM) -> B
     return BlockOption(block, shram, int(kernel_flow(load, STAGED, led=True).cycles) + 32, load, STAGED, 32)
 
 
+def shared(one: BlockOption, after: KernelOperation, two: BlockOption) -> int:
+    """Cycles that the first kernel, in the block of ``one``, shares with another behind it."""
+    return Coupling(FIRST, after, DEVICE).shared(one, two)
+
+
 @pytest.mark.parametrize("block", [SHALLOW, DEEP], ids=str)
 def test_neighbours_of_different_partitions_share_nothing(block: Shape3D) -> None:
-    assert shared_cycles((FIRST, alone(FIRST, block)), (APART, alone(APART, block)), DEVICE) > 0
-    assert shared_cycles((FIRST, alone(FIRST, block)), (APART, alone(APART, block, Shram(10, 14))), DEVICE) == 0
+    assert shared(alone(FIRST, block), APART, alone(APART, block)) > 0
+    assert shared(alone(FIRST, block), APART, alone(APART, block, Shram(10, 14))) == 0
 
 
 @pytest.mark.parametrize("block", [SHALLOW, DEEP], ids=str)
 def test_a_kernel_that_waits_for_all_blocks_of_the_one_before_shares_nothing(block: Shape3D) -> None:
-    assert shared_cycles((FIRST, alone(FIRST, block)), (TURNED, alone(TURNED, block)), DEVICE) == 0
+    assert shared(alone(FIRST, block), TURNED, alone(TURNED, block)) == 0
 
 
 @pytest.mark.parametrize(("one", "two"), list(product((SHALLOW, DEEP), repeat=2)), ids=str)
 def test_no_pair_shares_more_than_is_said_before_it_is_looked_at(one: Shape3D, two: Shape3D) -> None:
     for after in (SECOND, APART, TURNED):
         later = alone(after, two)
-        assert shared_cycles((FIRST, alone(FIRST, one)), (after, later), DEVICE) <= Coupling.most_shared(later)
+        assert shared(alone(FIRST, one), after, later) <= Coupling.most_shared(later)
 
 
 @settings(max_examples=200)
@@ -128,8 +133,7 @@ def test_two_kernels_together_take_the_least_of_all_pairs_of_their_blocks(first:
 @pytest.mark.parametrize(("one", "two"), list(product((SHALLOW, DEEP), repeat=2)), ids=str)
 def test_a_reader_shares_at_most_what_a_kernel_does_that_reads_something_else(one: Shape3D, two: Shape3D) -> None:
     """The most is the time in which the first kernel's pipeline drains, and never all of the second kernel."""
-    before = FIRST, alone(FIRST, one)
-    reader, other = (shared_cycles(before, (operation, alone(operation, two)), DEVICE) for operation in (SECOND, APART))
+    reader, other = (shared(alone(FIRST, one), operation, alone(operation, two)) for operation in (SECOND, APART))
     assert 0 < reader <= other < alone(APART, two).cycles
 
 

@@ -237,3 +237,31 @@ def test_the_best_of_the_own_block_and_of_two_others_is_nearly_the_fastest_there
     assert sum(picks) / len(picks) <= 1.03
     assert sum(picks) <= sum(favourites)
     assert sum(picks) < sum(own)
+
+
+SHORT = 2000
+"""Cycles below which a kernel is left out: its few blocks' starts and ends are all that it has."""
+
+
+def closed_form_errors(name: str, where: str, *, weighted: bool) -> list[float]:
+    """Relative errors of the estimate beside the flow of blocks, for each layer with weights, or without, in its own block."""
+    device, sources, found = accelerator("ethos-u55-128"), SOURCES[where], []
+    for operation, work in operations(name, "ethos-u55-128").items():
+        cycles = flow(operation, work, device, sources)
+        if bool(operation.weights) is weighted and cycles >= SHORT:
+            found.append(float(Estimator(operation, device, sources, decoding(work)).cycles((operation.block,))[0]) / cycles - 1)
+    return found
+
+
+@pytest.mark.parametrize("where", SOURCES)
+@pytest.mark.parametrize("name", [*NETWORKS, "super_resolution"])
+def test_the_closed_form_of_a_layer_with_weights_is_at_most_an_eighth_below_its_flow_and_hardly_above(name: str, where: str) -> None:
+    """Without weights it may be two thirds above, as the last of few blocks is counted apart: it ranks the blocks of one kernel.
+
+    Measured: -7.1 to -2.4 % (tiny_residual), -7.7 to -0.9 % (ds_cnn), -11.3 to 0.5 % (resnet8), -0.6 to -0.1 % (super_resolution); the sums
+    of resnet8 are 18.9 to 63.3 % too high.
+    """
+    errors = closed_form_errors(name, where, weighted=True)
+    assert min(errors) >= -0.125
+    assert max(errors) <= 0.01
+    assert all(error <= 0.65 for error in closed_form_errors(name, where, weighted=False))

@@ -13,10 +13,10 @@ import pytest
 from cascades import expected, outputs
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.cascade import Candidate, cascaders
+from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rewrites import catalogue
+from cascader.ethosu.rewrites import catalogue, variants
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.plans import PlanOptions
 from cascader.search.candidates import DraftOptions
@@ -106,7 +106,8 @@ def smallest_of(name: str, run: int) -> tuple[Candidate, ...]:
     """The smallest schedule of each variant, then those of twice its arena; pieces of weights may be small, for these networks are."""
     found: list[Candidate] = []
     with patch.object(catalogue, "_SMALLEST_PIECE", 1024):
-        for variant in cascaders(network(name), DEFAULT, SYSTEM, options(run)):
+        for form in variants(network(name), DEFAULT, SYSTEM, options(run)):
+            variant = Cascader(form, DEFAULT, SYSTEM, options(run))
             smallest = variant.smallest()
             found.append(smallest)
             for budget in (smallest.memory, smallest.memory * 5 // 4):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.cascade import cascaders
+from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
@@ -177,7 +177,7 @@ def fastest(options: CascadeOptions) -> int:
     """Replayed cycles of the best schedule in an arena with room for everything."""
     found = [
         candidate
-        for cascader in cascaders(narrow(), DEFAULT, SYSTEM, options)
+        for cascader in (Cascader(form, DEFAULT, SYSTEM, options) for form in variants(narrow(), DEFAULT, SYSTEM, options))
         for candidate in cascader.schedules_at(schedule_layer_by_layer(narrow(), DEFAULT).arena_size * 2)
     ]
     return min(quick_cycles(lower(candidate.schedule), SYSTEM) for candidate in found)

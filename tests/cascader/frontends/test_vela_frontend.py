@@ -15,9 +15,10 @@ from reference_data import shared_data
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart
 from cascader.frontends.children import run_child
-from cascader.frontends.vela import VelaResult, compile_network, import_network, lift, named_network
+from cascader.frontends.vela import VelaResult, compile_network, import_network, named_network
 from cascader.frontends.vela import compiler as compiler_module
 from cascader.frontends.vela.address_map import AddressMap
+from cascader.frontends.vela.lift import lift
 from cascader.frontends.vela.tensors import unique
 from cascader.frontends.zoo import build, cpu_split_network, float_network
 from cascader.graph.cascader_graph import TensorKind

@@ -97,7 +97,7 @@ def test_a_group_that_begins_later_makes_the_jobs_of_the_longer_one_that_fall_to
     for group in groups:
         jobs = scheduler.jobs(group)
         for first in range(group.first + 1, group.last + 1):
-            assert scheduler.jobs(replace(group, first=first)) == tuple(job for job in jobs if job.part >= first)
+            assert scheduler.jobs(group._replace(first=first)) == tuple(job for job in jobs if job.part >= first)
 
 
 @settings(max_examples=200)
@@ -107,7 +107,7 @@ def test_the_last_part_of_a_group_is_asked_for_the_stripe_rows(divided: Divided,
     scheduler = DepthFirstScheduler(graph)
     for group in groups:
         last = graph.parts[group.last]
-        heights = [j.end - j.start for j in scheduler.jobs(replace(group, stripe_rows=rows)) if j.part == group.last]
+        heights = [j.end - j.start for j in scheduler.jobs(group._replace(stripe_rows=rows)) if j.part == group.last]
         whole = rows if last.align == 1 else -(-rows // last.align) * last.align
         # Behind an odd phase the first stripe ends one row earlier, at the next border.
         assert last.atomic or all(height == min(last.rows, whole) for height in heights[bool(last.phase) : -1])

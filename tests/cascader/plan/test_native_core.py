@@ -21,7 +21,7 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, gro
 from cascader.plan.group_bytes import GroupBytes, group_bytes, tensor_facts
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import propose, propose_in_python
-from cascader.prefetch.copies import best_copies, best_copies_in_python
+from cascader.prefetch.copies import CopySearch
 from cascader.search.builder import Placer
 from cascader.search.local_moves import Groups, divisions
 from cascader.search.placement import PlacementSearch
@@ -106,12 +106,13 @@ def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], a
 
 
 @settings(max_examples=200)
-@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_copies_are_those_of_the_python_form(
     case: tuple[RowGraph, Groups],
     share: int,
     improve: bool,  # noqa: FBT001  # drawn
     ends: bool,  # noqa: FBT001  # drawn
+    patient: bool,  # noqa: FBT001  # drawn
     overlap: bool,  # noqa: FBT001  # drawn
     shares: bool,  # noqa: FBT001  # drawn
 ) -> None:
@@ -123,12 +124,11 @@ def test_copies_are_those_of_the_python_form(
     constants = placer._constants(groups, shares=shares)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
-    jobs = placer._costs.costed(groups)
+    jobs = placer._costs.costed(groups, placement.jobs)
     jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
-    found, expected = (
-        form(jobs, constants, placement.extents, placement.addresses, budget, sets, improve=improve, ends=ends)
-        for form in (best_copies, best_copies_in_python)
-    )
+    search = CopySearch(jobs, constants, placement.extents, budget)
+    how = {"improve": improve, "ends": ends, "patient": patient}
+    found, expected = (form(placement.addresses, sets, **how) for form in (search.best, search.best_in_python))
     assert found == expected
 
 

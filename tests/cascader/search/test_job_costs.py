@@ -11,7 +11,7 @@ from row_graphs import row_graphs
 from toy_costs import ToyCosts
 
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import DepthFirstScheduler, StripeJob, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, StripeJob, group_table, schedule_groups
 from cascader.prefetch.copies import UNKNOWN, CostedJobs
 from cascader.prefetch.timeline import JobTimes
 from cascader.search.job_costs import JobCosts
@@ -58,7 +58,7 @@ def test_jobs_and_neighbours_have_the_cycles_of_the_device_whatever_groups_were_
     device = Asked(scheduler=scheduler)
     costs = JobCosts(scheduler, device, device)
     for groups in data.draw(st.lists(st.sampled_from(list(divisions(graph, (1, 2)))), max_size=4)):
-        jobs, costed = schedule_groups(scheduler, groups), costs.costed(groups)
+        jobs, costed = schedule_groups(scheduler, groups), costs.costed(groups, group_table(scheduler, groups))
         assert costed.parts.tolist() == [job.part for job in jobs]
         found = [tuple(costed.times[kind].tolist()) for kind in costed.kinds]
         assert found == [astuple(COST.times(job.part, job.start, job.end))[1:] for job in jobs]
@@ -76,7 +76,7 @@ def test_no_kind_of_job_is_asked_twice(graph: RowGraph) -> None:
     device = Asked(scheduler=scheduler)
     costs = JobCosts(scheduler, device, device)
     for groups in list(divisions(graph, (1, 2)))[:8]:
-        costs.costed(groups)
+        costs.costed(groups, group_table(scheduler, groups))
     kinds = [(job.part, job.end - job.start) for job in device.jobs]
     assert len(kinds) == len(set(kinds))
 
@@ -85,4 +85,5 @@ def test_no_kind_of_job_is_asked_twice(graph: RowGraph) -> None:
 @given(row_graphs(4, max_rows=4))
 def test_without_a_word_on_neighbours_jobs_share_nothing(graph: RowGraph) -> None:
     groups = next(divisions(graph, (1,)))
-    assert JobCosts(DepthFirstScheduler(graph), COST, None).costed(groups).shared is None
+    scheduler = DepthFirstScheduler(graph)
+    assert JobCosts(scheduler, COST, None).costed(groups, group_table(scheduler, groups)).shared is None

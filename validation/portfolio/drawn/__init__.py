@@ -25,7 +25,7 @@ _RECIPES = (
     ("spectral", series.spectral),
     ("unrolled", series.unrolled),
     ("sequence operator", series.sequence_operator),
-    *(("attention", series.attention),) * 1,
+    ("attention", series.attention),
     ("vectors", series.vectors),
     *(("mixture", mixtures.mixture),) * 5,
 )
