@@ -141,7 +141,7 @@ def _replayed(plan: Schedule, arguments: argparse.Namespace, show: Progress) -> 
     if not arguments.no_advice:
         from testbed.findings import findings
 
-        found = findings(simulation, show)
+        found = findings(simulation, show, arguments.arena_cache_size)
     for events in listeners:
         from testbed.html import html_report
         from testbed.html.data import replay_data, report_title
@@ -200,6 +200,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
     from testbed.terminal import show
     from testbed.timing import timing_json
     from testbed.versions import legaliser_remark
+    from validation.layout import filled
 
     plan, cycles, least = ending.choice.point.schedule, simulation.replay.cycles, ending.choice.least_cycles
     facts = {
@@ -237,7 +238,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
         )
     if ending.stopped:
         said.append(f"The search was ended by {ending.stopped}: another run may find another schedule.")
-    sections = ["\n".join(said), layers_text(simulation.replay, min_percent(arguments))]
+    sections = ["\n".join(map(filled, said)), layers_text(simulation.replay, min_percent(arguments))]
     if arguments.show_cpu_operations:
         sections.append(cpu_operators_text(simulation.network))
     if found is not None:

@@ -219,7 +219,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
         if arguments.csv is not None:
             show(f"Writing {arguments.csv}")
             write_file(arguments.csv, layers_csv(simulation.replay))
-        found = None if arguments.no_advice else findings(simulation, show)
+        found = None if arguments.no_advice else findings(simulation, show, getattr(arguments, "arena_cache_size", None))
         if arguments.report is not None:
             show(f"Writing {arguments.report}")
             data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
