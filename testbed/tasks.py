@@ -54,7 +54,9 @@ def _reason(network: Network, other: Network, accelerator_name: str, system: Mem
     It is or may be quicker, or it takes fewer bytes layer by layer, where there is hardly a row that a cascade could let go of.
     """
     ways = (_cycles, _bound)
-    if any(cycles(other, accelerator_name, system, timing) <= QUICKER * cycles(network, accelerator_name, system, timing) for cycles in ways):
+    if any(
+        cycles(other, accelerator_name, system, timing) <= QUICKER * cycles(network, accelerator_name, system, timing) for cycles in ways
+    ):
         return _QUICKER
     is_smaller = is_flat(network) and _bytes(other, accelerator_name) < _bytes(network, accelerator_name)
     return _SMALLER if is_smaller else ""

@@ -87,10 +87,13 @@ def _padded_resize_fault(records: RecordReader) -> str:
     return ""
 
 
-def known_fault(model: bytes, core: str, version: str) -> str:
-    """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is."""
+def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool = True) -> str:
+    """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is.
+
+    Without ``unsigned_copies`` the one that can be mended is left out: a TRANSPOSE of uint8.
+    """
     if core != CORES[0] or not version.startswith(_VERSION):
         return ""
     records = RecordReader(model)
-    found = _strided_slice_fault(records.model) or _unsigned_transpose_fault(records.model) or _grouped_batch_fault(records.model)
-    return found or _padded_resize_fault(records)
+    found = _unsigned_transpose_fault(records.model) if unsigned_copies else ""
+    return found or _strided_slice_fault(records.model) or _grouped_batch_fault(records.model) or _padded_resize_fault(records)

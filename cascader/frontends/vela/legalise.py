@@ -10,6 +10,7 @@ from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.tflite.model import read_tflite
 
 if TYPE_CHECKING:
     from cascader.ethosu.network.network import Network
@@ -71,6 +72,22 @@ def _legalised(model: bytes, result: VelaResult) -> Legalised | str:
     )
 
 
+def _with_whole_bytes(model: bytes, result: VelaResult) -> Legalised | None:
+    """The C++ core's compilation with its copies of unsigned bytes mended; None if that is not its only fault."""
+    from cascader.frontends.vela.known_faults import known_fault  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.mend import mended_network  # noqa: PLC0415
+    from cascader.frontends.vela.naming import named_network  # noqa: PLC0415
+    from cascader.frontends.vela.stream_check import stream_fault  # noqa: PLC0415
+    from cascader.frontends.vela.unsigned_copies import is_unsigned, with_whole_bytes  # noqa: PLC0415
+
+    if not is_unsigned(read_tflite(model)) or known_fault(model, result.core, result.version, unsigned_copies=False):
+        return None
+    stream, mended = with_whole_bytes(named_network(result)), mended_network(result, model)
+    if stream_fault(stream, result.database):
+        return None
+    return Legalised(result, stream, replace(mended, network=with_whole_bytes(mended.network)))
+
+
 def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | str:
     """The Python core's compilation, or why it cannot be taken: a wrong stream, or one that is no layer graph."""
     try:
@@ -92,7 +109,7 @@ def legalised(
     """Compile a quantised .tflite ``model`` into one kernel per operator, by the first core of Vela that does and whose stream is right.
 
     InputError as :func:`compile_network` raises it for the C++ core where the other one cannot compile it either, or if neither core's
-    stream can be taken: it names both, the layers and the accesses. ``meanwhile`` is called once Vela runs.
+    stream can be taken, nor mended: it names both, the layers and the accesses. ``meanwhile`` is called once Vela runs.
     """
     try:
         result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators, meanwhile=meanwhile)
@@ -112,7 +129,11 @@ def legalised(
     second = _by_python_core(model, accelerator_name, cpu_operators)
     if isinstance(second, Legalised):
         return replace(second, note=f"{wrong}; its {CORES[1]} core legalised the network instead.")
-    raise InputError(f"{wrong}; its {CORES[1]} core cannot stand in: {second}; change that part of the network.")
+    wrong = f"{wrong}; its {CORES[1]} core cannot stand in: {second}"
+    mended = _with_whole_bytes(model, result)
+    if mended is not None:
+        return replace(mended, note=f"{wrong}; the {CORES[0]} core's copies were mended.")
+    raise InputError(f"{wrong}; change that part of the network.")
 
 
 def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR) -> Legalised | None:

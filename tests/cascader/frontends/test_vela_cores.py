@@ -129,6 +129,19 @@ def test_padding_behind_a_resize_or_within_a_convolutions_window_is_no_fault(pad
     assert known_fault(model, CORES[0], "5.2.0") == ""
 
 
+def test_a_transpose_of_uint8_that_the_other_core_cannot_compile_is_mended(tmp_path: Path) -> None:
+    """Vela 5.2's Python core fails with groups of uint8; the C++ core's transpose cuts values off, which one field decides."""
+    net = NetworkBuilder("shuffle", "uint8")
+    x = net.conv2d(net.conv2d(net.input((1, 6, 8, 3), "image"), 8), 8, groups=2)
+    model = tmp_path / "shuffle.tflite"
+    model.write_bytes(net.finish([net.conv2d(net.transpose(x, (0, 2, 1, 3)), 4)]))
+    found = legalised(model.read_bytes())
+    assert (found.core, found.note.endswith("copies were mended.")) == (CORES[0], True)
+    plan = tmp_path / "plan.json"
+    write_schedule(schedule(str(model), cascade=False), plan)
+    assert verify(plan, str(model), inferences=2).equal_to(LITERT) or not litert_installed()
+
+
 def test_what_one_core_cannot_compile_is_legalised_by_the_other() -> None:
     model = load_model("portfolio:prelu_uint8").data
     with pytest.raises(InputError, match="could not run on NPU"):
