@@ -139,4 +139,4 @@ def frontier_of(
         candidates, chosen = (*candidates, *more), (*chosen, *more)
         points = pareto((*points, *replayed(more, explored.forms, task.replay, executor, show)))
     bounds = lower_bounds(task.network, explored.least_live_bytes)
-    return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles)
+    return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles(None))
