@@ -13,7 +13,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.ethosu.search.frontier import LowerBounds, frontier_of
 from cascader.ethosu.search.search import Found, explore, search
-from cascader.ethosu.search.task import Task
+from cascader.ethosu.search.task import Point, Task
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
@@ -89,6 +89,8 @@ class Frontier:
     candidates: int
     replayed: int
     timing: TimingParameters = DEFAULT_TIMING
+    near: tuple[FrontierPoint, ...] = field(default=(), repr=False)
+    """Schedules that are behind a point by a per cent at most: what may stand in its place if that says more under other timings."""
 
     def within(self, memory: int) -> FrontierPoint | None:
         """The fastest point that needs at most ``memory`` bytes; None if there is none."""
@@ -108,6 +110,10 @@ def replayed_frontier(
     show: Progress = silent,
 ) -> Frontier:
     """The frontier of what was found, as :func:`~cascader.ethosu.search.frontier.frontier_of` makes it, with where it is from."""
+
+    def point(found: Point) -> FrontierPoint:
+        return FrontierPoint(found.memory, found.cycles, found.estimate, found.schedule)
+
     culled = frontier_of(task, found, executor, budgets, targets, show)
     provenance = task.provenance
     return Frontier(
@@ -118,11 +124,12 @@ def replayed_frontier(
         memory_system_sha256=memory_system_sha256(task.system),
         clock_hz=task.system.clock_hz,
         tools=provenance.tools,
-        points=tuple(FrontierPoint(p.memory, p.cycles, p.estimate, p.schedule) for p in culled.points),
+        points=tuple(map(point, culled.points)),
         bounds=culled.bounds,
         candidates=culled.candidates,
         replayed=culled.replayed,
         timing=provenance.timing,
+        near=tuple(map(point, culled.near)),
     )
 
 

@@ -177,7 +177,7 @@ static int issue(Run *run)
         return 1;
     }
     if (run->first_start > (must ? now->step : now->step - 1)) return 0;
-    i64 place = best_place(run, now->step - 1, run->ends && now->copy % 2 == 1), free_from = run->gaps[place];
+    i64 place = best_place(run, now->step - 1, run->ends && (now->copy + run->ends) % 2 == 0), free_from = run->gaps[place];
     i64 start = most(first_free, free_from == now->step ? now->finish : 0);
     if (must && !is_worth(run, copy, start + facts[COPY_TRANSFER])) {
         drop(run);
@@ -371,18 +371,31 @@ static void improve(Run *run, Best *best)
     }
 }
 
-/* Improve, then begin anew at both ends of what is free if that is better to begin with. */
-static void finish(Run *run, Best *best, i64 ends, i64 *begun)
+/* Improve, then begin anew at both ends of what is free: if that is better to begin with, or (`ends` is 2) both ways from the start. */
+static void finish(Run *run, Best *best, i64 ends, Best *other, i64 *begun)
 {
-    improve(run, best);
-    if (!ends || run->failed) return;
     memcpy(begun, best->marks, (size_t)run->count * sizeof(i64));
-    reset(run, 1);
-    if (try_copies(run, begun, -1, best)) improve(run, best);
+    improve(run, best);
+    if (ends == 1 && !run->failed) {
+        memcpy(begun, best->marks, (size_t)run->count * sizeof(i64));
+        reset(run, 1);
+        if (try_copies(run, begun, -1, best)) improve(run, best);
+    }
+    for (int way = 1; ends == 2 && way <= 2 && !run->failed; way++) {
+        reset(run, way);
+        other->cycles = INT64_MAX;
+        try_copies(run, begun, -1, other);
+        improve(run, other);
+        if (other->cycles < best->cycles) {
+            Best found = *other;
+            *other = *best;
+            *best = found;
+        }
+    }
 }
 
 /* copies(jobs, kinds, pairs, pair costs, copies, extents: starts, ends, offsets, data, addresses, sets,
-   [parts, budget, alignment, most units, whether to improve, and at both ends], shared)
+   [parts, budget, alignment, most units, whether to improve, and how at both ends], shared)
    -> [cycles, then copy, step, start and address of every issue].
    `jobs` are the parts of all jobs and then their kinds; each of the sets is a mark for every copy. */
 PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
@@ -413,18 +426,23 @@ PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t
     run.budget = how[1];
     run.unit = div_up(div_up(how[1], how[3]), how[2]) * how[2];
     run.units = how[1] / run.unit;
-    Best best = {INT64_MAX, 0, NULL, NULL};
-    best.marks = calloc((size_t)(2 * run.count + 2), sizeof(i64));
-    best.issues = malloc((size_t)(run.count + 1) * sizeof(Issue));
-    run.failed = !best.marks || !best.issues || run_make(&run) < 0 || take_snapshots(&run, &extents, f[9].at) < 0;
+    Best best = {INT64_MAX, 0, NULL, NULL}, other = best;
+    size_t room = (size_t)(run.count + 1);
+    i64 *marks = calloc(3 * room, sizeof(i64));
+    Issue *issues = malloc(2 * room * sizeof(Issue));
+    run.failed = !marks || !issues || run_make(&run) < 0 || take_snapshots(&run, &extents, f[9].at) < 0;
     if (run.failed) PyErr_NoMemory();
     else {
+        best.marks = marks;
+        best.issues = issues;
+        other.marks = marks + room;
+        other.issues = issues + room;
         find_gains(&run);
         for (i64 set = 0; !run.failed && set * run.count < most(1, f[10].length); set++) {
             try_copies(&run, f[10].at + set * run.count, -1, &best);
             if (!run.count) break;
         }
-        if (!run.failed && how[4]) finish(&run, &best, how[5], best.marks + run.count);
+        if (!run.failed && how[4]) finish(&run, &best, how[5], &other, marks + 2 * room);
     }
     if (!run.failed) {
         growing_push(&out, best.cycles);
@@ -437,8 +455,8 @@ PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t
         }
     }
     run_free(&run);
-    free(best.marks);
-    free(best.issues);
+    free(marks);
+    free(issues);
     flat_release(f, 12);
     if (run.failed) {
         free(out.at);

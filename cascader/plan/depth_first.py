@@ -150,14 +150,7 @@ class DepthFirstScheduler:
 
     def distance(self, before: StripeJob, after: StripeJob) -> int | None:
         """As :meth:`distances`, for one pair of jobs."""
-        part = self.graph.parts[before.part]
-        numbers = {tensor: output for output, tensor in enumerate(part.outputs)}
-        read = (
-            max(0, part.rows_until(numbers[tensor], propagator.demand(after.start, after.end)[0] + 1) - 1)
-            for tensor, propagator in self.graph.parts[after.part].inputs
-            if tensor in numbers
-        )
-        first = max(read, default=None)
+        first = first_read(self.graph, before.part, after)
         return None if first is None else before.start - first
 
     def jobs(self, group: Group) -> tuple[StripeJob, ...]:
@@ -168,6 +161,18 @@ class DepthFirstScheduler:
 def stripe_jobs(table: JobTable) -> tuple[StripeJob, ...]:
     """The jobs of a table as values."""
     return tuple(StripeJob(*job) for job in table.tolist())
+
+
+def first_read(graph: RowGraph, maker: int, job: StripeJob) -> int | None:
+    """The first row of part ``maker`` from which on a job reads all of its operands that the part makes; None if it reads none."""
+    part = graph.parts[maker]
+    numbers = {tensor: output for output, tensor in enumerate(part.outputs)}
+    read = (
+        max(0, part.rows_until(numbers[tensor], propagator.demand(job.start, job.end)[0] + 1) - 1)
+        for tensor, propagator in graph.parts[job.part].inputs
+        if tensor in numbers
+    )
+    return max(read, default=None)
 
 
 def _asked(rows: int, propagator: RowPropagator, made: RowMap | None) -> int | None:

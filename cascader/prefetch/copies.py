@@ -66,19 +66,22 @@ class CopySearch:
         *,
         improve: bool = False,
         ends: bool = False,
+        patient: bool = False,
         below: int = NO_LIMIT,
     ) -> Timeline | None:
         """The timeline with the best of some sets of copies; None if it takes ``below`` cycles or more.
 
         With ``improve`` one copy at a time is added and left out as long as that saves cycles; then, with ``ends``, once more from a
-        timeline whose copies go to both ends of what is free, if that is better.
+        timeline whose copies go to both ends of what is free, if that is better. A ``patient`` search improves the best set for copies at
+        both ends anyway, beginning with either end, and its places are as fine as :data:`~cascader.prefetch.free_space.FINEST` allows.
         """
         if _NATIVE is None:
-            found = self.best_in_python(addresses, sets, improve=improve, ends=ends)
+            found = self.best_in_python(addresses, sets, improve=improve, ends=ends, patient=patient)
             return found if found.cycles < below else None
         jobs = self._jobs
         marks = np.array([list(map(chosen.__contains__, self._parts)) for chosen in sets], dtype=np.int64)
-        how = np.array([int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, most_units(self._budget), improve, ends], dtype=np.int64)
+        units, at_ends = most_units(self._budget, patient=patient), 2 if patient else int(ends)
+        how = np.array([int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, units, improve, at_ends], dtype=np.int64)
         tables = jobs.times, jobs.pairs, jobs.pair_costs, self._constants
         places = np.array(addresses, dtype=np.int64)
         raw = _NATIVE.copies(self._work, *tables, *self._extents.arrays, places, marks, how, jobs.shared)
@@ -86,21 +89,24 @@ class CopySearch:
         return self._timeline(cycles, issues) if cycles < below else None
 
     def best_in_python(
-        self, addresses: Sequence[int], sets: Sequence[frozenset[int]], *, improve: bool = False, ends: bool = False
+        self, addresses: Sequence[int], sets: Sequence[frozenset[int]], *, improve: bool = False, ends: bool = False, patient: bool = False
     ) -> Timeline:
         """As :meth:`best`, without the compiled core."""
         jobs = self._jobs
-        room = Room(tuple(self._extents), addresses, len(jobs.parts), self._budget)
+        room = Room(tuple(self._extents), addresses, len(jobs.parts), self._budget, patient=patient)
         times = [JobTimes(part, *jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
         known = {line[0]: Constants(*line) for line in self._constants.tolist()}
-        low, high = (Prefetcher(times, room, _shared(jobs), ends=at_ends) for at_ends in (False, True))
-        best = min((low.timeline([known[part] for part in chosen]) for chosen in sets), key=lambda timeline: timeline.cycles)
+        low, *others = (Prefetcher(times, room, _shared(jobs), ends=at_ends) for at_ends in range(3))
+        begun = min((low.timeline([known[part] for part in chosen]) for chosen in sets), key=lambda timeline: timeline.cycles)
         if not improve:
-            return best
-        best = choose_copies(known, best, low)
+            return begun
+        best = choose_copies(known, begun, low)
+        if patient:
+            at_ends = (choose_copies(known, other.timeline([known[part] for part in begun.staged]), other) for other in others)
+            return min((best, *at_ends), key=lambda timeline: timeline.cycles)
         if ends:
-            found = high.timeline([known[part] for part in best.staged])
-            best = choose_copies(known, found, high) if found.cycles < best.cycles else best
+            found = others[0].timeline([known[part] for part in best.staged])
+            best = choose_copies(known, found, others[0]) if found.cycles < best.cycles else best
         return best
 
     def _timeline(self, cycles: int, issues: list[int]) -> Timeline:

@@ -23,10 +23,16 @@ UNITS = 2048
 EXACT = 128 * 1024
 """Bytes of an arena up to which every :data:`ALIGNMENT` of them are a piece."""
 
+FINEST = 16384
+"""Most pieces of an arena for a patient search: every 16 bytes of 256 KiB are one."""
 
-def most_units(size: int, alignment: int = ALIGNMENT) -> int:
+
+def most_units(size: int, alignment: int = ALIGNMENT, *, patient: bool = False) -> int:
     """Most pieces that an arena of ``size`` bytes is divided into."""
-    return UNITS if size > EXACT else max(1, ceil_div(size, alignment))
+    exact = max(1, ceil_div(size, alignment))
+    if patient:
+        return min(exact, FINEST)
+    return UNITS if size > EXACT else exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,18 @@ def _highest_in_windows(values: Steps, width: int) -> Steps:
 class Room:
     """The free bytes of an arena of ``size`` bytes over ``steps`` jobs, in units that are multiples of ``alignment``."""
 
-    def __init__(self, extents: Sequence[Extent], addresses: Sequence[int], steps: int, size: int, alignment: int = ALIGNMENT) -> None:
-        self.unit = round_up(ceil_div(size, most_units(size, alignment)), alignment)
+    def __init__(
+        self,
+        extents: Sequence[Extent],
+        addresses: Sequence[int],
+        steps: int,
+        size: int,
+        alignment: int = ALIGNMENT,
+        *,
+        patient: bool = False,
+    ) -> None:
+        """With ``patient`` in as many units as :func:`most_units` has for a patient search."""
+        self.unit = round_up(ceil_div(size, most_units(size, alignment, patient=patient)), alignment)
         self.units = size // self.unit
         self._free_from = _free_from(extents, addresses, steps, self.unit, self.units)
         self._windows: dict[tuple[int, int], Steps] = {}

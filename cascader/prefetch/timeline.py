@@ -109,9 +109,7 @@ class _Run:
     depends on that copy or a later one, so that other lines with the same copies before it go on from there.
     """
 
-    def __init__(
-        self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], shared: Shared, moments: list[_Moment], *, ends: bool
-    ) -> None:
+    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], shared: Shared, moments: list[_Moment], *, ends: int) -> None:
         self.jobs = jobs
         self.wanted = wanted
         self.shared = shared
@@ -156,7 +154,7 @@ class _Run:
             return self._drop()
         if self.gaps.first_start > (now.step if must else now.step - 1):
             return False
-        gap = self.gaps.at(now.step - 1, highest=self.ends and now.copy % 2 == 1)
+        gap = self.gaps.at(now.step - 1, highest=self.ends > 0 and (now.copy + self.ends) % 2 == 0)
         start = max(free, now.finish if gap.start == now.step else 0)
         if must and not self._worth(constants, start + constants.transfer):
             return self._drop()
@@ -207,8 +205,8 @@ class _Run:
 class Prefetcher:
     """The timelines of some jobs in one room, each with other copies; it goes on from where it parts from the one before."""
 
-    def __init__(self, jobs: Sequence[JobTimes], room: Room, shared: Shared = nothing_shared, *, ends: bool = False) -> None:
-        """With ``ends`` copies take the lowest and the highest of equally good places by turns.
+    def __init__(self, jobs: Sequence[JobTimes], room: Room, shared: Shared = nothing_shared, *, ends: int = 0) -> None:
+        """With ``ends`` copies take the lowest and the highest of equally good places by turns: 1 the lowest first, 2 the highest.
 
         So two that are there at the same time stay apart at both ends of what is free, and the next one need not fit between them.
         """

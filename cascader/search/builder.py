@@ -117,10 +117,11 @@ class Placer:
             best = Draft(groups, placement, timeline, budget, shares) if timeline else best
         return best
 
-    def finished(self, draft: Draft) -> Draft:
-        """The draft with the copies that are best for it, placed in another way if that is better to begin with."""
+    def finished(self, draft: Draft, *, patient: bool = False) -> Draft:
+        """The draft with the copies that are best for it, placed in another way, too, if that is better to begin with or ``patient``."""
         search = self.search(draft.groups, draft.placement, draft.budget, shares=draft.shares)
-        found = search.best(draft.placement.addresses, [draft.timeline.staged], improve=True, ends=self._ends, below=draft.cycles)
+        how, start = {"ends": self._ends, "patient": patient and self._ends}, [draft.timeline.staged]
+        found = search.best(draft.placement.addresses, start, improve=True, **how, below=draft.cycles)
         return replace(draft, timeline=found or draft.timeline)
 
     def unbounded(self, groups: Groups) -> int:

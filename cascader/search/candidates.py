@@ -98,6 +98,7 @@ class Drafter:
         self._placement_search = PlacementSearch(scheduler, in_place=plans.in_place)
         self._free: dict[Groups, int] = {}
         self._improvements: dict[int, list[_Improvement]] = {}
+        self._plain: dict[int, Draft | None] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
     def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int, below: int = _NO_LIMIT) -> Draft | None:
@@ -178,12 +179,20 @@ class Drafter:
     def promise(self, budget: int, part: Fraction) -> int | None:
         """Cycles that are expected of the best for an arena of ``budget`` bytes after that part of the changes; None if nothing fits."""
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
-        return min((one.after(int(changes * part)).cycles for one in self._improved(budget)), default=None)
+        promised = [one.after(int(changes * part)) for one in self._improved(budget)]
+        plain = self._layer_by_layer(budget)
+        return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
 
-    @property
-    def _layer_by_layer(self) -> Groups:
-        """Every part on its own, in the network's order: as a compiler without cascades has it."""
-        return tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
+    def _layer_by_layer(self, budget: int) -> Draft | None:
+        """Every part on its own, in the network's order, as a compiler without cascades has it; None if that does not fit.
+
+        Its copies are placed patiently: the bytes of such a compiler may be just enough for them.
+        """
+        if budget not in self._plain:
+            groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
+            plain = self._trial(groups, [frozenset()], budget, self._options.moves)
+            self._plain[budget] = plain and self._placer.finished(plain, patient=True)
+        return self._plain[budget]
 
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits.
@@ -199,9 +208,9 @@ class Drafter:
         if len(self._graph.parts) <= self._options.every:
             one = self._best_of_every(budget, min((draft.cycles for draft in drafts.values()), default=_NO_LIMIT))
             drafts |= {} if one is None else {one.groups: one}
-        plain = self._trial(self._layer_by_layer, [frozenset()], budget, self._options.moves)
+        plain = self._layer_by_layer(budget)
         if plain is not None:
-            drafts.setdefault(plain.groups, self._placer.finished(plain))
+            drafts.setdefault(plain.groups, plain)
         if not drafts and self.smallest().placement.peak <= budget:
             return (self.smallest(),)
         return tuple(sorted(drafts.values(), key=lambda draft: draft.cycles))

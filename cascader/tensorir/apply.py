@@ -18,16 +18,13 @@ from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.buffer_modes import BufferMode, StripeBuffer
 from cascader.plan.stripe_trace import StripedGroup, StripeTrace, trace
 from cascader.tensorir.blocks import Counter, PartBlock, Place
-from cascader.tensorir.compat import load
+from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.copies import COPY, Copied, with_copies
 from cascader.tensorir.matchers import Match
 from cascader.tensorir.stripe_buffers import Placed, StripeLoops, place
 from cascader.tensorir.stripe_geometry import TensorStripes, stripes_of
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
-
-SRAM = "global.sram"
-"""Scope of what lies in the cascade memory: any tag behind ``global`` makes TVM plan it as one arena."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

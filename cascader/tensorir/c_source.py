@@ -9,17 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from cascader.allocate.extents import fixed
 from cascader.allocate.moving import allocate
-from cascader.tensorir.apply import SRAM, Applied
-from cascader.tensorir.compat import EXTERN_C, QUIET, compile_captured, load, rewrite, scope_of, shape_of, walk
-from cascader.tensorir.live_ranges import live_ranges, peak
+from cascader.tensorir.apply import Applied
+from cascader.tensorir.compat import EXTERN_C, QUIET, SRAM, bytes_of, compile_captured, item_size, load, rewrite, scope_of, shape_of
+from cascader.tensorir.live_ranges import allocated, in_sram, live_ranges, peak
 from npu_model.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -104,27 +102,17 @@ class _Parameter:
 
 def _place(body: Any) -> _Placed:
     """Room for every buffer that the function allocates, by its live range: the scheduler's own allocator."""
-    ranges = live_ranges(body)
-    allocated = [node.buffer for node in walk(body, load().tirx.AllocBuffer)]
+    ranges, staged = live_ranges(body), in_sram(body)
     offsets: dict[Any, int] = {}
     sizes = []
-    for wanted in (True, False):
-        chosen = [buffer for buffer in allocated if (scope_of(buffer) == SRAM) is wanted and buffer in ranges]
-        extents = [fixed(str(place), _bytes(buffer), ranges[buffer].first, ranges[buffer].last + 1) for place, buffer in enumerate(chosen)]
-        _, addresses = allocate(extents, alignment=max((_item(buffer) for buffer in chosen), default=1))
-        offsets |= dict(zip(chosen, addresses, strict=True))
-        sizes.append(max((address + _bytes(own) for address, own in zip(addresses, chosen, strict=True)), default=0))
-    live = peak(ranges, lambda buffer: _bytes(buffer) if buffer in allocated and scope_of(buffer) == SRAM else 0)
-    alignment = max((_item(buffer) for buffer in allocated if scope_of(buffer) == SRAM), default=1)
-    return _Placed(offsets, sizes[0], live, alignment, sizes[1])
-
-
-def _item(buffer: Any) -> int:
-    return np.dtype(str(buffer.dtype)).itemsize
-
-
-def _bytes(buffer: Any) -> int:
-    return prod(shape_of(buffer)) * _item(buffer)
+    for buffers in (staged, [buffer for buffer in allocated(body) if buffer not in staged]):
+        used = [buffer for buffer in buffers if buffer in ranges]
+        extents = [fixed(str(at), bytes_of(buffer), ranges[buffer].first, ranges[buffer].last + 1) for at, buffer in enumerate(used)]
+        _, addresses = allocate(extents, alignment=max(map(item_size, used), default=1))
+        offsets |= dict(zip(used, addresses, strict=True))
+        sizes.append(max((address + bytes_of(buffer) for address, buffer in zip(addresses, used, strict=True)), default=0))
+    live = peak(ranges, lambda buffer: bytes_of(buffer) if buffer in staged else 0)
+    return _Placed(offsets, sizes[0], live, max(map(item_size, staged), default=1), sizes[1])
 
 
 def _in_arena(lowered: Any, placed: _Placed) -> Any:

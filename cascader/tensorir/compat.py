@@ -10,7 +10,10 @@ import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from npu_model.errors import InputError
 
@@ -19,6 +22,9 @@ EXTERN_C = '#ifdef __cplusplus\nextern "C"\n#endif\n'
 
 QUIET = '#ifdef __GNUC__\n#pragma GCC diagnostic ignored "-Wunused-variable"\n#endif\n'
 """Text to put before TVM's C: it names values that its later passes have no use for."""
+
+SRAM = "global.sram"
+"""Scope of what lies in the cascade memory: any tag behind ``global`` makes TVM plan it as one arena."""
 
 SUPPORTED = ((0, 26), (0, 27))
 """Minor versions whose names this module knows and with which the tests are run."""
@@ -96,6 +102,16 @@ def scope_of(buffer: Any) -> str:
 def shape_of(buffer: Any) -> tuple[int, ...]:
     """Shape of a buffer or tensor in elements."""
     return tuple(int(extent) for extent in buffer.shape)
+
+
+def item_size(buffer: Any) -> int:
+    """Bytes of an element of a buffer or tensor."""
+    return np.dtype(str(buffer.dtype)).itemsize
+
+
+def bytes_of(buffer: Any) -> int:
+    """Bytes of a buffer or tensor."""
+    return prod(shape_of(buffer)) * item_size(buffer)
 
 
 def whole_region(buffer: Any) -> Any:

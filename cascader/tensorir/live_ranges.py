@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cascader.tensorir.compat import buffer_of, load, walk
+from cascader.tensorir.compat import SRAM, buffer_of, load, scope_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,16 @@ def peak(ranges: Mapping[Any, LiveRange], size: Callable[[Any], int]) -> int:
         alive += change
         most = max(most, alive)
     return most
+
+
+def allocated(body: Any) -> list[Any]:
+    """The buffers that a lowered statement allocates."""
+    return [node.buffer for node in walk(body, load().tirx.AllocBuffer)]
+
+
+def in_sram(body: Any) -> list[Any]:
+    """The buffers that a lowered statement allocates in the cascade memory."""
+    return [buffer for buffer in allocated(body) if scope_of(buffer) == SRAM]
 
 
 @dataclass(slots=True)

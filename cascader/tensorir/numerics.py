@@ -44,14 +44,19 @@ def bounded(value: Value, what: str) -> Value:
     return value
 
 
+def _terms(shift: int, rounding: Rounding) -> tuple[int, int]:
+    """The terms to add before a shift right by ``shift``: to values from 0, and to those below."""
+    if rounding is Rounding.TRUNCATE:
+        return 0, (1 << shift) - 1
+    half = 1 << (shift - 1) if shift else 0
+    return (half + _NUDGE, half - _NUDGE) if rounding is Rounding.DOUBLE and shift > _NUDGE_FROM else (half, half)
+
+
 def rounding_term(writer: Writer, negative: Any, shift: int, rounding: Rounding) -> Value:
     """The term to add before a shift right by ``shift``; ``negative`` says whether the value is below 0."""
-    if rounding is Rounding.TRUNCATE:
-        return Value(writer.select(negative, writer.constant((1 << shift) - 1), writer.constant(0)), 1 << shift)
-    half = 1 << (shift - 1) if shift else 0
-    if rounding is Rounding.NATURAL or shift <= _NUDGE_FROM:
-        return Value(writer.constant(half), half)
-    return Value(writer.select(negative, writer.constant(half - _NUDGE), writer.constant(half + _NUDGE)), half + _NUDGE)
+    up, down = _terms(shift, rounding)
+    term = writer.constant(up) if up == down else writer.select(negative, writer.constant(down), writer.constant(up))
+    return Value(term, max(up, down))
 
 
 def rescaled(writer: Writer, value: Value, scale: int, shift: int, rounding: Rounding, what: str) -> Value:
@@ -68,17 +73,7 @@ def rescaled(writer: Writer, value: Value, scale: int, shift: int, rounding: Rou
 
 def channel_table(records: list[tuple[int, int, int]], rounding: Rounding) -> list[tuple[int, int, int, int, int]]:
     """(bias, scale, shift, term for values from 0, term for values below 0) of every channel's (bias, scale, shift)."""
-    rows = []
-    for bias, scale, shift in records:
-        half = 1 << (shift - 1) if shift else 0
-        if rounding is Rounding.TRUNCATE:
-            terms = (0, (1 << shift) - 1)
-        elif rounding is Rounding.DOUBLE and shift > _NUDGE_FROM:
-            terms = (half + _NUDGE, half - _NUDGE)
-        else:
-            terms = (half, half)
-        rows.append((bias, scale, shift, *terms))
-    return rows
+    return [(bias, scale, shift, *_terms(shift, rounding)) for bias, scale, shift in records]
 
 
 def table_bound(rows: list[tuple[int, int, int, int, int]], bound: int) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from time import perf_counter
 from typing import Any
 
@@ -15,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.plan.stripe_plans import StripePlan
-from cascader.tensorir.apply import SRAM, Applied, apply, uncascaded
-from cascader.tensorir.compat import compile_captured, load, scope_of, shape_of, walk
-from cascader.tensorir.live_ranges import live_ranges, peak
+from cascader.tensorir.apply import Applied, apply, uncascaded
+from cascader.tensorir.compat import SRAM, bytes_of, compile_captured, load, scope_of, shape_of
+from cascader.tensorir.live_ranges import in_sram, live_ranges, peak
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
 
@@ -63,7 +62,7 @@ def compile_schedule(applied: Applied, target: Any = QUICK) -> Compiled:
     # Compiled.run checks every array before it calls.
     library, after = compile_captured(applied.module, target if isinstance(target, str) else dict(target), checked=False)
     lowered, placed = (after[name]["main"].body for name in ("s_tir.LowerOpaqueBlock", "tirx.StorageRewrite"))
-    buffers = _allocated(lowered)
+    buffers = in_sram(lowered)
     ranges = live_ranges(lowered)
     last = max((live.last for live in ranges.values()), default=0)
     passed = _Passed(set(applied.inputs) - applied.external, set(applied.outputs) - applied.external)
@@ -71,10 +70,10 @@ def compile_schedule(applied: Applied, target: Any = QUICK) -> Compiled:
     return Compiled(
         applied=applied,
         library=library,
-        buffers={str(buffer.name).removesuffix(f"_{SRAM}"): _bytes(buffer) for buffer in buffers},
-        live=peak(ranges, lambda buffer: _bytes(buffer) if scope_of(buffer) == SRAM else 0),
-        resident=peak(resident, lambda buffer: _bytes(buffer) if scope_of(buffer) == SRAM or passed.holds(buffer) else 0),
-        arena=sum(_bytes(buffer) for buffer in _allocated(placed)),
+        buffers={str(buffer.name).removesuffix(f"_{SRAM}"): bytes_of(buffer) for buffer in buffers},
+        live=peak(ranges, lambda buffer: bytes_of(buffer) if scope_of(buffer) == SRAM else 0),
+        resident=peak(resident, lambda buffer: bytes_of(buffer) if scope_of(buffer) == SRAM or passed.holds(buffer) else 0),
+        arena=sum(bytes_of(buffer) for buffer in in_sram(placed)),
     )
 
 
@@ -155,15 +154,6 @@ class _Passed:
     def live(self, buffer: Any, live: Any, last: int) -> Any:
         first = 0 if str(buffer.name) in self.inputs else live.first
         return type(live)(first, last if str(buffer.name) in self.outputs else live.last)
-
-
-def _allocated(body: Any) -> list[Any]:
-    """Buffers of the cascade memory that are allocated in a lowered statement."""
-    return [node.buffer for node in walk(body, load().tirx.AllocBuffer) if scope_of(node.buffer) == SRAM]
-
-
-def _bytes(buffer: Any) -> int:
-    return prod(shape_of(buffer)) * np.dtype(str(buffer.dtype)).itemsize
 
 
 def _checked(name: str, buffer: Any, arrays: Mapping[str, Array]) -> Array:

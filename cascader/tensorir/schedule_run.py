@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import Port
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.tensorir.compat import compile_captured, load, scope_of, shape_of, walk
-from cascader.tensorir.live_ranges import live_ranges, peak
-from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, SRAM, ScheduleModule, schedule_module
+from cascader.tensorir.compat import bytes_of, compile_captured, load
+from cascader.tensorir.live_ranges import in_sram, live_ranges, peak
+from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, ScheduleModule, schedule_module
 from npu_model.errors import InputError
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -101,19 +100,13 @@ def _split(content: NDArray[np.uint8], ports: tuple[Port, ...]) -> dict[str, NDA
     return arrays
 
 
-def _allocated(body: Any) -> dict[str, int]:
-    """Bytes of the buffers in SRAM that a lowered statement allocates, by their names."""
-    buffers = [node.buffer for node in walk(body, load().tirx.AllocBuffer) if scope_of(node.buffer) == SRAM]
-    return {str(buffer.name): prod(shape_of(buffer)) for buffer in buffers}
-
-
 def compile_schedule_module(source: ScheduleModule) -> CompiledSchedule:
     """Compile for the machine that this runs on; elements of all buffers in SRAM are bytes."""
     library, after = compile_captured(source.module, "llvm")
     lowered, placed = (after[name][BUFFERS_FUNCTION].body for name in ("s_tir.LowerOpaqueBlock", "tirx.StorageRewrite"))
-    buffers = _allocated(lowered)
+    buffers = {str(buffer.name): bytes_of(buffer) for buffer in in_sram(lowered)}
     live = peak(live_ranges(lowered), lambda buffer: buffers.get(str(buffer.name), 0))
-    return CompiledSchedule(source, library, load().version, buffers, live, sum(_allocated(placed).values()))
+    return CompiledSchedule(source, library, load().version, buffers, live, sum(map(bytes_of, in_sram(placed))))
 
 
 def compile_schedule(schedule: Schedule) -> CompiledSchedule:

@@ -22,7 +22,7 @@ from cascader.ethosu.network.network import CpuPart, Port
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import weight_ranges
 from cascader.plan.jobs import Job
-from cascader.tensorir.compat import load
+from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.kernels import SCRATCH, Operand
 from cascader.tensorir.planned_macs import planned_macs
 from cascader.tensorir.schedule_functions import ACCUMULATORS, Address, Pointers, ScheduleFunctions, copy_name
@@ -31,9 +31,6 @@ from npu_model.errors import InputError
 
 ARENA_FUNCTION, BUFFERS_FUNCTION, C_FUNCTION = "arena", "buffers", "run_schedule"
 """Names of the functions that run a schedule."""
-
-SRAM = "global.sram"
-"""Scope of what lies in the arena."""
 
 COPIED_OPERATORS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 """CPU operators that leave the bytes as they are: the only ones that a schedule's proof runs."""

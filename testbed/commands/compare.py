@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
             listeners = [events] if arguments.report is not None else []
             simulation = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)
         no_advice = arguments.no_advice or (arguments.markdown and arguments.report is None)
-        found = None if simulation is None or no_advice else findings(simulation, show)
+        found = None if simulation is None or no_advice else findings(simulation, show, comparisons[0].performance.memory)
         if simulation is not None and arguments.report is not None:
             write_file(arguments.report, comparison_page(comparisons[0], simulation, events, found))
     if arguments.plot is not None:

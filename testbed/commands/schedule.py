@@ -141,7 +141,7 @@ def _replayed(plan: Schedule, arguments: argparse.Namespace, show: Progress) -> 
     if not arguments.no_advice:
         from testbed.findings import findings
 
-        found = findings(simulation, show)
+        found = findings(simulation, show, arguments.arena_cache_size)
     for events in listeners:
         from testbed.html import html_report
         from testbed.html.data import replay_data, report_title

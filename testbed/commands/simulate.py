@@ -219,10 +219,11 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
         if arguments.csv is not None:
             show(f"Writing {arguments.csv}")
             write_file(arguments.csv, layers_csv(simulation.replay))
-        found = None if arguments.no_advice else findings(simulation, show)
+        found = None if arguments.no_advice else findings(simulation, show, getattr(arguments, "arena_cache_size", None))
         if arguments.report is not None:
             show(f"Writing {arguments.report}")
-            write_file(arguments.report, html_report(report_title(simulation), {"replay": replay_data(simulation, areas(), events, found)}))
+            data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
+            write_file(arguments.report, html_report(report_title(simulation), data))
     drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
     _report(simulation, _Found(found, beside, drawing), arguments)
     return 0

@@ -173,7 +173,8 @@ def compare(
     its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
     on both cores. ``schedules`` is a folder as :func:`testbed.frontier.frontier` has one.
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
-    With ``robust`` the answers are replayed under other timings, too; with ``energy`` they have ratios of energies by that table.
+    With ``robust`` the answers are replayed under other timings, too, and are those that hold among what is as good; with ``energy`` they
+    have ratios of energies by that table.
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
@@ -193,10 +194,12 @@ def compare(
         )
         targets = (size.cycles, performance.cycles)
         frontier = replayed_frontier(task, found, executor, budgets, targets, progress)
+        answered, judged = answers(frontier, size, performance), None
+        if robust:
+            answered, judged = _robust(answered, frontier, vela, executor, progress)
         if isinstance(executor, Resumed):
-            executor.finish({point.memory: point.schedule for point in frontier.points})
-        answered = answers(frontier, size, performance)
-        judged = _robust(answered, frontier, vela, executor, progress) if robust else None
+            chosen = [answer.ours for answer in answered if answer.ours is not None]
+            executor.finish({point.memory: point.schedule for point in (*frontier.points, *chosen)})
         energies = None if energy is None else _energies(answered, vela, energy, executor, progress)
     return Comparison(
         frontier=frontier,
@@ -219,7 +222,8 @@ def _energies(answered: tuple[Answer, ...], vela: VelaTask, table: EnergyTable, 
 
 def _robust(
     answered: tuple[Answer, ...], frontier: Frontier, vela: VelaTask, executor: Executor, progress: Progress
-) -> tuple[RobustAnswer | None, ...]:
+) -> tuple[tuple[Answer, ...], tuple[RobustAnswer | None, ...]]:
     from testbed.compare.robust import robust_answers  # noqa: PLC0415  # it is made of what is above
 
-    return robust_answers(answered, frontier.points, vela, executor, progress)
+    chosen = robust_answers(answered, frontier, vela, executor, progress)
+    return tuple(answer for answer, _ in chosen), tuple(verdict for _, verdict in chosen)

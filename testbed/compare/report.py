@@ -137,6 +137,7 @@ def _robust_json(comparison: Comparison) -> dict[str, Any]:
             "bound": one.bound,
             "depends_on": list(one.against),
             "holds_at": one.holds_at,
+            "instead_of": None if one.instead_of is None else {"bytes": one.instead_of.memory, "cycles": one.instead_of.cycles},
         }
         for one in comparison.robust
     ]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.frontier import NEAR
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from sim import quick_cycles
 from testbed.compare.comparison import Answer
 from testbed.compare.vela_points import VelaRun, VelaTask, vela_network
 from testbed.compare.verdicts import SLOWEST
-from testbed.frontier import FrontierPoint
+from testbed.frontier import Frontier, FrontierPoint
 from testbed.progress import Progress, silent
 from validation.fvp.undecided import Change, undecided
 
@@ -40,6 +42,7 @@ class RobustAnswer:
     ``ratio`` is the model's own, ``low`` and ``high`` are the ends of the range with it among them. ``bound`` is the ratio that the claim
     needs, None if nothing is claimed of cycles. ``against`` are the changes under which it is exceeded, those alone before pairs, the worst
     first. ``holds_at`` is then the smallest larger arena of ours, below Vela's, whose schedule keeps the bound; None if there is none.
+    ``instead_of`` is the answer without regard to other timings, where this one, a per cent behind it at most, holds and that one does not.
     """
 
     ratio: float
@@ -48,6 +51,7 @@ class RobustAnswer:
     bound: float | None
     against: tuple[str, ...]
     holds_at: int | None = None
+    instead_of: FrontierPoint | None = None
 
     @property
     def holds(self) -> bool:
@@ -63,7 +67,8 @@ class RobustAnswer:
         if self.bound is None:
             return "-"
         if not self.against:
-            return "holds"
+            best = self.instead_of
+            return "holds" + ("" if best is None else f"; the best, {best.cycles:,} cycles in {best.memory:,} bytes, does not")
         return f"depends on: {self.against[0]}" + ("" if self.holds_at is None else f"; holds at {self.holds_at:,} bytes")
 
 
@@ -89,6 +94,28 @@ def judged(answer: Answer, changes: Sequence[Change], ours: Sequence[int], vela:
     return RobustAnswer(ratio, min(ratio, *ratios), max(ratio, *ratios), bound, tuple(name for _, _, name in sorted(broken)))
 
 
+TRIED = 8
+"""Schedules at most that are tried in the place of one whose claim does not hold."""
+
+
+def tied(frontier: Frontier, answer: Answer) -> tuple[FrontierPoint, ...]:
+    """The schedules that may stand in an answer's place, the nearest first.
+
+    They keep its condition and are behind it by :data:`~cascader.ethosu.search.frontier.NEAR` at most.
+    """
+    ours, vela = answer.ours, answer.vela
+    assert ours is not None  # noqa: S101  # only an answer has a verdict
+    others = [point for point in (*frontier.points, *frontier.near) if point is not ours]
+    if answer.condition.endswith("cycles or fewer"):
+        most, cycles = int(ours.memory * (1 + NEAR)), vela.cycles
+        order = attrgetter("memory", "cycles")
+    else:
+        most, cycles = vela.memory, int(ours.cycles * (1 + NEAR))
+        order = attrgetter("cycles", "memory")
+    found = {order(point): point for point in others if point.memory <= min(most, vela.memory) and point.cycles <= cycles}
+    return tuple(found[key] for key in sorted(found)[:TRIED])
+
+
 def _holding(
     points: Sequence[FrontierPoint],
     answer: Answer,
@@ -106,11 +133,12 @@ def _holding(
 
 
 def robust_answers(
-    answers: Sequence[Answer], points: Sequence[FrontierPoint], task: VelaTask, executor: Executor, show: Progress = silent
-) -> tuple[RobustAnswer | None, ...]:
-    """For each answer its range and verdict, on the memories and around the timing of ``task``; None where ours has no schedule.
+    answers: Sequence[Answer], frontier: Frontier, task: VelaTask, executor: Executor, show: Progress = silent
+) -> tuple[tuple[Answer, RobustAnswer | None], ...]:
+    """Each answer with its range and verdict, on the memories and around the timing of ``task``; None where ours has no schedule.
 
-    For a claim of bytes that does not hold, the next larger of our ``points`` are tried.
+    In the place of an answer whose claim does not hold stands one that is a per cent behind it at most and does, if there is one. For a
+    claim of bytes the next larger points of our frontier are tried then.
     """
     changes = undecided()
     timings = tuple(change.timing(task.timing) for change in changes)
@@ -123,14 +151,20 @@ def robust_answers(
     def cycles_of(point: FrontierPoint) -> tuple[int, ...]:
         return executor.submit(our_cycles, point.schedule, task.system, timings).result()
 
-    found: list[RobustAnswer | None] = []
+    found: list[tuple[Answer, RobustAnswer | None]] = []
     for answer in answers:
         if answer.ours is None:
-            found.append(None)
+            found.append((answer, None))
             continue
         theirs = vela[answer.vela.run].result()
         verdict = judged(answer, changes, ours[answer.ours.digest].result(), theirs)
+        others = (replace(answer, ours=point) for point in tied(frontier, answer)) if verdict.against else ()
+        judgements = ((other, judged(other, changes, cycles_of(other.ours), theirs)) for other in others if other.ours is not None)
+        better = next(((other, one) for other, one in judgements if one.bound is not None and not one.against), None)
+        if better is not None:
+            found.append((better[0], replace(better[1], instead_of=answer.ours)))
+            continue
         if verdict.against and verdict.bound == SLOWEST:
-            verdict = replace(verdict, holds_at=_holding(points, answer, SLOWEST, theirs, cycles_of))
-        found.append(verdict)
+            verdict = replace(verdict, holds_at=_holding(frontier.points, answer, SLOWEST, theirs, cycles_of))
+        found.append((answer, verdict))
     return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.findings.bricks import bricks
-from testbed.findings.finding import Finding, largest
+from testbed.findings.finding import Finding, largest, with_needs
 from testbed.findings.memories import memories
 from testbed.findings.moves import moves
 from testbed.findings.weights import weights
@@ -14,7 +14,11 @@ KINDS = (moves, weights, memories, bricks)
 """Each asks one kind of question of a replay, with replays of its own; some dozen together."""
 
 
-def findings(simulation: Simulation, progress: Progress = silent) -> tuple[Finding, ...]:
-    """The changes that would save most of the cycles, or of the bytes, of a simulation; none if none saves a per cent."""
+def findings(simulation: Simulation, progress: Progress = silent, budget: int | None = None) -> tuple[Finding, ...]:
+    """The changes that would save most of the cycles, or of the bytes, of a simulation; none if none saves a per cent.
+
+    A change that needs more SRAM than was planned says how much, and how far that is beyond a ``budget`` (bytes).
+    """
     progress(f"Asking what would make {simulation.model} faster")
-    return largest(found for kind in KINDS for found in kind(simulation))
+    found = largest(found for kind in KINDS for found in kind(simulation))
+    return tuple(with_needs(one, simulation.planned_bytes, budget) for one in found)

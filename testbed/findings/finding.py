@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MOST = 5
 """Findings that a report names: a reader changes one thing at a time."""
@@ -17,7 +17,8 @@ class Finding:
     """One thing that could be changed.
 
     ``text`` says it in a sentence, ``changed`` what the replay had changed. ``cycles`` and ``bytes`` are what that saves of the
-    NPU cycles and of the peak of live bytes; ``share`` (0 to 1) is the larger of the parts that these are.
+    NPU cycles and of the peak of live bytes; ``share`` (0 to 1) is the larger of the parts that these are. ``needs`` are the bytes of
+    SRAM for feature maps and copies that the replay took: those that were planned, unless it copies more.
     """
 
     kind: str
@@ -26,6 +27,19 @@ class Finding:
     cycles: int
     bytes: int
     share: float
+    needs: int
+
+
+def with_needs(found: Finding, planned: int, budget: int | None = None) -> Finding:
+    """The finding whose sentence says what SRAM it needs, if that is more than ``planned``, and how much of it is beyond a ``budget``.
+
+    >>> with_needs(Finding("weights", "A copy saves 9 cycles (3.0%).", "", 9, 0, 0.03, 4096), 4000, 4080).text
+    'A copy saves 9 cycles (3.0%); it needs 4,096 bytes of SRAM in all, 16 more than the budget.'
+    """
+    if found.needs <= planned:
+        return found
+    beyond = "" if budget is None or found.needs <= budget else f", {found.needs - budget:,} more than the budget"
+    return replace(found, text=f"{found.text.removesuffix('.')}; it needs {found.needs:,} bytes of SRAM in all{beyond}.")
 
 
 def largest(found: Iterable[Finding], most: int = MOST, least: float = LEAST) -> tuple[Finding, ...]:

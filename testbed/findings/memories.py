@@ -55,4 +55,4 @@ def memories(simulation: Simulation) -> Iterator[Finding]:
             if share >= LEAST:
                 changes = f"{words} of the memory {printable(system.ports[port].name, _NAME)} behind AXI{port}"
                 text = f"{changes[:1].upper()}{changes[1:]} saves {saved:,} cycles ({percent(share)})."
-                yield Finding(KIND, text, changes, saved, 0, share)
+                yield Finding(KIND, text, changes, saved, 0, share, simulation.planned_bytes)

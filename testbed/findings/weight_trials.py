@@ -138,14 +138,15 @@ def _all(ranges: Iterable[tuple[ByteRange, ...]]) -> tuple[ByteRange, ...]:
 class Trial:
     """Another way to read a layer's weights, the cycles that the network then takes, and the way in words.
 
-    Constants that the layer reads where they are were copied ``size`` bytes, ``ahead`` kernels ahead; 0 of anything else.
+    ``copied`` bytes are then copied into SRAM of their own, beside what was planned; if the layer reads constants where they are now,
+    ``ahead`` kernels ahead, else that is 0.
     """
 
     cycles: int
     words: str
     changed: str
     ahead: int = 0
-    size: int = 0
+    copied: int = 0
 
 
 def trials(simulation: Simulation, layer: Layer, copies: dict[int, DmaOperation]) -> Iterator[Trial]:
@@ -167,7 +168,7 @@ def trials(simulation: Simulation, layer: Layer, copies: dict[int, DmaOperation]
             kernels_ahead = count(ahead, "kernel")
             words = f"copying the {size:,} bytes into SRAM of their own {kernels_ahead} ahead"
             cycles, changed = cycles_with(simulation, layer.program, edited), f"weights copied {kernels_ahead} ahead"
-            yield Trial(cycles, words, changed, *((0, 0) if copies else (ahead, size)))
+            yield Trial(cycles, words, changed, 0 if copies else ahead, size)
 
 
 def _spans(program: Program, kernels: Sequence[int]) -> tuple[ByteRange, ...]:

@@ -61,7 +61,7 @@ def _finding(simulation: Simulation, layer: Layer, trial: Trial) -> Finding:
     share = part(saved, simulation.replay.cycles)
     waits = f"{_title(layer)} waits for its weights {percent(_waited(layer))} of its time"
     text = f"{waits}: {trial.words} saves {saved:,} cycles ({percent(share)})."
-    return Finding(KIND, text, f"{_title(layer)}: {trial.changed}", saved, 0, share)
+    return Finding(KIND, text, f"{_title(layer)}: {trial.changed}", saved, 0, share, simulation.planned_bytes + trial.copied)
 
 
 def _is_worth_joining(simulation: Simulation, trial: Trial) -> bool:
@@ -85,7 +85,7 @@ def _joined(simulation: Simulation, gains: Sequence[tuple[Layer, Trial]]) -> Fin
     if cycles >= min(trial.cycles for _, trial in chosen):
         return None
     saved = simulation.replay.cycles - cycles
-    share, size = part(saved, simulation.replay.cycles), sum(trial.size for _, trial in chosen)
+    share, size = part(saved, simulation.replay.cycles), sum(trial.copied for _, trial in chosen)
     *names, last = (_title(layer) for layer, _ in chosen)
     waited = " to ".join(dict.fromkeys(percent(share) for share in sorted(_waited(layer) for layer, _ in chosen)[:: len(chosen) - 1]))
     text = (
@@ -93,7 +93,7 @@ def _joined(simulation: Simulation, gains: Sequence[tuple[Layer, Trial]]) -> Fin
         f"{size:,} bytes into SRAM of their own ahead saves {saved:,} cycles ({percent(share)})."
     )
     changed = "; ".join(f"{_title(layer)}: {trial.changed}" for layer, trial in chosen)
-    return Finding(KIND, text, changed, saved, 0, share)
+    return Finding(KIND, text, changed, saved, 0, share, simulation.planned_bytes + size)
 
 
 def _kernels_of(program: Program, name: str) -> tuple[int, ...]:

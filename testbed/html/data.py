@@ -9,9 +9,11 @@ from typing import Any
 from npu_model.printable import printable
 from sim.views.layers import layer_rows
 from testbed.findings import Finding
+from testbed.html.beside import measured_data
 from testbed.html.graph import graph_data
 from testbed.html.recorder import TimelineEvents
 from testbed.html.timeline import timeline_data
+from testbed.measured import Beside
 from testbed.reports.summary import summary_lines
 from testbed.reports.tables import first_operator
 from testbed.simulation import Simulation
@@ -35,15 +37,24 @@ def map_data(arena: ArenaMap, budget: int | None) -> dict[str, Any]:
     return {"cycles": arena.cycles, "bytes": arena.arena_size, "budget": budget, "areas": areas}
 
 
-def replay_data(
-    simulation: Simulation, arena: ArenaMap, recorder: TimelineEvents, found: Sequence[Finding] | None, budget: int | None = None
+def replay_data(  # what a report shows
+    simulation: Simulation,
+    arena: ArenaMap,
+    recorder: TimelineEvents,
+    found: Sequence[Finding] | None,
+    budget: int | None = None,
+    beside: Beside | None = None,
 ) -> dict[str, Any]:
-    """A replay's summary, layers, findings (None if they were not looked for), map, timeline and network."""
+    """A replay's summary, layers, findings (None if they were not looked for), map, timeline and network.
+
+    ``beside`` is a measurement of it, if there is one.
+    """
     rows = layer_rows(simulation.replay)
     layers = [asdict(row) | {"layer": printable(row.layer, _NAME), "operator": first_operator(row.operator)} for row in rows]
     return {
         "facts": [[name, printable(value, 400)] for name, value in summary_lines(simulation)],
         "layers": layers,
+        "measured": None if beside is None else measured_data(beside),
         "findings": None if found is None else [one.text for one in found],
         "map": map_data(arena, budget),
         "timeline": timeline_data(simulation, recorder),

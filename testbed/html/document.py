@@ -11,7 +11,10 @@ from typing import Any
 from npu_model.printable import printable
 from testbed import VERSION
 
-SCRIPTS = ("base.js", "plot.js", "table.js", "sweep.js", "frontier.js", "time.js", "map.js", "timeline.js", "network.js", "page.js")
+SCRIPTS = (
+    *("base.js", "plot.js", "table.js", "beside.js", "sweep.js", "frontier.js"),
+    *("time.js", "map.js", "timeline.js", "network.js", "page.js"),
+)
 """The scripts in their order; together they are one."""
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
@@ -32,7 +35,7 @@ def embedded(data: Mapping[str, Any]) -> str:
 
 
 def html_report(title: str, data: Mapping[str, Any]) -> bytes:
-    """One file that holds everything; ``data`` has a ``sweep``, a ``frontier`` or a ``replay``, or several."""
+    """One file that holds everything; ``data`` has a ``sweep``, a ``frontier``, ``answers`` or a ``replay``, or several."""
     heading = escape(printable(title))
     script = "\n".join(_asset(name) for name in SCRIPTS)
     page = f"""<!DOCTYPE html>

@@ -8,6 +8,7 @@ from testbed.compare.comparison import Comparison
 from testbed.compare.vela_points import VelaPoint
 from testbed.findings import Finding, findings
 from testbed.frontier import Frontier
+from testbed.html.beside import answers_data
 from testbed.html.data import replay_data
 from testbed.html.document import html_report
 from testbed.html.frontier import frontier_data
@@ -30,9 +31,9 @@ def frontier_page(frontier: Frontier, vela: Sequence[VelaPoint] = (), progress: 
 
 
 def comparison_page(comparison: Comparison, simulation: Simulation, events: TimelineEvents, found: Sequence[Finding] | None) -> bytes:
-    """Our frontier and Vela's points, and in detail the replay of the schedule that the comparison looks into."""
+    """Our frontier and Vela's points, our answers to Vela, and in detail the replay of the schedule that the comparison looks into."""
     areas = arena_map(comparison.chosen.schedule, simulation.replay)
     replay = replay_data(simulation, areas, events, found, comparison.performance.memory)
     frontier = frontier_data(comparison.frontier, comparison.points)
-    data = {"frontier": frontier, "replay": replay, "budget": comparison.performance.memory}
+    data = {"frontier": frontier, "answers": answers_data(comparison), "replay": replay, "budget": comparison.performance.memory}
     return html_report(_title(comparison.frontier), data)

@@ -12,10 +12,10 @@ from typing import Any
 
 _FIRST = 1
 _VERSIONS = {
-    "compare": 5,
-    "schedule": 6,
-    "simulate schedule": 6,
-    "simulate vela": 6,
+    "compare": 7,
+    "schedule": 7,
+    "simulate schedule": 7,
+    "simulate vela": 7,
     "validate fvp": 4,
     "calibrate fit": 2,
     "diff": 2,

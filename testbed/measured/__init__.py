@@ -1,7 +1,7 @@
 """What a PMU trace, samples of a running board or a table of layers measured, beside the replay, layer by layer."""
 
 from testbed.measured.reading import Measured, PerLayer, Sampled, Traced, read_measured
-from testbed.measured.report import measured_json, measured_text
+from testbed.measured.report import measured_json, measured_note, measured_text
 from testbed.measured.rows import Beside, MeasuredRow, beside_measured
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Traced",
     "beside_measured",
     "measured_json",
+    "measured_note",
     "measured_text",
     "read_measured",
 ]

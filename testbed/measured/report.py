@@ -34,7 +34,7 @@ def _folded(rows: Sequence[MeasuredRow], min_percent: float) -> list[MeasuredRow
     return list(rows) if len(small) < 2 else [*large, _sum(f"{len(small)} layers below {min_percent:g} %", small)]
 
 
-def _said(beside: Beside) -> str:
+def measured_note(beside: Beside) -> str:
     """What a row is, and what the measurement does not say."""
     if beside.kind == "layers":
         missing = f" {beside.missing} other layers were not measured." if beside.missing else ""
@@ -56,7 +56,7 @@ def measured_text(beside: Beside, min_percent: float = 0.0) -> str:
     left = [header in {"layer", "operator"} for header in headers]
     table = grid(headers, [_cells(row, is_sampled=is_sampled) for row in rows], left)
     heading = "Measured beside replayed, the largest difference first:"
-    return "\n".join([filled(heading), "", table, filled(_said(beside))])
+    return "\n".join([filled(heading), "", table, filled(measured_note(beside))])
 
 
 def measured_json(beside: Beside) -> dict[str, Any]:

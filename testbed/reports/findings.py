@@ -25,5 +25,13 @@ def findings_text(found: Sequence[Finding]) -> str:
 def findings_json(found: Sequence[Finding]) -> list[dict[str, Any]]:
     """The findings, the largest first."""
     return [
-        {"kind": one.kind, "text": one.text, "changed": one.changed, "saved_cycles": one.cycles, "saved_bytes": one.bytes} for one in found
+        {
+            "kind": one.kind,
+            "text": one.text,
+            "changed": one.changed,
+            "saved_cycles": one.cycles,
+            "saved_bytes": one.bytes,
+            "needed_bytes": one.needs,
+        }
+        for one in found
     ]

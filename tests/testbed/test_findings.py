@@ -120,6 +120,36 @@ def test_weights_that_are_waited_for_are_told_to_be_copied_ahead() -> None:
     assert found.cycles > 0
 
 
+def test_a_copy_needs_its_bytes_beside_the_arena_and_says_what_is_beyond_a_budget() -> None:
+    simulation = flash_bound()
+    planned = simulation.planned_bytes
+    found = next(one for one in findings(simulation) if one.kind == "weights")
+    copied = int(re.search(r"copying (?:the|all) ([\d,]+) bytes", found.text)[1].replace(",", ""))  # type: ignore[index]  # it says so
+    assert found.needs == planned + copied
+    assert found.text.endswith(f"; it needs {found.needs:,} bytes of SRAM in all.")
+
+    def weights_within(budget: int) -> Finding:
+        return next(one for one in findings(simulation, budget=budget) if one.kind == "weights")
+
+    within, beyond = weights_within(found.needs), weights_within(planned + 16)
+    assert within.text == found.text
+    assert beyond.text.endswith(f" bytes of SRAM in all, {copied - 16:,} more than the budget.")
+    # The arena of the Program that was replayed ends there.
+    (step,) = simulation.network.programs
+    index = next(i for i, op in enumerate(step.operations) if isinstance(op, KernelOperation) and i > 2)
+    edited = staged(step, [index], 1, step.name(index))
+    assert edited is not None
+    (copy_ahead,) = [op for op in edited.operations if isinstance(op, DmaOperation) and op not in step.operations]
+    sizes = [next(region.size for region in one.regions if region.index == 1) for one in (step, edited)]
+    assert sizes == [planned, planned + copy_ahead.length]
+
+
+def test_what_needs_no_more_sram_than_was_planned_says_nothing_of_it() -> None:
+    for one in findings(simulated(layers(built(from_nchw)))):
+        assert one.needs >= simulated(layers(built(from_nchw))).planned_bytes
+        assert ("it needs" in one.text) == (one.kind == "weights")
+
+
 def test_layers_that_gain_by_the_same_copy_are_one_finding_of_one_replay() -> None:
     simulation = simulate_vela("zoo:ds_cnn", VelaOptions(optimise="Size"))
     joined, *others = sorted(weights(simulation), key=lambda one: -one.cycles)
@@ -224,11 +254,11 @@ def test_bricks_of_velas_own_schedules_are_counted_too(optimise: str) -> None:
 
 
 def test_the_largest_come_first_and_few_are_named() -> None:
-    many = [Finding("a", str(index), "", index, 0, index / 100) for index in range(20)]
+    many = [Finding("a", str(index), "", index, 0, index / 100, 0) for index in range(20)]
     chosen = largest(many)
     assert [one.cycles for one in chosen] == [19, 18, 17, 16, 15]
     assert len(chosen) == MOST
-    assert not largest([Finding("a", "", "", 1, 0, LEAST / 2)])
+    assert not largest([Finding("a", "", "", 1, 0, LEAST / 2, 0)])
 
 
 def test_findings_do_not_change_what_they_are_about() -> None:

@@ -19,8 +19,10 @@ from npu_model.program import Program
 from sim import Unit
 from sim.views.layers import layer_rows
 from testbed.compare.comparison import compare
+from testbed.energy import load_energy_table
 from testbed.findings import findings
 from testbed.html import html_report
+from testbed.html.beside import answers_data
 from testbed.html.data import replay_data
 from testbed.html.frontier import frontier_data
 from testbed.html.graph import cascades
@@ -157,6 +159,44 @@ def test_a_click_on_a_heading_sorts_the_layers(page: Page, tmp_path: Path) -> No
     page.run(click)
     assert page.run(column) == sorted(cycles)
     assert page.run("document.querySelectorAll('#layers th')[2].ariaSort") == "ascending"
+
+
+def test_a_measurement_stands_beside_the_replay_the_largest_difference_first(page: Page, tmp_path: Path) -> None:
+    simulation = simulate_vela("zoo:tiny_residual")
+    layers = [(row.layer, row.cycles) for row in layer_rows(simulation.replay)]
+    file = tmp_path / "board.csv"
+    file.write_text("layer,cycles\n" + "".join(f"{name},{cycles + 100 * index}\n" for index, (name, cycles) in enumerate(layers)))
+    written = tmp_path / "r.html"
+    command = ["simulate", "vela", "zoo:tiny_residual", "--no-advice", "--measured", str(file), "--report", str(written)]
+    assert "Measured beside replayed" in call(*command).output
+    measured = document(written.read_bytes())["replay"]["measured"]
+    assert [row["difference"] for row in measured["rows"]] == [-100 * index for index in reversed(range(len(layers)))]
+    page.open(written)
+    assert page.run("document.querySelectorAll('#measured tbody tr').length") == len(layers)
+    shown_first = page.run("[...document.querySelector('#measured tbody tr').cells].map((cell) => cell.textContent)")
+    name, cycles = layers[-1]
+    late = 100 * (len(layers) - 1)
+    assert [shown_first[0], *shown_first[3:6]] == [name, f"{cycles + late:,}", f"{cycles:,}", f"-{late}"]
+    assert f"Together {sum(row['measured'] for row in measured['rows']):,} cycles measured" in text(page, "main")
+    page.run("document.querySelectorAll('#measured th button')[3].click()")
+    assert page.run("document.querySelectorAll('#measured th')[3].ariaSort") == "descending"
+    assert not page.errors
+
+
+def test_a_comparison_has_its_answers_with_ratios_of_energies_and_verdicts_where_they_were_asked_for(page: Page, tmp_path: Path) -> None:
+    table = load_energy_table("illustrative")
+    plain = compare("zoo:tiny_conv", sweep=0, rungs=2, processes=1)
+    asked = compare("zoo:tiny_conv", sweep=0, rungs=2, processes=1, energy=table, robust=True)
+    for comparison, columns in ((plain, 5), (asked, 7)):
+        shown(page, tmp_path, {"answers": answers_data(comparison)})
+        assert page.run("document.querySelectorAll('#answers th').length") == columns
+        assert page.run("document.querySelectorAll('#answers tbody tr').length") == len(comparison.answers)
+    assert asked.energy is not None
+    ratios = page.run("[...document.querySelectorAll('#answers tbody tr')].map((row) => row.cells[5].textContent)")
+    assert ratios == ["-" if one is None else f"{one:.3f}" for one in asked.energy.ratios]
+    assert "say nothing of joules" in text(page, "main")
+    assert "of no device" in text(page, "main")
+    assert not page.errors
 
 
 def test_the_wheel_zooms_the_map_and_the_timeline_together_and_a_double_click_shows_all(page: Page, tmp_path: Path) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 
 import pytest
-from test_compare import PERFORMANCE, SIZE, point, vela
+from small_programs import IDEAL
+from test_compare import PERFORMANCE, SIZE, frontier, point, vela
 
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from testbed.compare import robust as robust_module
 from testbed.compare.comparison import Answer, arenas_below, compare
 from testbed.compare.report import comparison_json, comparison_text
-from testbed.compare.robust import _holding, judged
+from testbed.compare.robust import _holding, judged, robust_answers, tied
 from testbed.compare.summary import summary_table
+from testbed.compare.vela_points import VelaTask
 from testbed.compare.verdicts import SLOWEST
+from testbed.frontier import FrontierPoint
 from validation.fvp.ablation import AblationScore
 from validation.fvp.undecided import NAMES, Change, is_undecided, score_of, undecided
 
@@ -84,6 +89,42 @@ def test_bytes_that_depend_on_a_change_hold_in_the_next_larger_arena_that_does_n
 def test_ours_is_asked_for_the_largest_arena_below_velas_where_one_can_be_reached() -> None:
     assert arenas_below((vela("Size", 1600, 500), vela("Performance", 2400, 400)), 1584) == (2384,)
     assert arenas_below((vela("Size", 1616, 500),), 1584) == (1600,)
+
+
+def test_what_may_stand_in_an_answers_place_keeps_its_condition_and_is_a_per_cent_behind_at_most() -> None:
+    points = point(90, 500), point(150, 300), point(190, 270)
+    near = point(90, 510), point(91, 499), point(180, 272), point(190, 272), point(200, 274)
+    ours = replace(frontier(*points), near=near)
+    cycles, in_bytes = (Answer(one, v, p) for one, v, p in (("at Vela Performance's bytes or fewer", PERFORMANCE, points[2]),
+                                                            ("at Vela Size's cycles or fewer", SIZE, points[0])))  # fmt: skip
+    assert tied(ours, cycles) == (near[2], near[3])
+    assert tied(ours, in_bytes) == ()
+    assert tied(replace(ours, near=(*near, point(90, 500))), in_bytes) == (point(90, 500),)
+
+
+def named(memory: int, cycles: int) -> FrontierPoint:
+    """A point whose schedule is not that of others."""
+    made = point(memory, cycles)
+    return replace(made, schedule=replace(made.schedule, provenance=replace(made.schedule.provenance, model=str(cycles))))
+
+
+def test_of_schedules_within_a_per_cent_the_one_whose_win_holds_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest takes more cycles than Vela under a change, the next one too, the third does not."""
+    points, near = (named(90, 500), named(190, 270)), (named(180, 271), named(182, 272))
+    under = {"270": 310, "271": 305, "272": 299}
+    monkeypatch.setattr(robust_module, "our_cycles", lambda schedule, *_: (under[schedule.provenance.model],))
+    monkeypatch.setattr(robust_module, "vela_cycles", lambda *_: (300,))
+    monkeypatch.setattr(robust_module, "undecided", lambda: (ONE,))
+    win = Answer("at Vela Performance's bytes or fewer", PERFORMANCE, points[1])
+    vela = VelaTask(b"", "ethos-u55-128", "", "", None, IDEAL)
+    with ThreadPoolExecutor(1) as executor:
+        ((chosen, verdict),) = robust_answers((win,), replace(frontier(*points), near=near), vela, executor)
+        ((kept, lost),) = robust_answers((win,), replace(frontier(*points), near=near[:1]), vela, executor)
+    assert (chosen.ours, verdict and verdict.instead_of) == (near[1], points[1])
+    assert verdict is not None
+    assert verdict.holds
+    assert verdict.verdict == "holds; the best, 270 cycles in 190 bytes, does not"
+    assert (kept, lost and lost.verdict) == (win, f"depends on: {ONE.name}")
 
 
 @pytest.mark.parametrize(("condition", "cycles"), [("smallest", 600), ("at Vela Performance's bytes or fewer", 300)])

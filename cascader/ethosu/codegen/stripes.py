@@ -99,14 +99,8 @@ def stripe(part: EthosuPart, start: int, end: int, places: dict[str, Place]) -> 
 
 def whole(part: EthosuPart, places: dict[str, Place]) -> KernelOperation:
     """The part's operation uncut, on the places of its tensors; constants are where they are."""
-    operation = part.operation
 
-    def moved(feature_map: FeatureMap, tensor: str) -> FeatureMap:
-        return rebase(feature_map, places[tensor].address) if feature_map.region == ARENA else feature_map
+    def moved(tensor: str | None, feature_map: FeatureMap) -> FeatureMap:
+        return rebase(feature_map, places[tensor].address) if tensor is not None and feature_map.region == ARENA else feature_map
 
-    return replace(
-        operation,
-        ifm=moved(operation.ifm, part.ifm),
-        ifm2=moved(operation.ifm2, part.ifm2) if operation.ifm2 is not None and part.ifm2 is not None else None,
-        ofm=moved(operation.ofm, part.ofm),
-    )
+    return part.on_maps(moved)

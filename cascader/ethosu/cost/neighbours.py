@@ -7,14 +7,13 @@ from cascader.ethosu.cost.block_chain import BlockOption, Coupling, further_resp
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import StripeJob
+from cascader.plan.depth_first import StripeJob, first_read
 from cascader.prefetch.timeline import JobTimes
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 
 _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
-
 
 _KEPT = 1024
 """Jobs, and pairs of jobs, whose operations are kept."""
@@ -37,17 +36,6 @@ class Neighbours:
         """State for another process: the cycles that are known, without the kernels and couplings that they were found with."""
         return self.__dict__ | {"_couplings": {}, "_operations": {}}
 
-    def _first_read(self, before: StripeJob, after: StripeJob) -> int | None:
-        """The first row of the first job's part from which on the second one reads all of its operands; None if it reads none."""
-        part = self._graph.parts[before.part]
-        numbers = {tensor: output for output, tensor in enumerate(part.outputs)}
-        read = (
-            max(0, part.rows_until(numbers[tensor], p.demand(after.start, after.end)[0] + 1) - 1)
-            for tensor, p in self._graph.parts[after.part].inputs
-            if tensor in numbers
-        )
-        return max(read, default=None)
-
     def _typical(self, job: StripeJob) -> StripeJob:
         """A stripe of the same height in the middle of the part."""
         start = self._graph.parts[job.part].typical(job.end - job.start)
@@ -60,7 +48,7 @@ class Neighbours:
         starts = sorted({part.border_until(start) for start in range(part.rows - (after.end - after.start) + 1)})
         seconds = [StripeJob(after.part, start, start + after.end - after.start) for start in starts]
         for second in sorted(seconds, key=lambda job: (abs(job.start - middle.start), job.start)):
-            first = self._first_read(before, second)
+            first = first_read(self._graph, before.part, second)
             if first is not None and 0 <= first + distance <= last:
                 return StripeJob(before.part, first + distance, first + distance + before.end - before.start), second
         raise AssertionError(f"{before} and {after} are no such pair themselves")
@@ -106,7 +94,7 @@ class Neighbours:
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         """Cycles that two jobs in a row save over their times one by one, with the blocks that are best for both."""
-        first = self._first_read(before, after)
+        first = first_read(self._graph, before.part, after)
         distance = None if first is None else before.start - first
         rows = before.end - before.start, after.end - after.start
         key = before.part, after.part, rows, distance, before_staged, staged

@@ -39,12 +39,30 @@ class FoundFrontier:
     replayed: int
     least_cycles: int
     """Cycles that every schedule takes, in any arena."""
+    near: tuple[Point, ...] = ()
+    """Further points that are within :data:`NEAR` of the best in their bytes or for their cycles, by memory and cycles."""
 
 
 def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
     """The bounds of a network whose search found that its plans hold ``least_live_bytes`` at one step at least."""
     held = (sum(size for _, _, size in {(p.tensor, p.offset, p.size) for p in ports}) for ports in (network.inputs, network.outputs))
     return LowerBounds(any_schedule=max(held), this_search=least_live_bytes)
+
+
+NEAR = Fraction(1, 100)
+"""The part of the cycles, or of the bytes, by which a schedule may be behind the best and still be as good to a user."""
+
+
+def near(points: Sequence[Point], frontier: Sequence[Point]) -> tuple[Point, ...]:
+    """The ``points`` that the ``frontier`` beats by no more than :data:`NEAR` in cycles or in bytes, by memory and cycles."""
+
+    def is_near(point: Point) -> bool:
+        fastest = min(one.cycles for one in frontier if one.memory <= point.memory)
+        smallest = min(one.memory for one in frontier if one.cycles <= point.cycles)
+        return point.cycles <= fastest * (1 + NEAR) or point.memory <= smallest * (1 + NEAR)
+
+    best = {id(point.schedule) for point in frontier}
+    return tuple(sorted((p for p in points if id(p.schedule) not in best and is_near(p)), key=lambda p: (p.memory, p.cycles)))
 
 
 REFINEMENTS = 2
@@ -130,13 +148,15 @@ def frontier_of(
     if budgets:
         candidates = (*candidates, *new_candidates(explored, candidates, replace(further, budgets=budgets), executor, show))
     chosen = promising(candidates)
-    points = pareto(replayed(chosen, explored.forms, task.replay, executor, show))
+    seen = replayed(chosen, explored.forms, task.replay, executor, show)
+    points = pareto(seen)
     tried = set(budgets)
     for look in (*[closer] * REFINEMENTS, beside) if targets else ():
         sizes = tuple(size for size in look(points, targets) if size not in tried)
         tried.update(sizes)
         more = new_candidates(explored, candidates, replace(further, budgets=sizes), executor, show)
         candidates, chosen = (*candidates, *more), (*chosen, *more)
-        points = pareto((*points, *replayed(more, explored.forms, task.replay, executor, show)))
+        seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
+        points = pareto(seen)
     bounds = lower_bounds(task.network, explored.least_live_bytes)
-    return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles(None))
+    return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles(None), near(seen, points))

@@ -1,19 +1,25 @@
-"""Removal of transfers within the arena: kernels that read a copy read its source instead.
+"""Removal of transfers within the arena: kernels that read a copy read its source instead, and what must stay is made a kernel.
 
-Vela's C++ core copies a whole tensor where one operator reads the same bytes in two shapes (a product of two batched matrices).
-No byte of a legalised compilation is written twice, so that the copy and what it was made of hold the same bytes until the end.
+Vela's C++ core copies a whole tensor where one operator reads the same bytes in two shapes (a product of two batched matrices), its
+Python core where an output is another tensor in another shape. No byte of a legalised compilation is written twice, so that the copy
+and what it was made of hold the same bytes until the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import ARENA
+from cascader.frontends.vela.copy_kernels import copied_map, copy_kernel
+from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import Binding, ByteRange, DmaOperation, FeatureMap, KernelOperation, Program
+
+_COPY = "copy"
+"""The layer's name of a kernel that copies, where Vela names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +69,25 @@ def _writes(network: CompiledNetwork) -> Iterator[tuple[int, int, ByteRange]]:
     yield from ((copy.step, copy.index, copy.destination) for copy in _copies(network))
 
 
-def _fault(network: CompiledNetwork, copy: ArenaCopy) -> str:
-    """The reason why the copy cannot be left out, as a clause; "" if it can."""
+def _maps(network: CompiledNetwork) -> Iterator[FeatureMap]:
+    """The feature maps in the arena that kernels read."""
+    for program in network.programs:
+        for operation in program.operations:
+            if isinstance(operation, KernelOperation):
+                yield from (m for m in (operation.ifm, operation.ifm2) if m is not None and m.region == ARENA)
+
+
+def _is_needed(network: CompiledNetwork, copy: ArenaCopy) -> bool:
+    """Whether something has to lie at the copy's address: a bound tensor, or a map that a kernel reads together with other bytes."""
     if any(b.byte_range.overlaps(copy.destination) for b in _bound(network)):
-        return "the application reads it there"
+        return True
+    end = copy.destination.end
+    read = (r for m in _maps(network) for r in m.byte_ranges() if r.overlaps(copy.destination))
+    return any(r.start < copy.destination.start or r.end > end for r in read)
+
+
+def _fault(network: CompiledNetwork, copy: ArenaCopy) -> str:
+    """The reason why the copy and its source may hold other bytes than one another, as a clause; "" if there is none."""
     for step, index, written in _writes(network):
         if (step, index) != (copy.step, copy.index) and written.overlaps(copy.destination):
             return "another operation writes there, too"
@@ -89,22 +110,30 @@ def _kernel(operation: KernelOperation, copies: Sequence[ArenaCopy]) -> KernelOp
     return replace(operation, ifm=_redirected(operation.ifm, copies), ifm2=_redirected(ifm2, copies) if ifm2 else None)
 
 
-def _without(program: Program, copies: Sequence[ArenaCopy], indices: Iterable[int]) -> Program:
-    left_out = set(indices)
+def _as_kernel(network: CompiledNetwork, copy: ArenaCopy) -> KernelOperation:
+    """The kernel that copies, of a map that its source is written or bound with."""
+    written = (kernel.ofm for program in network.programs for kernel in program.kernels if kernel.ofm.region == ARENA)
+    bound = (b for b in _bound(network) if b.region == ARENA and b.address in (copy.source.start, copy.destination.start))
+    device = accelerator(network.programs[0].accelerator)
+    return copy_kernel(copied_map(copy.source, written, bound), copy.destination.start, device)
+
+
+def _changed(program: Program, left_out: Collection[int], kernels: Mapping[int, KernelOperation], copies: Sequence[ArenaCopy]) -> Program:
+    """The program without the operations ``left_out``, with ``kernels`` in place of others; no kernel reads one of ``copies``."""
     kept = [i for i in range(len(program.operations)) if i not in left_out]
-    operations = (program.operations[i] for i in kept)
+    operations = (kernels.get(i, program.operations[i]) for i in kept)
     return replace(
         program,
         operations=tuple(_kernel(o, copies) if isinstance(o, KernelOperation) else o for o in operations),
         words=tuple(program.words[i] for i in kept),
-        names=tuple(program.names[i] for i in kept) if program.names else (),
+        names=tuple(program.names[i] or ("" if i not in kernels else _COPY) for i in kept) if program.names else (),
     )
 
 
 def without_arena_copies(network: CompiledNetwork) -> CompiledNetwork:
-    """The legalised ``network`` with every transfer within the arena left out, its readers reading the source.
+    """The legalised ``network`` with no transfer within the arena: the readers of a copy read its source, or a kernel copies.
 
-    InputError if the copy is needed: an output lies there, or one of the two is written again.
+    InputError if the copy or its source is written again.
     """
     copies = tuple(_copies(network))
     if not copies:
@@ -114,8 +143,17 @@ def without_arena_copies(network: CompiledNetwork) -> CompiledNetwork:
         if fault:
             size = f"{copy.source.length} bytes within the arena"
             raise InputError(f"Operation {copy.index} copies {size}, and {fault}: compile with the legalising options.")
+    kernels = {(copy.step, copy.index): _as_kernel(network, copy) for copy in copies if _is_needed(network, copy)}
+    left_out = [copy for copy in copies if (copy.step, copy.index) not in kernels]
     steps = tuple(
-        _without(step, copies, (c.index for c in copies if c.step == number)) if isinstance(step, Program) else step
+        _changed(
+            step,
+            {copy.index for copy in left_out if copy.step == number},
+            {index: kernel for (own, index), kernel in kernels.items() if own == number},
+            left_out,
+        )
+        if isinstance(step, Program)
+        else step
         for number, step in enumerate(network.steps)
     )
     return replace(network, steps=steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 
 from cascader.ethosu.codegen.constants import Packing, constant_ranges
@@ -16,7 +17,7 @@ from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKin
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
-from npu_model.program import ActivationKind, Binding, DmaOperation, FeatureMap, KernelOperation, Program
+from npu_model.program import ActivationKind, DmaOperation, FeatureMap, KernelOperation, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +74,10 @@ def _shared_constants(network: CompiledNetwork) -> bytes:
     return contents.pop()
 
 
-def _arena_ranges(bindings: Iterable[Binding], steps: Iterable[_Step]) -> Iterator[tuple[int, int]]:
-    """Every range of the arena that anything reads, writes or is bound to."""
-    yield from ((b.byte_range.start, b.byte_range.end) for b in bindings)
-    for kernels in steps:
-        if not isinstance(kernels, CpuOperator):
-            for kernel in kernels:
-                yield from ((r.start, r.end) for m in kernel.maps if m.region == ARENA for r in m.byte_ranges())
-
-
-def _constant_ranges(steps: Iterable[_Step]) -> Iterator[tuple[int, int]]:
-    """Every range of the constants that is read as a feature map."""
-    for kernels in steps:
-        if not isinstance(kernels, CpuOperator):
-            for kernel in kernels:
-                yield from ((r.start, r.end) for m in kernel.maps if m.region == CONSTANTS for r in m.byte_ranges())
+def _ranges(steps: Iterable[_Step], region: int) -> Iterator[tuple[int, int]]:
+    """Every range of a region that a kernel reads or writes as a feature map."""
+    maps = (m for kernels in steps if not isinstance(kernels, CpuOperator) for kernel in kernels for m in kernel.maps)
+    return ((r.start, r.end) for m in maps if m.region == region for r in m.byte_ranges())
 
 
 def _part_names(steps: Sequence[_Step]) -> list[tuple[str, ...]]:
@@ -189,8 +179,8 @@ def lift(network: CompiledNetwork) -> Network:
     names = _part_names(steps)
     bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]
     table = TensorTable.of(
-        AddressMap.of(_arena_ranges(bindings, steps)),
-        AddressMap.of(_constant_ranges(steps)),
+        AddressMap.of(chain(((b.byte_range.start, b.byte_range.end) for b in bindings), _ranges(steps, ARENA))),
+        AddressMap.of(_ranges(steps, CONSTANTS)),
         bindings,
         [
             (n, k.operation.ofm)

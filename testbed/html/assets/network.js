@@ -28,5 +28,5 @@ function showNetwork(graph) {
       element("text", { x: right - 16, y: y(layer) + 13, "text-anchor": "end", class: "faint" }, `${stripes}  ${bound}`)));
   });
   const count = graph.cascades.filter(([first, last]) => first !== last).length;
-  section("Network", `A frame is a cascade: the stripes of its layers interleave. Here are ${count}. Lines at the right skip layers.`, element("div", { class: "scroll" }, svg));
+  section("Network", `A frame is a cascade: the stripes of its layers interleave. This schedule has ${count || "none"}. Lines at the right skip layers.`, element("div", { class: "scroll" }, svg));
 }

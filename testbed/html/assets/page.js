@@ -8,12 +8,14 @@ function showSummary(replay) {
 
 if (data.sweep) showSweep(data.sweep);
 if (data.frontier) showFrontier(data.frontier);
+if (data.answers) showAnswers(data.answers);
 if (data.replay) {
   startTime(data.replay.map.cycles);
   showSummary(data.replay);
   showMap(data.replay.map);
   showTimeline(data.replay.timeline);
   showNetwork(data.replay.graph);
+  if (data.replay.measured) showMeasured(data.replay.measured);
   showTable(data.replay.layers);
 }
 redraw();

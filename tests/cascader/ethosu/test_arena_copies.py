@@ -7,15 +7,20 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import compile_network, import_network
+from cascader.frontends.vela import compile_network, import_network, legalised
 from cascader.frontends.vela.arena_copies import is_arena_copy, without_arena_copies
+from cascader.frontends.vela.copy_kernels import copied_map
 from cascader.frontends.vela.naming import named_network
+from cascader.frontends.zoo import NetworkBuilder
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
-from npu_model.program import Binding, Program
+from npu_model.program import Binding, ByteRange, DataType, DmaOperation, Program
+from npu_model.shapes import Shape3D
 from sim.functional import run
 from validation.portfolio import build
 
@@ -45,16 +50,71 @@ def with_output_at(network: CompiledNetwork, address: int) -> CompiledNetwork:
     return replace(network, outputs=(replace(output, address=address),))
 
 
+def kernels(network: CompiledNetwork) -> int:
+    return sum(len(program.kernels) for program in network.programs)
+
+
 def copied(network: CompiledNetwork) -> tuple[int, int]:
     """Addresses of the source and the copy."""
     (transfer,) = (t for program in network.programs for t in program.transfers if is_arena_copy(t))
     return transfer.source.start, transfer.destination
 
 
-def test_a_copy_that_the_application_reads_is_needed() -> None:
+def outputs_of(network: CompiledNetwork | Program, image: NDArray[np.int8]) -> list[NDArray[np.generic]]:
+    return list(run(network, [image]).values())
+
+
+def image_for(network: CompiledNetwork) -> NDArray[np.int8]:
+    (binding,) = network.inputs
+    return np.random.default_rng(7).integers(-128, 128, binding.shape, dtype=np.int8)
+
+
+def test_a_copy_that_the_application_reads_is_made_by_a_kernel() -> None:
     _, destination = copied(attention())
-    with pytest.raises(InputError, match="within the arena, and the application reads it there"):
-        without_arena_copies(with_output_at(attention(), destination))
+    read = with_output_at(attention(), destination)
+    ours = without_arena_copies(read)
+    assert (copies(ours), kernels(ours) - kernels(read)) == (0, 1)
+    image = image_for(read)
+    assert all(np.array_equal(a, b) for a, b in zip(outputs_of(read, image), outputs_of(ours, image), strict=True))
+
+
+def test_a_copy_that_a_kernel_reads_with_its_neighbour_is_made_by_a_kernel() -> None:
+    """A reader that wants 8 bytes more than were copied cannot read the source in their place."""
+    (program,) = attention().steps
+    assert isinstance(program, Program)
+    index, transfer = next((i, op) for i, op in enumerate(program.operations) if isinstance(op, DmaOperation) and is_arena_copy(op))
+    short = replace(transfer, source=replace(transfer.source, end=transfer.source.end - 8))
+    shortened = replace(program, operations=(*program.operations[:index], short, *program.operations[index + 1 :]))
+    network = replace(attention(), steps=(shortened,))
+    assert kernels(without_arena_copies(network)) == kernels(network) + 1
+
+
+def reshaped_output() -> bytes:
+    """An output that is another output in another shape, in a network that the Python core legalises."""
+    net = NetworkBuilder("reshaped_output")
+    x = net.strided_slice(net.input((1, 16, 16, 8), "image"), (0, 0, 0, 0), (1, 16, 16, 8), (1, 2, 1, 1))
+    y = net.tanh(x)
+    return net.finish([y, net.reshape(y, (1, 4, 32, 8))])
+
+
+def test_an_output_that_is_another_one_in_another_shape_is_copied_by_the_writers_rows() -> None:
+    found = legalised(reshaped_output())
+    network = found.network()
+    copy = next(payload for part in network.graph.parts if (payload := ethosu_part(part)) and part.name == "copy")
+    assert (copies(found.stream), copy.operation.ifm.shape, copy.operation.ofm.shape) == (1, Shape3D(8, 16, 8), Shape3D(8, 16, 8))
+    first, second = outputs_of(lower(schedule_layer_by_layer(network, "ethos-u55-128")), image_for(found.stream))
+    assert np.array_equal(first.reshape(second.shape), second)
+
+
+def test_bytes_that_nobody_writes_as_they_are_copied_are_copied_by_sixteens() -> None:
+    found = copied_map(ByteRange(1, 64, 160), (), ())
+    assert (found.shape, found.byte_ranges()) == (Shape3D(1, 6, 16), (ByteRange(1, 64, 160),))
+
+
+def test_wide_elements_are_copied_byte_by_byte() -> None:
+    binding = Binding("sums", 1, 64, (1, 4, 6), DataType(32, signed=True))
+    found = copied_map(ByteRange(1, 64, 160), (), (binding,))
+    assert (found.shape, found.dtype.bits, found.byte_ranges()) == (Shape3D(1, 4, 24), 8, (ByteRange(1, 64, 160),))
 
 
 @pytest.mark.parametrize(("which", "pattern"), [(0, "its source is overwritten later"), (1, "another operation writes there, too")])

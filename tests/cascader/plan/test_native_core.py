@@ -106,12 +106,13 @@ def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], a
 
 
 @settings(max_examples=200)
-@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+@given(divided(), st.integers(0, 100), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_copies_are_those_of_the_python_form(
     case: tuple[RowGraph, Groups],
     share: int,
     improve: bool,  # noqa: FBT001  # drawn
     ends: bool,  # noqa: FBT001  # drawn
+    patient: bool,  # noqa: FBT001  # drawn
     overlap: bool,  # noqa: FBT001  # drawn
     shares: bool,  # noqa: FBT001  # drawn
 ) -> None:
@@ -126,7 +127,8 @@ def test_copies_are_those_of_the_python_form(
     jobs = placer._costs.costed(groups, placement.jobs)
     jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
     search = CopySearch(jobs, constants, placement.extents, budget)
-    found, expected = (form(placement.addresses, sets, improve=improve, ends=ends) for form in (search.best, search.best_in_python))
+    how = {"improve": improve, "ends": ends, "patient": patient}
+    found, expected = (form(placement.addresses, sets, **how) for form in (search.best, search.best_in_python))
     assert found == expected
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
 
-from cascader.allocate.extents import Extent
+from cascader.allocate.extents import NO_EXTENTS, Extent
+from cascader.prefetch.copies import CopySearch, CostedJobs
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, JobTimes, Prefetcher, Timeline, choose_copies, prefetch
 
@@ -341,13 +343,37 @@ def test_copies_at_both_ends_by_turns_need_not_fit_between_others() -> None:
     jobs = tuple(JobTimes(part, 100, 400, 0, 0, 500, 300, 0, 0) for part in range(len(sizes)))
     constants = tuple(Constants(part, size, 90, part, part, 0) for part, size in enumerate(sizes))
     room = Room((), (), len(jobs), 100, alignment=1)
-    low, ends = (Prefetcher(jobs, room, ends=ends).timeline(constants) for ends in (False, True))
+    low, ends = (Prefetcher(jobs, room, ends=ends).timeline(constants) for ends in (0, 1))
     assert [issue.address for issue in ends.issues] == [0, 55, 0, 56, 0, 54]
     assert ends.cycles < low.cycles
 
 
-@given(cases(crowded=True), st.booleans())
-def test_wherever_copies_are_put_they_keep_out_of_the_way_of_tensors_and_of_each_other(case: Case, ends: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(("ends", "expected"), [(0, [0, 10, 30]), (1, [0, 80, 10]), (2, [90, 0, 60])])
+def test_copies_by_turns_begin_with_either_end(ends: int, expected: list[int]) -> None:
+    jobs = tuple(JobTimes(part, 100, 400, 0, 0, 500, 300, 0, 0) for part in range(4))
+    constants = tuple(Constants(part, 10 * part, 10, part, part, 1) for part in range(1, 4))
+    timeline = Prefetcher(jobs, Room((), (), len(jobs), 100, alignment=1), ends=ends).timeline(constants)
+    assert [issue.address for issue in timeline.issues] == expected
+
+
+def test_a_patient_search_finds_places_that_are_just_large_enough() -> None:
+    """Two copies of 80,016 bytes fill an arena of 160,032, of which another search sees pieces of 80 bytes alone."""
+    size, jobs, kinds = 80_016, 3, np.zeros(3, dtype=np.int64)
+    times = np.array([[100_000, 400_000, 0, 0, 500_000, 300_000, 0, 0]], dtype=np.int64)
+    costed = CostedJobs(np.arange(jobs), kinds, times, kinds, np.zeros((1, 4), dtype=np.int64), None)
+    constants = np.array([[part, size, 90_000, part, part, 0] for part in (1, 2)], dtype=np.int64)
+    sets = [frozenset({1, 2})]
+
+    def cycles(*, patient: bool) -> int:
+        found = CopySearch(costed, constants, NO_EXTENTS, 2 * size).best((), sets, improve=True, ends=True, patient=patient)
+        assert found is not None
+        return found.cycles
+
+    assert cycles(patient=True) < cycles(patient=False)
+
+
+@given(cases(crowded=True), st.integers(0, 2))
+def test_wherever_copies_are_put_they_keep_out_of_the_way_of_tensors_and_of_each_other(case: Case, ends: int) -> None:
     timeline = Prefetcher(case.jobs, case.room, ends=ends).timeline(case.constants)
     assert timeline == prefetch(case.jobs, case.constants, case.room) or ends
     taken: dict[tuple[int, int], str] = {}

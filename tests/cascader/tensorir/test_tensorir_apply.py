@@ -19,8 +19,9 @@ from cascader.plan.buffer_modes import BufferMode
 from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, StripePlan, all_plans, plan
 from cascader.plan.stripe_trace import StripedGroup, interior
-from cascader.tensorir.apply import SRAM, apply, uncascaded
-from cascader.tensorir.compat import compile_captured, load, scope_of, shape_of, walk
+from cascader.tensorir.apply import apply, uncascaded
+from cascader.tensorir.compat import compile_captured, load, shape_of
+from cascader.tensorir.live_ranges import in_sram
 from cascader.tensorir.prove import Proof, compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.errors import InputError
@@ -115,9 +116,7 @@ def test_tvms_own_rolling_buffer_takes_as_many_bytes_and_gives_the_same_numbers(
         assert recomputed.claims == {"first": 6 * 24 * 32}
     schedule.rolling_buffer(schedule.get_sblock("first"), 0)
     library, after = compile_captured(schedule.mod, "llvm")
-    (buffer,) = [
-        node.buffer for node in walk(after["s_tir.LowerOpaqueBlock"]["main"].body, load().tirx.AllocBuffer) if scope_of(node.buffer) == SRAM
-    ]
+    (buffer,) = in_sram(after["s_tir.LowerOpaqueBlock"]["main"].body)
     assert int(np.prod(shape_of(buffer))) == proof(graph, output, cascade(read, (rows, 24, 8), ROLLING)).buffers["first"]
     tensor = load().tvm.runtime.tensor
     result = tensor(np.zeros_like(graph.value[output]))
