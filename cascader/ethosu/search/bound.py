@@ -55,17 +55,13 @@ class Pace:
         burst = max(1, memory.burst_bytes // BEAT_BYTES)
         return cls(memory.cycles_per_word, pulse.on + pulse.off, pulse.cap_words - 1 + burst)
 
-    def cycles(self, count: int, started: int = 1) -> int:
-        """Cycles in which so many bytes pass, if at most ``started`` periods are not counted whole: one of a run, two of a part of it.
+    def gated(self, count: int) -> int:
+        """Cycles in which the gate lets so many bytes pass, reads and writes together; the last period need not be over.
 
-        >>> Pace(Fraction(1), 400, 57).cycles(57 * 8 * 10), Pace(Fraction(1)).cycles(57 * 8 * 10)
-        (3600, 570)
+        >>> Pace(Fraction(1), 400, 57).gated(57 * 8 * 10), Pace(Fraction(1)).gated(57 * 8 * 10)
+        (3600, 0)
         """
-        return max(int(count // BEAT_BYTES * self.cycles_per_word), self.gated(count, started))
-
-    def gated(self, count: int, started: int = 1) -> int:
-        """As :meth:`cycles`, by the gate alone, which counts reads and writes together."""
-        return max(0, ceil_div(count // BEAT_BYTES, self.capped) - started) * self.period
+        return max(0, ceil_div(count // BEAT_BYTES, self.capped) - 1) * self.period
 
 
 def _mac_cycles(op: KernelOperation, elements: Fraction, accelerator: Accelerator, timing: TimingParameters) -> Fraction:

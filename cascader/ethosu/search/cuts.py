@@ -15,7 +15,7 @@ Times from cut to cut add up; the longest way over any cuts is the bound. It fal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -27,6 +27,7 @@ from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network, etho
 from cascader.ethosu.search.bound import Pace, demand, least_cycles
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
@@ -34,6 +35,9 @@ Numbers = npt.NDArray[np.int64]
 
 CUTS = 48
 """Most cuts that are looked at, evenly spaced over the parts: more of them take longer and gain little."""
+
+
+_DOWN = 1 - 2.0**-40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +60,10 @@ class CycleBound:
         cuts = len(self.held)
         # Before the first cut nothing is copied.
         room = np.maximum(0, (1 << 60 if arena is None else arena) - self.held) * (np.arange(cuts) > 0)
-        left = np.maximum(0, self.weights - room[:, None]).ravel().tolist()
-        moved = np.array([self.pace.cycles(count, 2) for count in left], dtype=np.int64).reshape(self.weights.shape)
+        words = np.maximum(0, self.weights - room[:, None]) // BEAT_BYTES
+        # Of a span both the first and the last period may be cut off. A ratio is rounded downwards, as a bound must be.
+        gated = np.maximum(0, -(-words // self.pace.capped) - 2) * self.pace.period
+        moved = np.maximum(gated, (words * (float(self.pace.cycles_per_word) * _DOWN)).astype(np.int64))
         spans, reached = np.maximum(self.work, moved), np.zeros(cuts + 1, dtype=np.int64)
         for cut in range(1, cuts + 1):
             reached[cut] = (reached[:cut] + spans[:cut, cut]).max()
@@ -74,32 +80,27 @@ class _Cuts:
         self._rows = [part.rows for part in scheduler.graph.parts]
         payloads = [ethosu_part(part) for part in network.graph.parts]
         asked = [None if payload is None else demand(payload, Fraction(1), device, timing) for payload in payloads]
-        self._units = [[Fraction(0) if one is None else getattr(one, unit) for one in asked] for unit in ("macs", "output")]
+        self._units = [[0 if one is None else floor(getattr(one, unit)) for one in asked] for unit in ("macs", "output")]
         self._streams = [_streams(network, payload) for payload in payloads]
-        count = len(self._rows)
-        step = max(1, -(-count // CUTS))
-        self.places = range(0, count, step)
+        self._known: dict[tuple[int, int], dict[int, int]] = {}
+        self._first = [max(self._asks(part, 1), default=-1) for part in range(len(self._rows))]
+        self.places = range(0, len(self._rows), -(-len(self._rows) // CUTS) or 1)
 
-    def first_asks(self, cut: int) -> list[dict[int, int]]:
-        """For each part that may be the first behind a cut the rows that its first job needs of the parts before; each need once."""
-        found: list[dict[int, int]] = []
-        for part in range(cut, len(self._rows)):
-            asks = self._asks(part, 1)
-            if all(producer < cut for producer in asks) and asks not in found:
-                found.append(asks)
-                if not asks:
-                    break
-        return found
+    def _firsts(self, cut: int) -> list[int]:
+        """The parts of which the first job behind a cut may be: those that read nothing of what is made there."""
+        return [part for part in range(cut, len(self._rows)) if self._first[part] < cut]
 
     def _asks(self, part: int, rows: int) -> dict[int, int]:
         """Rows of other parts that the first rows of a part need, by part."""
-        facts, asks = self._scheduler.graph.parts[part], dict[int, int]()
-        until = facts.rows if facts.atomic else rows
-        for tensor, propagator in facts.inputs:
-            for producer, made in self._scheduler.rows_behind(tensor, propagator.demand(0, until)[1]):
-                if producer != part and made > 0:
-                    asks[producer] = max(made, asks.get(producer, 0))
-        return asks
+        if (part, rows) not in self._known:
+            facts, asks = self._scheduler.graph.parts[part], dict[int, int]()
+            until = facts.rows if facts.atomic else rows
+            for tensor, propagator in facts.inputs:
+                for producer, made in self._scheduler.rows_behind(tensor, propagator.demand(0, until)[1]):
+                    if producer != part and made > 0:
+                        asks[producer] = max(made, asks.get(producer, 0))
+            self._known[part, rows] = asks
+        return self._known[part, rows]
 
     def _bytes_read(self, part: int) -> int:
         """Bytes that a part's first job reads."""
@@ -112,33 +113,45 @@ class _Cuts:
 
     def held(self, cut: int) -> int:
         """Bytes that are read by the first job behind a cut, whichever part it is of."""
-        firsts = (part for part in range(cut, len(self._rows)) if all(producer < cut for producer in self._asks(part, 1)))
-        return min(map(self._bytes_read, firsts), default=0)
+        return min(map(self._bytes_read, self._firsts(cut)), default=0)
 
     def needed(self, cut: int) -> list[int]:
-        """Rows that each part before a cut has made at least when the first job behind it begins."""
-        ways = [self._behind(cut, asks) for asks in self.first_asks(cut)]
-        return [min(column) for column in zip(*ways, strict=True)]
+        """Rows that each part before a cut has made at least when the first job behind it begins, whichever part that is of."""
+        ways: list[dict[int, int]] = []
+        for part in self._firsts(cut):
+            asks = self._asks(part, 1)
+            if not asks:
+                return [0] * cut
+            ways += [asks] if asks not in ways else []
+        return [min(column) for column in zip(*(self._behind(cut, asks) for asks in ways), strict=True)]
 
     def _behind(self, cut: int, asks: dict[int, int]) -> list[int]:
+        """Rows that are needed of each part before a cut for some that are asked for."""
         rows = [asks.get(part, 0) for part in range(cut)]
         for part in range(cut - 1, -1, -1):
-            if rows[part]:
-                for producer, made in self._asks(part, rows[part]).items():
-                    if producer < part:
-                        rows[producer] = max(rows[producer], made)
+            for producer, made in self._asks(part, rows[part]).items() if rows[part] else ():
+                if producer < part:
+                    rows[producer] = max(rows[producer], made)
         return rows
 
-    def done(self, begin: int, rows: Sequence[int], late: int) -> tuple[int, int]:
-        """Cycles of the busiest unit, and bytes of constants, of so many ``rows`` of the parts from ``begin`` on but ``late`` of them."""
-        parts = range(begin, len(rows))
-        spent = [[floor(unit[part] * rows[part] / self._rows[part]) for part in parts if rows[part]] for unit in self._units]
+    def column(self, rows: Sequence[int], late: int) -> Iterator[tuple[int, int]]:
+        """Cycles of the busiest unit, and bytes of constants, of so many rows of the parts from each cut on but ``late`` parts.
+
+        From the last cut before the end of ``rows`` to the first.
+        """
+        spent: list[list[int]] = [[] for _ in self._units]
+        sums, moved = [0] * len(spent), list[int]()
         streams: dict[bytes, int] = {}
-        for part in parts:
+        for part in range(len(rows) - 1, -1, -1):
             if rows[part]:
+                for unit, (cycles, some) in enumerate(zip(self._units, spent, strict=True)):
+                    some.append(cycles[part] * rows[part] // self._rows[part])
+                    sums[unit] += some[-1]
                 streams |= {content: len(content) for content in self._streams[part]}
-        by_part = [sum(map(len, self._streams[part])) for part in parts]
-        return max(sum(cycles) - _largest(cycles, late) for cycles in spent), max(0, sum(streams.values()) - _largest(by_part, late))
+                moved.append(sum(map(len, self._streams[part])))
+            if part in self.places:
+                least = [total - _largest(some, late) for total, some in zip(sums, spent, strict=True)]
+                yield max(least), max(0, sum(streams.values()) - _largest(moved, late))
 
     def table(self) -> tuple[Numbers, Numbers, Numbers]:
         """Work, weights and held bytes, as a bound has them."""
@@ -146,15 +159,17 @@ class _Cuts:
         work, weights = (np.zeros((cuts, cuts + 1), dtype=np.int64) for _ in range(2))
         for column, cut in enumerate((*self.places, None)):
             rows = list(self._scheduler.needed) if cut is None else self.needed(cut)
-            for row, begin in enumerate(self.places[:column]):
-                work[row, column], weights[row, column] = self.done(begin, rows, 0 if cut is None else self._late)
+            found = list(self.column(rows, 0 if cut is None else self._late))[::-1]
+            work[: len(found), column], weights[: len(found), column] = [list(values) for values in zip(*found, strict=True)] or (0, 0)
         held = np.array([self.held(cut) for cut in self.places], dtype=np.int64)
         return work, weights, held
 
 
 def _largest(values: Sequence[int], count: int) -> int:
     """Sum of the ``count`` largest values."""
-    return sum(sorted(values)[len(values) - count :]) if count else 0
+    if count == 1:
+        return max(values, default=0)
+    return sum(sorted(values)[max(0, len(values) - count) :]) if count else 0
 
 
 def _streams(network: Network, payload: EthosuPart | None) -> tuple[bytes, ...]:

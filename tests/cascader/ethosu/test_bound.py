@@ -140,9 +140,8 @@ def test_weights_that_have_no_room_beside_the_tensors_before_them_raise_the_boun
 
 
 def test_a_gate_lets_so_many_words_pass_in_each_period() -> None:
-    """50 words in 400 cycles, and the rest of a burst of eight: the last period may end early, in a part of a run the first one, too."""
+    """50 words in 400 cycles, and the rest of a burst of eight; the last period may end early."""
     pace = Pace.of(SYSTEM.ports[1])
     assert (pace.capped, pace.period) == (57, 400)
-    assert pace.cycles(57 * 8 * 5) == 4 * 400
-    assert pace.cycles(57 * 8 * 5, 2) == 3 * 400
-    assert Pace.of(FAST.ports[1]).cycles(800) == 100
+    assert pace.gated(57 * 8 * 5) == 4 * 400
+    assert Pace.of(FAST.ports[1]).gated(800) == 0
