@@ -11,7 +11,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.bound import least_cycles
 from cascader.ethosu.search.task import Origin, Task
-from cascader.frontends.vela import Legalised, alternative
+from cascader.frontends.vela import MANY_SPARED, Legalised, alternative
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.memory.system import MemorySystem
@@ -77,4 +77,6 @@ def task_of(
     provenance = Provenance(model.name, model.sha256, tools, system, timing)
     network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
     others = () if one_core else _others(model, found, network, device, system, timing)
+    if 0 < found.spared <= MANY_SPARED:
+        others = (*others, Origin(found.network(merge=True), provenance))
     return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)

@@ -27,13 +27,30 @@ def live_peak(graph: CascaderGraph, order: Sequence[str]) -> int:
     return max(live, default=0)
 
 
-def _gain(graph: CascaderGraph, name: str, done: set[str]) -> int:
-    """Bytes of results that are new with a part, less those of operands that nobody needs after it."""
-    part = graph.parts[graph.index(name)]
-    new = [tensor for tensor in dict.fromkeys(part.outputs) if not any(p.name in done for p in graph.producers(tensor))]
-    used = [tensor for tensor in dict.fromkeys(part.inputs) if graph.tensor(tensor).kind is TensorKind.INTERMEDIATE]
-    dead = [tensor for tensor in used if all(p.name in done or p.name == name for p in graph.consumers(tensor))]
-    return sum(graph.tensor(tensor).size for tensor in new) - sum(graph.tensor(tensor).size for tensor in dead)
+class _Progress:
+    """Parts that are done, in their order, with what the next one would add to the live bytes."""
+
+    def __init__(self, graph: CascaderGraph) -> None:
+        self._graph = graph
+        self._begun: set[str] = set()
+        self._readers = {tensor.name: {part.name for part in graph.consumers(tensor.name)} for tensor in graph.tensors}
+        self.order: list[str] = []
+
+    def gain(self, name: str) -> int:
+        """Bytes of results that are new with a part, less those of operands that nobody needs after it."""
+        graph, part = self._graph, self._graph.parts[self._graph.index(name)]
+        new = [tensor for tensor in dict.fromkeys(part.outputs) if tensor not in self._begun]
+        used = [tensor for tensor in dict.fromkeys(part.inputs) if graph.tensor(tensor).kind is TensorKind.INTERMEDIATE]
+        dead = [tensor for tensor in used if self._readers[tensor] <= {name}]
+        return sum(graph.tensor(tensor).size for tensor in new) - sum(graph.tensor(tensor).size for tensor in dead)
+
+    def do(self, name: str) -> None:
+        """Make the part the last one that is done."""
+        part = self._graph.parts[self._graph.index(name)]
+        self._begun.update(part.outputs)
+        for tensor in part.inputs:
+            self._readers[tensor].discard(name)
+        self.order.append(name)
 
 
 def thrifty_order(graph: CascaderGraph, before: Mapping[str, AbstractSet[str]], blocks: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -41,14 +58,19 @@ def thrifty_order(graph: CascaderGraph, before: Mapping[str, AbstractSet[str]], 
 
     Ties go to the part that comes first in the graph. ``before`` are the parts that must be done before one, in its block or earlier ones.
     """
-    done: set[str] = set()
-    order: list[str] = []
+    progress = _Progress(graph)
+    open_ones = {name: set(before[name]) for block in blocks for name in block}
+    after: dict[str, list[str]] = {name: [] for name in open_ones}
+    for name, earlier in open_ones.items():
+        for other in earlier:
+            after[other].append(name)
     for block in blocks:
-        waiting = sorted(block, key=graph.index)
+        waiting = set(block)
         while waiting:
-            ready = [name for name in waiting if before[name] <= done]
-            chosen = min(ready, key=lambda name: (_gain(graph, name, done), graph.index(name)))
+            ready = [name for name in waiting if not open_ones[name]]
+            chosen = min(ready, key=lambda name: (progress.gain(name), graph.index(name)))
             waiting.remove(chosen)
-            done.add(chosen)
-            order.append(chosen)
-    return tuple(order)
+            progress.do(chosen)
+            for later in after[chosen]:
+                open_ones[later].discard(chosen)
+    return tuple(progress.order)

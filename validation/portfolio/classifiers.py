@@ -105,6 +105,14 @@ def _shufflenet(net: NetworkBuilder) -> list[TensorHandle]:
     return _head(net, x)
 
 
+def _shuffled_image(net: NetworkBuilder) -> list[TensorHandle]:
+    """A shuffle of the channels of 28 x 28 pixels, which Vela cuts into a kernel a pixel."""
+    x = net.conv2d(_image(net, 56), 24, strides=(2, 2), activation="RELU6")
+    _, height, width, depth = x.shape
+    x = net.transpose(net.reshape(x, (1, height, width, 2, depth // 2)), (0, 1, 2, 4, 3))
+    return _head(net, net.conv2d(net.reshape(x, (1, height, width, depth)), 32, strides=(2, 2), activation="RELU6"))
+
+
 def _shared_weights(net: NetworkBuilder) -> list[TensorHandle]:
     left, right = (net.input((1, 32, 32, 3), name) for name in ("left", "right"))
     both = net.concat([left, right], 0)
@@ -129,5 +137,6 @@ NETWORKS = (
     _of("squeeze_excite", "squeeze-and-excite: a map times its channels' gates", _squeeze_excite, sampled=True),
     _of("mobilenet_v3", "MobileNetV3 block: hard swish, depthwise 5x5, gate", _mobilenet_v3),
     _of("shufflenet", "ShuffleNet v2 units: split, concat, channel shuffle by reshape and transpose", _shufflenet),
+    _of("shuffled_image", "the shuffle of the channels of a whole image", _shuffled_image),
     _of("siamese_batch", "two inputs through shared weights as a batch of two", _shared_weights),
 )

@@ -48,6 +48,15 @@ def _conv1d(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.flatten(x), 6)]
 
 
+def _activity(net: NetworkBuilder) -> list[TensorHandle]:
+    """What a body does by its sensors: Keras' Conv1D, MaxPooling1D, Flatten and Dense with a softmax."""
+    x = net.input((1, 128, 9), "sensors")
+    for _ in range(2):
+        x = net.squeeze(net.conv2d(net.expand_dims(x, 1), 32, (1, 3), activation="RELU"), 1)
+    x = net.squeeze(net.max_pool(net.expand_dims(x, 2), (2, 1)), 2)
+    return [net.softmax(net.fully_connected(net.flatten(x), 6, spread="LOGITS"))]
+
+
 def _wavenet(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 1, 96, 4), "signal"), 16, (1, 1))
     sums = []
@@ -121,6 +130,7 @@ NETWORKS = (
     _of("temporal", "temporal convolutional network: causal, dilated, residual", _temporal, sampled=True),
     _of("dilated_by_batch", "dilation through SPACE_TO_BATCH_ND and back", _dilated_by_batch),
     _of("conv1d", "Keras' Conv1D layers of stride 2", _conv1d),
+    _of("activity", "Keras' Conv1D classifier of sensors, with its softmax", _activity),
     _of("wavenet", "WaveNet's gated, dilated layers with skips to the end", _wavenet),
     _of("transformer", "a vision transformer's block: attention over 16 patches, GELU", _transformer),
 )

@@ -19,6 +19,11 @@ def _is_flat(kernel: EthosuPart) -> bool:
     return all(shape.height == 1 for shape in shapes) and any(shape.width > 1 for shape in shapes)
 
 
+def _is_wide(kernel: EthosuPart) -> bool:
+    """Whether a feature map of the kernel in the arena has more than one pixel."""
+    return any(m.shape.height * m.shape.width > 1 for _, m in kernel.maps if m.region == ARENA)
+
+
 def _by_pixels(tensor: Tensor, found: list[tuple[EthosuPart, FeatureMap]], largest_depth: int) -> NhwcForm | None:
     """The form of ``tensor`` with its pixels one after the other; None if it has it, or an access does not allow it."""
     if tensor.kind is not TensorKind.INTERMEDIATE or not found:
@@ -47,11 +52,12 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
 
     In bricks the channels of a column are apart, so that no column can be moved or overwritten alone. Pixels of at most
     ``largest_depth`` channels are dense, others rounded up to whole beats. A tensor stays in bricks, and its parts uncut, if an
-    access does not allow the form. Nothing changes in a network of which less than half of the kernels are such parts.
+    access does not allow the form. Nothing changes in a network of which less than half of the kernels on more than a pixel are such parts.
     """
     kernels = network.kernels
     along = {name: replace(kernel, axis=Axis.COLUMNS) for name, kernel in kernels.items() if _is_flat(kernel)}
-    if 2 * len(along) < max(1, len(kernels)):
+    wide = sum(1 for kernel in kernels.values() if _is_wide(kernel))
+    if 2 * len(along) < max(1, wide):
         return network
     cut = network.with_kernels(along)
     found = cut.accesses()

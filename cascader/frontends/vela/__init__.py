@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cascader.frontends.vela.compiler import CORES, VelaResult, VelaSummary, compile_network
     from cascader.frontends.vela.legalise import Legalised, alternative, import_network, legalised
+    from cascader.frontends.vela.loops import MANY_SPARED
     from cascader.frontends.vela.mend import Mended, mended_network
     from cascader.frontends.vela.naming import named_network
     from cascader.frontends.vela.stream_check import checked_network, stream_fault
 
 __all__ = [
     "CORES",
+    "MANY_SPARED",
     "Legalised",
     "Mended",
     "VelaResult",
@@ -31,6 +33,7 @@ __all__ = [
 _MODULES = {
     "compiler": ("CORES", "VelaResult", "VelaSummary", "compile_network"),
     "legalise": ("Legalised", "alternative", "import_network", "legalised"),
+    "loops": ("MANY_SPARED",),
     "mend": ("Mended", "mended_network"),
     "naming": ("named_network",),
     "stream_check": ("checked_network", "stream_fault"),

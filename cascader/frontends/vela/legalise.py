@@ -36,11 +36,24 @@ class Legalised:
         """The core of Vela that it is of."""
         return self.result.core
 
-    def network(self, *, mend: bool = True) -> Network:
-        """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do."""
-        from cascader.frontends.vela.lift import lift  # noqa: PLC0415  # as said above
+    @property
+    def spared(self) -> int:
+        """Kernels that there are fewer with loops merged."""
+        from cascader.frontends.vela.loops import spared_kernels  # noqa: PLC0415  # as said above
 
-        return replace(lift(self.mended.network), mended=self.mended.layers) if mend else lift(self.stream)
+        return spared_kernels(self.stream)
+
+    def network(self, *, mend: bool = True, merge: bool | None = None) -> Network:
+        """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do.
+
+        ``merge`` merges loops of kernels (None: where that spares so many that a search would take long,
+        :data:`cascader.frontends.vela.loops.MANY_SPARED`).
+        """
+        from cascader.frontends.vela.lift import lift  # noqa: PLC0415  # as said above
+        from cascader.frontends.vela.loops import MANY_SPARED  # noqa: PLC0415
+
+        merged = self.spared > MANY_SPARED if merge is None else merge
+        return replace(lift(self.mended.network, merge=merged), mended=self.mended.layers) if mend else lift(self.stream, merge=merged)
 
 
 def _legalised(model: bytes, result: VelaResult) -> Legalised | str:

@@ -12,6 +12,7 @@ from cascader.ethosu.network.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart,
 from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.arena_copies import without_arena_copies
 from cascader.frontends.vela.backward_steps import forwards
+from cascader.frontends.vela.loops import merged
 from cascader.frontends.vela.tensors import TensorTable, unique
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.accelerator import Accelerator, accelerator
@@ -64,6 +65,13 @@ def _kernels(program: Program) -> Iterator[_Kernel]:
             if any(m.region not in (CONSTANTS, ARENA) for m in kernel.maps):
                 raise InputError(f"Operation {index} uses a fast scratch region: compile with memory mode Shared_Sram.")
             yield from (replace(kernel, operation=piece) for piece in forwards(operation))
+
+
+def _fewer(kernels: Iterable[_Kernel]) -> Iterator[_Kernel]:
+    """The kernels with their loops merged; the layer of a loop is that of its last kernel, the only one that the database names."""
+    every = list(kernels)
+    for run, operations in merged([kernel.operation for kernel in every]):
+        yield from (replace(every[run[-1]], operation=operation) for operation in operations)
 
 
 def _shared_constants(network: CompiledNetwork) -> bytes:
@@ -166,16 +174,19 @@ def _tensors(table: TensorTable, parts: Sequence[Part], inputs: tuple[Port, ...]
     return (*tensors, *(Tensor(n, TensorKind.CONSTANT, size, *shapes[n]) for n, size in constant_sizes.items()))
 
 
-def lift(network: CompiledNetwork) -> Network:
+def lift(network: CompiledNetwork, *, merge: bool = False) -> Network:
     """The layer graph of a network that was compiled with ``legalise``: one Part per kernel or CPU operator.
 
     A kernel that writes backwards is one Part per row or column (:func:`forwards`), and a copy within the arena is none
-    (:func:`without_arena_copies`). InputError if either cannot be so, or if the compilation buffers weights or uses other regions than
-    constants and arena. A compilation that reuses arena addresses cannot be told from one that does not: its tensors would come out merged.
+    (:func:`without_arena_copies`). With ``merge`` a run of alike moves is few kernels (:func:`merged`). InputError if a kernel or a copy
+    cannot be so, or if the compilation buffers weights or uses other regions than constants and arena. A compilation that reuses arena
+    addresses cannot be told from one that does not: its tensors would come out merged.
     """
     constants = _shared_constants(network)
     network = without_arena_copies(network)
-    steps = [tuple(_kernels(step)) if isinstance(step, Program) else step for step in network.steps]
+    steps: list[_Step] = [
+        tuple(_fewer(_kernels(step)) if merge else _kernels(step)) if isinstance(step, Program) else step for step in network.steps
+    ]
     names = _part_names(steps)
     bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]
     table = TensorTable.of(

@@ -109,6 +109,18 @@ def test_a_network_one_row_high_has_a_row_of_the_graph_per_column() -> None:
     assert {tensor.rows for tensor in row_graph(flat()).tensors} == {1}
 
 
+def test_kernels_on_single_pixels_do_not_count_against_columns() -> None:
+    """A softmax has more kernels than the layers of a small network, but no columns."""
+    net = NetworkBuilder("classifier")
+    x = net.conv2d(net.input((1, 1, 32, 8), "signal"), 16, (1, 3), activation="RELU")
+    x = net.conv2d(x, 16, (1, 3), activation="RELU")
+    plain = import_network(net.finish([net.softmax(net.fully_connected(net.flatten(x), 6))]), DEFAULT)
+    flat_ones = [kernel for kernel in payloads(plain) if kernel.operation.ofm.shape.width > 1]
+    assert 2 * len(flat_ones) < len(payloads(plain))
+    cut = [kernel.axis for kernel in payloads(column_stripes(plain, 0)) if kernel.operation.ofm.shape.width > 1]
+    assert set(cut) == {Axis.COLUMNS}
+
+
 def test_the_graph_of_columns_is_that_of_the_rows_of_the_upright_network() -> None:
     upright = row_graph(import_network(sequence(upright=True), DEFAULT))
     assert [replace(part, name="") for part in graph().parts] == [replace(part, name="") for part in upright.parts]
