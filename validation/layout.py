@@ -44,9 +44,9 @@ def width() -> int:
     return WIDTH
 
 
-def filled(sentence: str) -> str:
-    """A sentence in lines of at most :func:`width` characters; words longer than that stay whole."""
-    return fill(sentence, width(), break_long_words=False, break_on_hyphens=False)
+def filled(sentence: str, indent: str = "") -> str:
+    """A sentence in lines of at most :func:`width` characters, ``indent`` before each but the first; words longer than that stay whole."""
+    return fill(sentence, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def grid(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool], limit: int | None = None) -> str:

@@ -69,7 +69,11 @@ class _Drawing:
         lines += [f"{unit.value:>{width}} |{''.join(map(self._mark, row))}|" for unit, row in rows.items()]
         shown = sorted({one for row in rows.values() for one in row if isinstance(one, int)} & set(self._names))
         part = f"{last - first} of {self.cycles} cycles" if last - first < self.cycles else f"{self.cycles} cycles"
-        return [*lines, f"{part}, {scale} a column", *(f"{self._marks[index]} = {self._names[index]}" for index in shown)]
+        return [
+            *lines,
+            f"{part}, {scale} a column; a dot is a wait, a blank nothing to do",
+            *(f"{self._marks[index]} = {self._names[index]}" for index in shown),
+        ]
 
     def _mark(self, cell: int | str) -> str:
         return cell if isinstance(cell, str) else self._marks.get(cell, _OTHER)

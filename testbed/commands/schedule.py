@@ -200,6 +200,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
     from testbed.terminal import show
     from testbed.timing import timing_json
     from testbed.versions import legaliser_remark
+    from validation.layout import filled
 
     plan, cycles, least = ending.choice.point.schedule, simulation.replay.cycles, ending.choice.least_cycles
     facts = {
@@ -237,7 +238,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
         )
     if ending.stopped:
         said.append(f"The search was ended by {ending.stopped}: another run may find another schedule.")
-    sections = ["\n".join(said), layers_text(simulation.replay, min_percent(arguments))]
+    sections = ["\n".join(map(filled, said)), layers_text(simulation.replay, min_percent(arguments))]
     if arguments.show_cpu_operations:
         sections.append(cpu_operators_text(simulation.network))
     if found is not None:

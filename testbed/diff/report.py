@@ -11,7 +11,7 @@ from testbed.memory_options import memory_system_json
 from testbed.reports.tables import shortened
 from testbed.simulation import Simulation
 from testbed.timing import timing_clause, timing_json
-from validation.layout import grid
+from validation.layout import filled, grid
 
 SHOWN = 12
 """Layers that a report shows before it folds the others."""
@@ -36,7 +36,7 @@ def moved_layers(before: Simulation, after: Simulation) -> list[Moved]:
 
 def _layer_cells(one: Moved) -> tuple[str, ...]:
     cycles = [f"{side.cycles:,}" if side else "-" for side in (one.before, one.after)]
-    changes = "; ".join(one.changes) or "only its time"
+    changes = "; ".join(one.changes) or "no change of its own"
     return shortened(one.label), *cycles, _signed(one.difference), printable(changes, _CHANGE)
 
 
@@ -64,7 +64,7 @@ def side_text(side: Simulation) -> str:
 
 
 TOTAL_HEADERS = ("whole", "before", "after", "difference", "%")
-LAYER_HEADERS = ("layer", "before", "after", "difference", "what is different")
+LAYER_HEADERS = ("layer", "cycles before", "after", "difference", "what is different")
 
 
 def folded(moved: Sequence[Moved], shown: int | None) -> tuple[list[tuple[str, ...]], str]:
@@ -79,7 +79,8 @@ def folded(moved: Sequence[Moved], shown: int | None) -> tuple[list[tuple[str, .
 def diff_text(before: Simulation, after: Simulation, shown: int | None = SHOWN) -> str:
     """Both sides, their totals and the layers that are different; ``shown`` None shows all of them."""
     rows, rest = folded(moved_layers(before, after), shown)
-    sections = [f"before  {side_text(before)}\nafter   {side_text(after)}"]
+    sides = (("before", before), ("after", after))
+    sections = ["\n".join(filled(f"{name:<8}{side_text(side)}", " " * 8) for name, side in sides)]
     sections.append(grid(TOTAL_HEADERS, _total_rows(before, after), (True, False, False, False, False)))
     if rows:
         table = grid(LAYER_HEADERS, rows, (True, False, False, False, True))

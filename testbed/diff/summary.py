@@ -9,7 +9,7 @@ from testbed.diff.bars import Bar, Baseline, layer_cycles
 from testbed.diff.report import SHOWN, side_text
 from testbed.reports.tables import shortened
 from testbed.simulation import Simulation
-from validation.layout import grid
+from validation.layout import filled, grid
 
 _BARS = ("figure", "now", "limit", "of", "left", "verdict")
 _LAYERS = ("layer", "baseline", "now", "difference")
@@ -58,7 +58,7 @@ def verdict(bars: Sequence[Bar]) -> str:
 
 def check_text(simulation: Simulation, bars: Sequence[Bar], baseline: Baseline | None) -> str:
     """The figures, the bars and the layers that moved."""
-    sections = [f"{side_text(simulation)}\n{simulation.replay.cycles:,} NPU cycles, {simulation.planned_bytes:,} bytes of SRAM"]
+    sections = [f"{filled(side_text(simulation))}\n{simulation.replay.cycles:,} NPU cycles, {simulation.planned_bytes:,} bytes of SRAM"]
     if bars:
         sections.append(grid(_BARS, _bar_rows(bars), (True, False, False, True, False, True)))
     if baseline is not None:

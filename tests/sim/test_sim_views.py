@@ -286,7 +286,7 @@ def test_a_window_of_a_timeline_shows_its_cycles_one_a_column_and_the_operations
         row.partition("|")[2][100:150] for row in whole[1 : len(Unit) + 1]
     ]
     assert part[0].partition("|")[2].startswith("100 ")
-    assert part[len(Unit) + 1] == f"50 of {recorder.cycles} cycles, 1 a column"
+    assert part[len(Unit) + 1] == f"50 of {recorder.cycles} cycles, 1 a column; a dot is a wait, a blank nothing to do"
     letters = {letter for row in part[1 : len(Unit) + 1] for letter in row.partition("|")[2] if letter.isupper()}
     assert {line[0] for line in part[len(Unit) + 2 :]} == letters
 

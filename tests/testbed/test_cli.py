@@ -288,3 +288,19 @@ def test_the_node_data_of_model_explorer_are_cycles_by_the_names_of_the_networks
     # A reshape moves nothing: the NPU has no operation for it.
     assert written - set(data["results"]) == {"flatten"}
     assert [stop["stop"] for stop in data["gradient"]] == [0, 1]
+
+
+@pytest.mark.parametrize("command", [("sweep", "zoo:tiny_conv"), ("simulate", "vela", "zoo:tiny_conv"), ("calibrate", "check")])
+def test_an_argument_that_a_command_does_not_know_points_to_that_commands_help(command: tuple[str, ...]) -> None:
+    name = " ".join(part for part in command if ":" not in part)
+    assert f"Unrecognized arguments: --colour=red (see `npu-testbed {name} --help`)." in refusal(*command, "--colour=red")
+
+
+def test_what_schedule_and_diff_say_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    output = tmp_path / "s.json"
+    monkeypatch.chdir(tmp_path)
+    made = call("schedule", "zoo:tiny_conv", "--no-cascade", "--no-advice", "-o", output.name).output
+    beside = call("diff", "zoo:tiny_conv", "--optimise", "Size,Performance").output
+    assert "\n        " in beside.partition("after   ")[0]
+    assert max(map(len, (made + beside).splitlines())) <= 60
