@@ -33,8 +33,6 @@ _SMALLEST_TRIES = 24
 _NO_LIMIT = 1 << 60
 _PARTS = 100
 """Parts of the graph for which the numbers of drafts and regroupings are given. Those of a smaller graph are quicker, so it has more."""
-_QUICK = 10
-"""Divisor of the moves for a quick search for addresses."""
 _PATIENT = 30
 """Factor of the moves for the addresses of the smallest arena: it is searched for only once."""
 _UNSURE = Fraction(99, 100)
@@ -101,20 +99,18 @@ class Drafter:
         self._plain: dict[int, Draft | None] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
-    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, moves: int, below: int = _NO_LIMIT) -> Draft | None:
+    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, below: int = _NO_LIMIT) -> Draft | None:
         """Groups with the best of some sets of copies, or all of them; None if they do not fit or take ``below`` cycles or more."""
-        placement = self._placement_search.within(budget, groups, moves)
+        placement = self._placement_search.within(budget, groups, self._options.moves)
         return None if placement is None else self._placer.trial(groups, placement, staged, budget, below)
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
         graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
         changes = list(neighbours(graph, best.groups, rows, inner))
-        # There are many, so that none of them is worth a long search for addresses.
-        moves = self._options.moves // _QUICK
         at = idle = 0
         while idle < len(changes):
-            found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, moves, best.cycles)
+            found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, best.cycles)
             at, idle = at + 1, idle + 1
             if found is not None:
                 best, idle = found, 0
@@ -170,7 +166,7 @@ class Drafter:
     def _improved(self, budget: int) -> list[_Improvement]:
         """The proposals that fit a budget and are to be improved, the one expected to be fastest first."""
         if budget not in self._improvements:
-            tried = [self._trial(groups, staged, budget, self._options.moves) for groups, staged in self._proposals(budget).items()]
+            tried = [self._trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
             fitting = sorted((trial for trial in tried if trial is not None), key=lambda trial: trial.cycles)
             kept = fitting[: max(1, self._options.polished * _PARTS // len(self._graph.parts))]
             self._improvements[budget] = [_Improvement(trial, self._regrouping(trial, budget)) for trial in kept]
@@ -190,7 +186,7 @@ class Drafter:
         """
         if budget not in self._plain:
             groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
-            plain = self._trial(groups, [frozenset()], budget, self._options.moves)
+            plain = self._trial(groups, [frozenset()], budget)
             self._plain[budget] = plain and self._placer.finished(plain, patient=True)
         return self._plain[budget]
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from cascader.allocate.extents import Extents
 from cascader.allocate.moving import allocate
 from cascader.plan.buffers import Buffers, buffers
 from cascader.plan.depth_first import DepthFirstScheduler, JobTable, group_table
 from cascader.search.local_moves import Groups
-
-_HOPEFUL = Fraction(4, 5)
-"""Part of a greedy search's peak: no longer search is tried for budgets below it, as there are always other groups to go on with."""
 
 _SEARCHES = 6
 """Groups, those of fewest live bytes, whose addresses are searched for to find the smallest arena."""
@@ -63,7 +59,7 @@ class PlacementSearch:
         """The groups' tensors at addresses within ``budget``, a greedy search's if they fit; None if none are found."""
         placement = self.greedily(groups)
         # Whether addresses are searched for depends on the budget alone, so that no answer depends on what was asked before.
-        if placement.peak > budget >= placement.live and placement.peak * _HOPEFUL <= budget:
+        if placement.peak > budget >= placement.live:
             placement = self.searched(groups, moves)
         return placement if placement.peak <= budget else None
 

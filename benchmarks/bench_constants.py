@@ -1,0 +1,156 @@
+# ruff: noqa: INP001  # a script of its own, no package
+"""Worth of the search's constants: what each saves beside its neutral value, at which it does nothing.
+
+    python benchmarks/bench_constants.py [MODEL:BYTES | MODEL:least ...] [--only NAME ...]
+
+A row per constant: the score with it turned to the neutral value relative to that with its own (above 1: the constant is worth something),
+as geometric mean, best and worst over all cases, and the CPU seconds of the searches likewise. A case is a network in a budget, scored by
+replayed cycles, or ``least`` for its smallest schedule, scored by bytes. Every constant has a process of its own, so that nothing is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from math import prod
+from multiprocessing import get_context
+
+from tabulate import tabulate
+
+from npu_model.errors import InputError
+from testbed.legalise import load_task
+from testbed.scheduling import DEFAULT_OPTIMISE, OPTIMISE, choice_of
+
+CASES = (
+    *("zoo:resnet8:32768", "zoo:ds_cnn:12288", "zoo:ds_cnn:20000", "zoo:tiny_residual:8192", "zoo:ds_cnn:least"),
+    *("portfolio:inception:30000", "portfolio:mobilenet_v3:90000", "portfolio:unet_cropped:40000"),
+)
+"""Small networks of several kinds, where each search takes a few seconds."""
+
+_FAR = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A constant of a module, and the value at which it does nothing."""
+
+    module: str
+    name: str
+    neutral: object
+
+    @property
+    def label(self) -> str:
+        """The constant and its value, short enough for a table."""
+        return f"{self.module.rpartition('.')[2]}.{self.name} = {_short(self.neutral)}"
+
+    def apply(self) -> None:
+        """Give the constant its neutral value wherever it is known by its name."""
+        own = getattr(import_module(self.module), self.name)
+        for module in [module for name, module in sys.modules.items() if name.startswith(("cascader", "testbed"))]:
+            if getattr(module, self.name, None) is own:
+                setattr(module, self.name, self.neutral)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_short, value))})"
+    return "far" if value == _FAR else str(value)
+
+
+TURNS = (
+    Turn("cascader.search.candidates", "_TRUST", (Fraction(0),)),
+    Turn("cascader.search.candidates", "_TRUST", (Fraction(1),)),
+    Turn("cascader.search.candidates", "_SHARES", (Fraction(1),)),
+    Turn("cascader.search.candidates", "_QUICK", 1),
+    Turn("cascader.search.candidates", "_PATIENT", 1),
+    Turn("cascader.search.candidates", "_UNSURE", Fraction(1)),
+    Turn("cascader.search.candidates", "_NEAR_SMALLEST", Fraction(1)),
+    Turn("cascader.search.candidates", "_SMALLEST_TRIES", 1),
+    Turn("cascader.search.placement", "_HOPEFUL", Fraction(0)),
+    Turn("cascader.search.placement", "_HOPEFUL", Fraction(1)),
+    Turn("cascader.search.placement", "_SEARCHES", 0),
+    Turn("cascader.ethosu.search.search", "HOPEFUL", ()),
+    Turn("cascader.ethosu.search.search", "HOPEFUL_ANYWHERE", ()),
+    Turn("cascader.ethosu.search.search", "_TINY", 0),
+    Turn("cascader.ethosu.search.wish", "NEAR", Fraction(1)),
+    Turn("cascader.ethosu.search.replays", "CLOSE", 1.0),
+    Turn("cascader.ethosu.search.replays", "FEW", 1),
+    Turn("cascader.ethosu.cost.block_choice", "PROMISING", 1.0),
+    Turn("cascader.ethosu.cost.block_choice", "WORTHWHILE", 1.0),
+    Turn("cascader.ethosu.cost.kernel_estimate", "BLOCKS", 1),
+    Turn("cascader.ethosu.cost.kernel_estimate", "PARTITIONS", 1),
+    Turn("cascader.ethosu.cost.kernel_estimate", "BURDEN", 0.0),
+    Turn("cascader.ethosu.cost.kernel_estimate", "CROWDED_SHARE", 1.0),
+    Turn("cascader.ethosu.cost.block_chain", "NEAR", _FAR),
+    Turn("cascader.ethosu.rewrites.turned", "WORTHWHILE", 1.0),
+    Turn("cascader.ethosu.rewrites.turned", "_TRIED", 1),
+    Turn("cascader.ethosu.rewrites.phases", "WORTHWHILE", 1.0),
+    Turn("cascader.ethosu.rewrites.reblock", "GAIN", 1.0),
+    Turn("cascader.ethosu.rewrites.reblock", "SMALLEST", 0),
+    Turn("cascader.ethosu.rewrites.catalogue", "_PIECES", (12,)),
+    Turn("cascader.ethosu.rewrites.catalogue", "_FINER", Fraction(1)),
+    Turn("cascader.ethosu.rewrites.catalogue", "_SMALL", 0),
+    Turn("cascader.ethosu.rewrites.catalogue", "_LARGE", _FAR),
+    Turn("testbed.tasks", "QUICKER", 0.0),
+)
+"""Constants that steer the search. Those of the device, of file formats and of compiled code are none, nor limits of time and memory."""
+
+Scores = list[tuple[int, float]]
+"""Of each case the score and the CPU seconds."""
+
+
+def measure(cases: Sequence[tuple[str, str]], turn: Turn | None = None) -> Scores:
+    """The scores of all cases, with a constant turned."""
+    if turn is not None:
+        turn.apply()
+    found = []
+    for source, wanted in cases:
+        start, smallest = time.process_time(), wanted == "least"
+        budget, optimise = (None, OPTIMISE[1]) if smallest else (int(wanted), DEFAULT_OPTIMISE)
+        point = choice_of(load_task(source), arena_cache_size=budget, optimise=optimise, processes=1).point
+        found.append((point.memory if smallest else point.cycles, time.process_time() - start))
+    return found
+
+
+def _apart(cases: Sequence[tuple[str, str]], turn: Turn | None = None) -> Scores:
+    """As :func:`measure`, in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(measure, cases, turn).result()
+
+
+def _row(label: str, own: Scores, turned: Scores) -> list[str]:
+    ratios = [after / before for (before, _), (after, _) in zip(own, turned, strict=True)]
+    seconds = sum(taken for _, taken in turned) / sum(taken for _, taken in own)
+    return [label, f"{prod(ratios) ** (1 / len(ratios)):.4f}", f"{max(ratios):.4f}", f"{min(ratios):.4f}", f"{seconds:.2f}"]
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=CASES, metavar="MODEL:BYTES")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="constants with these names alone")
+    options = parser.parse_args()
+    cases = [(source, wanted) for source, _, wanted in (case.rpartition(":") for case in options.cases)]
+    turns = [turn for turn in TURNS if options.only is None or turn.name in options.only]
+    table = []
+    try:
+        own = _apart(cases)
+        for turn in turns:
+            table.append(_row(turn.label, own, _apart(cases, turn)))
+            sys.stderr.write(f"{' '.join(table[-1])}\n")
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    headers = ["constant, at", "mean", "most lost", "most won", "seconds"]
+    sys.stdout.write(tabulate(table, headers, disable_numparse=True, colalign=("left", *("right",) * 4)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What the constants of the search are worth: at its neutral value each makes the result of some network worse.
+
+``benchmarks/bench_constants.py`` prints the same for all of them, over more networks.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from scheduling import DEFAULT
+
+from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.rewrites import variants
+from cascader.frontends.vela import import_network
+from cascader.search import candidates, placement
+from testbed.configs import load_timing_adapter
+from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from validation.portfolio import build
+
+SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+
+
+def least_bytes(name: str) -> int:
+    """The smallest arena that is found for any form of a portfolio network."""
+    forms = variants(import_network(build(name), DEFAULT), DEFAULT, SYSTEM)
+    return min(Cascader(form, DEFAULT, SYSTEM).smallest().memory for form in forms)
+
+
+@pytest.mark.parametrize(
+    ("module", "constant", "neutral", "name", "share"),
+    [
+        pytest.param(candidates, "_NEAR_SMALLEST", Fraction(1), "conv_resize_bilinear_half_conv", 1.2, id="limits above the least"),
+        pytest.param(candidates, "_SMALLEST_TRIES", 1, "conv_resize_bilinear_half_conv", 1.2, id="several limits"),
+        pytest.param(placement, "_SEARCHES", 0, "conv_mean_keep_conv", 1.3, id="addresses that are searched for"),
+    ],
+)
+def test_the_smallest_arena_is_larger_without_it(module: Any, constant: str, neutral: object, name: str, share: float) -> None:
+    """Measured: 27,296 for 21,568 bytes, twice, and 13,824 for 9,984."""
+    own = least_bytes(name)
+    with patch.object(module, constant, neutral):
+        assert least_bytes(name) >= own * share
