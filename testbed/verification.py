@@ -169,22 +169,40 @@ Reference = tuple[str, Callable[[Sequence[Arrays]], Sequence[Arrays]]]
 """A reference's name, and what computes its outputs."""
 
 
+class Once:
+    """Outputs that are worked out once: while another process is waited for, or when they are asked for."""
+
+    def __init__(self, work: Callable[[], list[dict[str, NDArray[Any]]]]) -> None:
+        self._work = work
+        self._found: list[dict[str, NDArray[Any]]] | None = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Work them out; an error is kept for who asks for them."""
+        if self._found is None and self._error is None:
+            try:
+                self._found = self._work()
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is raised below
+                self._error = error
+
+    def outputs(self) -> list[dict[str, NDArray[Any]]]:
+        """The outputs; raises what working them out has raised."""
+        self.run()
+        if self._error is not None:
+            raise self._error
+        return self._found or []
+
+
 def verification(
     model: str,
-    network: CompiledNetwork,
+    found: Sequence[Arrays],
+    inputs: Sequence[Arrays],
     references: Sequence[Reference],
-    inferences: int,
     seed: int,
     skipped: str,
     fully_connected: tuple[str, ...] = (),
     unmended: tuple[str, ...] = (),
-    kernels: CpuKernels | None = None,
 ) -> Verification:
-    """Run ``network`` on seeded inputs beside each reference; ``kernels`` execute its CPU operators.
-
-    InputError if one of them cannot run.
-    """
-    inputs = seeded_inputs(network, inferences, seed)
-    found = functional_outputs(network, inputs, kernels)
+    """What was ``found`` for the seeded ``inputs`` beside each reference. InputError if one of them cannot run."""
     comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs)))
-    return Verification(model, inferences, seed, comparisons, skipped, fully_connected, unmended)
+    return Verification(model, len(inputs), seed, comparisons, skipped, fully_connected, unmended)

@@ -22,7 +22,7 @@ from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
 from cascader.plan.jobs import Copy
 from cascader.plan.plans import Planner
-from cascader.plan.proposals import PlanTable, ladder, smallest_limit
+from cascader.plan.proposals import PlanTable, ladder
 from cascader.search.candidates import Draft, Drafter
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
@@ -76,11 +76,6 @@ class Cascader:
         self._made: dict[tuple[object, ...], Candidate] = {}
         overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.plans, options.plans, options.drafts, overlap)
-
-    @property
-    def smallest_limit(self) -> int:
-        """Least bytes that the plans of this class need; addresses may need more."""
-        return smallest_limit(self.plans)
 
     def limits(self) -> tuple[int, ...]:
         """Memory limits for a frontier, from the smallest on."""

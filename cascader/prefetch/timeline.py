@@ -23,8 +23,7 @@ class Constants(NamedTuple):
     earliest: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class JobTimes:
+class JobTimes(NamedTuple):
     """Cycles of a job: ``staged`` with its constants copied, ``direct`` reading them at home.
 
     ``lead`` are the cycles that the job saves if its first constants are read in the tail of the job before, a tail as long.

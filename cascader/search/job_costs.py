@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple
 from itertools import pairwise
 from typing import Protocol
 
@@ -56,7 +55,7 @@ class JobCosts:
         self._cost = cost
         self._overlap = overlap
         self._kind_numbers: dict[tuple[int, int], int] = {}
-        self._times = np.zeros((_START, len(JobTimes.__dataclass_fields__) - 1), dtype=np.int64)
+        self._times = np.zeros((_START, len(JobTimes._fields) - 1), dtype=np.int64)
         self._pair_numbers: dict[tuple[int | None, ...], int] = {}
         self._pair_costs = np.full((_START, CASES), UNKNOWN, dtype=np.int64)
         self._known: dict[Group, tuple[Numbers, Numbers]] = {}
@@ -67,7 +66,7 @@ class JobCosts:
         if key not in self._kind_numbers:
             number = self._kind_numbers[key] = len(self._kind_numbers)
             self._times = _grown(self._times, number + 1, 0)
-            self._times[number] = astuple(self._cost.times(part, start, end))[1:]
+            self._times[number] = self._cost.times(part, start, end)[1:]
         return self._kind_numbers[key]
 
     def _pair(self, before: list[int], after: list[int], distance: int | None) -> int:
@@ -102,7 +101,7 @@ class JobCosts:
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
         known = [self._kinds_and_pairs(group)[0] for group in groups]
-        times = {name: self._times[:, at] for at, name in enumerate(list(JobTimes.__dataclass_fields__)[1:])}
+        times = {name: self._times[:, at] for at, name in enumerate(JobTimes._fields[1:])}
         each = np.minimum(times["staged"] - times["staged_lead"], times["direct"] - times["lead"])
         return int(sum(each[kinds].sum() for kinds in known))
 

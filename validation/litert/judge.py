@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.frontends.children import run_child
+from cascader.frontends.children import nothing, run_child
 from npu_model.errors import InputError
 
 TIMEOUT_SECONDS = 600
@@ -45,10 +45,10 @@ def child_environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
 
 
-def _run_child(folder: Path) -> None:
+def _run_child(folder: Path, meanwhile: Callable[[], object]) -> None:
     command = [sys.executable, "-m", "validation.litert.child", str(folder)]
     try:
-        process = run_child(command, folder=folder, timeout=TIMEOUT_SECONDS, environment=child_environment())
+        process = run_child(command, folder=folder, timeout=TIMEOUT_SECONDS, environment=child_environment(), meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
         raise InputError(f"LiteRT did not finish within {TIMEOUT_SECONDS} s: compare fewer inputs.") from None
     if process.returncode != 0:
@@ -57,10 +57,10 @@ def _run_child(folder: Path) -> None:
         raise InputError(f"LiteRT cannot run the model, it {reason}: check the model.")
 
 
-def reference_outputs(model: bytes, inputs: Sequence[Arrays]) -> list[dict[str, NDArray[Any]]]:
+def reference_outputs(model: bytes, inputs: Sequence[Arrays], meanwhile: Callable[[], object] = nothing) -> list[dict[str, NDArray[Any]]]:
     """Outputs by name of one inference for each of ``inputs``, in a row.
 
-    These hold an array of the model's type and shape for every input that is read.
+    These hold an array of the model's type and shape for every input that is read. ``meanwhile`` is called once LiteRT's process runs.
     InputError if LiteRT is not installed, or refuses, crashes or does not finish.
     """
     require_litert()
@@ -71,7 +71,7 @@ def reference_outputs(model: bytes, inputs: Sequence[Arrays]) -> list[dict[str, 
         (folder / "names.json").write_text(json.dumps(names), encoding="utf-8")
         for index, arrays in enumerate(inputs):
             np.savez(folder / f"inputs{index}.npz", *[arrays[name] for name in names])
-        _run_child(folder)
+        _run_child(folder, meanwhile)
         outputs = json.loads((folder / "outputs.json").read_text(encoding="utf-8"))
         results = []
         for index in range(len(inputs)):

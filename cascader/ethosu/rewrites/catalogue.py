@@ -145,8 +145,21 @@ class _Maker:
         ]
 
 
-Thunk = Callable[[], Network]
-"""One form that is still to be made; it can be pickled."""
+@dataclass(frozen=True, slots=True)
+class Thunk:
+    """One form that is still to be made; it can be pickled. One that waits for nothing else is made ``beside`` what others wait for."""
+
+    make: Callable[[], Network]
+    beside: bool = False
+
+    def __call__(self) -> Network:
+        """Make the form."""
+        return self.make()
+
+    def homes(self, processes: int) -> range:
+        """Numbers of the processes that may make it: the first one makes what others wait for."""
+        return range(min(1, processes - 1), processes) if self.beside else range(processes)
+
 
 Spread = Callable[[Sequence[Thunk]], Iterable[Network]]
 """Makes some forms, in this process or in others; they come in their order."""
@@ -155,6 +168,11 @@ Spread = Callable[[Sequence[Thunk]], Iterable[Network]]
 def one_by_one(thunks: Sequence[Thunk]) -> Iterator[Network]:
     """Make some forms in this process."""
     return (thunk() for thunk in thunks)
+
+
+def _fine(make: _Maker, plain: Network, sizes: Sequence[int]) -> list[Thunk]:
+    """The forms in small pieces, in one layout only: where each of both gains anything, they hardly gain more together."""
+    return [Thunk(partial(make.pieces, plain, size), beside=True) for size in sizes]
 
 
 def variants(  # a network is rewritten for a device, its memories and its timing
@@ -171,14 +189,13 @@ def variants(  # a network is rewritten for a device, its memories and its timin
     """
     make = _Maker(find_accelerator(accelerator), Sources.staged(system, timing), Sources.direct(system, timing), options)
     plain = make.plain(network)
-    base = make.base(plain)
     coarse, *fine = _piece_sizes(network, options)
     layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
-    # Small pieces are tried in one layout only: where each of both gains anything, they hardly gain more together.
-    thunks: list[Thunk] = [partial(make.coarse, base, coarse, depth) for depth in layouts]
-    made = spread([*thunks, *(partial(make.pieces, plain, size) for size in fine)])
+    in_pieces = spread(_fine(make, plain, fine))
+    base = make.base(plain)
+    made = [*spread([Thunk(partial(make.coarse, base, coarse, depth)) for depth in layouts])]
     more = make.across(plain, coarse, fine) + _flat_forms(plain, base, make.device, options)
-    found = [*made, *more]
+    found = [*made, *in_pieces, *more]
     if is_small(network):
         # A depth that does for constants from anywhere need not be the best for staged ones.
         found.append(make.coarse(make.encoded(plain, make.staged), coarse, layouts[0]))

@@ -7,6 +7,7 @@ from math import inf
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.search import nothing_known
 from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Task, unseen
 
 
@@ -31,14 +32,16 @@ class Best:
         """Sort key of which the best has the least: cycles and then bytes, or with ``smallest`` bytes and then cycles."""
         return (made.memory, made.cycles) if self.smallest else (made.cycles, made.memory)
 
+    def known(self) -> int:
+        """Cycles of the best that was replayed; more than anything takes if there is none, or if it is bytes that count."""
+        return int(self._rank[0]) if not self.smallest and self._rank[0] < inf else nothing_known()
+
     def fits(self, candidate: Candidate) -> bool:
         """Whether the candidate's arena is within the budget."""
         return self.budget is None or candidate.memory <= self.budget
 
     def begin(self) -> None:
         """Replay the network layer by layer, for a first schedule after a moment."""
-        if self.seen is unseen:
-            return
         task = self.task
         whole = schedule_layer_by_layer(task.network, task.accelerator, provenance=task.provenance)
         self.took(Candidate(whole, task.replay(lower(whole))))

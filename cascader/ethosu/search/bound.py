@@ -19,7 +19,7 @@ from npu_model.cost.cycles import mac_pace, output_rate
 from npu_model.cost.shram import ifm_depth_step
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.cost.traversal import reduces_depth
-from npu_model.memory.system import MemorySystem
+from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import KernelOperation, OperationKind, Upscale
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -33,6 +33,35 @@ class Demand:
     output: Fraction = Fraction(0)
     read: int = 0
     written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Fewest cycles in which a port's memory moves bytes, its reads and writes together.
+
+    A gate lets the addresses of ``capped`` words pass in each period at most, and a transaction that crosses the cap whole.
+    """
+
+    cycles_per_word: Fraction
+    period: int = 0
+    capped: int = 1
+
+    @classmethod
+    def of(cls, memory: Memory) -> Pace:
+        """The pace of a memory."""
+        pulse = memory.pulse
+        if pulse is None or not pulse.cap_words:
+            return cls(memory.cycles_per_word)
+        burst = max(1, memory.burst_bytes // BEAT_BYTES)
+        return cls(memory.cycles_per_word, pulse.on + pulse.off, pulse.cap_words - 1 + burst)
+
+    def gated(self, count: int) -> int:
+        """Cycles in which the gate lets so many bytes pass, reads and writes together; the last period need not be over.
+
+        >>> Pace(Fraction(1), 400, 57).gated(57 * 8 * 10), Pace(Fraction(1)).gated(57 * 8 * 10)
+        (3600, 0)
+        """
+        return max(0, ceil_div(count // BEAT_BYTES, self.capped) - 1) * self.period
 
 
 def _mac_cycles(op: KernelOperation, elements: Fraction, accelerator: Accelerator, timing: TimingParameters) -> Fraction:
@@ -83,8 +112,8 @@ def least_cycles(
 ) -> int:
     """Cycles that every schedule of a network in this form takes, in any arena; ``scheduler`` is that of its row graph.
 
-    The largest of five sums: MACs, output unit, words that are read and written through the arena's port, and words of weights through
-    their own; where a memory has one path for all, its sums add up.
+    The largest of some sums: MACs, output unit, words that are read and written through the arena's port, and words of weights through
+    their own. Where a memory has one path for all, or a cap of words in a period, its sums add up.
     """
     device = find_accelerator(accelerator)
     payloads = [ethosu_part(part) for part in network.graph.parts]
@@ -100,5 +129,5 @@ def least_cycles(
     bounds = [sum(one.macs for one in asked), sum(one.output for one in asked)]
     for memory, (read, written) in zip(system.ports, loads, strict=True):
         most = read + written if memory.shared else max(read, written)
-        bounds.append(most // BEAT_BYTES * memory.cycles_per_word)
+        bounds.append(Fraction(max(int(most // BEAT_BYTES * memory.cycles_per_word), Pace.of(memory).gated(read + written))))
     return ceil(max(bounds))

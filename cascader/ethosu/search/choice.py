@@ -44,7 +44,7 @@ class _Chooser:
         return [candidate for candidate in candidates if self.best.fits(candidate)]
 
     def _found(self, wish: Wish) -> tuple[Candidate, ...]:
-        return search(self.explored, wish, self.executor, self.show, self.best.came).candidates
+        return search(self.explored, wish, self.executor, self.show, self.best.came, self.best.known).candidates
 
     def _require_fit(self, least: int) -> None:
         if self.aim.budget is not None and least > self.aim.budget:
@@ -95,9 +95,9 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     show("Replaying the network layer by layer")
     best.begin()
     explored = explore(task, executor, show)
-    best.least_cycles = explored.least_cycles
+    best.least_cycles = explored.least_cycles(aim.budget)
     candidates = _Chooser(explored, aim, best, executor, show).chosen()
     missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
     known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    return Choice(min((*known, *points), key=best.rank), explored.least_cycles)
+    return Choice(min((*known, *points), key=best.rank), best.least_cycles)

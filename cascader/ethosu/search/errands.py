@@ -10,7 +10,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.search.bound import least_cycles
+from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
 from cascader.plan.jobs import Buffer, Copy, Job
@@ -43,10 +43,10 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Outline of a planned form: its memory limits (bytes) from the least on, and the cycles that each of its schedules takes at least."""
+    """Outline of a planned form: its memory limits (bytes) from the least on, and the bound of the cycles that its schedules take."""
 
     limits: tuple[int, ...]
-    least_cycles: int
+    bound: CycleBound
 
 
 def ready() -> None:
@@ -61,7 +61,7 @@ def rewritten(thunk: Thunk) -> Network:
 def outline(form: Form) -> Outline:
     """The outline of a form."""
     plans = form.cascader
-    return Outline(plans.limits(), least_cycles(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing))
+    return Outline(plans.limits(), cycle_bound(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing))
 
 
 def promise(form: Form, limit: int, part: Fraction) -> int | None:

@@ -159,4 +159,4 @@ def frontier_of(
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
     bounds = lower_bounds(task.network, explored.least_live_bytes)
-    return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles, near(seen, points))
+    return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles(None), near(seen, points))

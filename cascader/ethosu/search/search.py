@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.catalogue import Thunk
+from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.errands import at_limit, outline, promise, ready, rewritten, smallest
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Candidate, Show, Task, ignored, silent
@@ -31,6 +32,14 @@ _TINY = 8
 Came = Callable[[Candidate], None]
 """Listener that is told of a candidate as soon as it is there."""
 
+Known = Callable[[], int]
+"""Says the fewest cycles of any schedule that was replayed so far and is as good an answer."""
+
+
+def nothing_known() -> int:
+    """More cycles than anything takes."""
+    return 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class Explored:
@@ -38,8 +47,17 @@ class Explored:
 
     forms: tuple[Form, ...]
     ladders: tuple[tuple[int, ...], ...]
-    least_cycles: int
-    """Cycles that every schedule of every form takes, in any arena."""
+    bounds: tuple[CycleBound, ...]
+    """For each form a lower bound of the cycles that its schedules take."""
+
+    def least_cycles(self, arena: int | None) -> int:
+        """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number)."""
+        return min(bound.at(arena) for bound in self.bounds)
+
+    def open(self, places: Sequence[tuple[Form, int]], cycles: int) -> list[tuple[Form, int]]:
+        """Of some places (form, limit) those at which a schedule may take so many ``cycles`` or fewer; all if that is none of them."""
+        bounds = dict(zip(self.forms, self.bounds, strict=True))
+        return [(form, limit) for form, limit in places if bounds[form].at(limit) <= cycles] or list(places)
 
     @property
     def least_live_bytes(self) -> int:
@@ -69,13 +87,15 @@ def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
         for number, origin in enumerate(origins)
     )
     outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} layouts", show))
-    return Explored(forms, tuple(one.limits for one in outlines), min(one.least_cycles for one in outlines))
+    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines))
 
 
-def search(explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = ignored) -> Found:
+def search(
+    explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = ignored, known: Known = nothing_known
+) -> Found:
     """Make the schedules that are wished for, form by form, without repeats; the order does not depend on the executor.
 
-    ``came`` is told of each candidate.
+    ``came`` is told of each candidate. Places at which every schedule is proven to take more cycles than are ``known`` are left.
     """
     pairs = zip(explored.forms, explored.ladders, strict=True)
     places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*wish.budgets, *wish.limits(rungs)))]
@@ -83,6 +103,7 @@ def search(explored: Explored, wish: Wish, executor: Executor, show: Show = sile
         for part, times in HOPEFUL_ANYWHERE if wish.near is None else HOPEFUL:
             promised = answers([executor.submit(promise, *place, part) for place in places], "Looking at {} of {} memory limits", show)
             places = list(hopeful(places, list(promised), wish, times))
+    places = explored.open(places, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if wish.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
     made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show)

@@ -184,8 +184,8 @@ def test_without_copies_the_cycles_are_those_of_the_jobs_that_read_at_home(case:
 def test_constants_of_small_jobs_in_a_row_pass_their_port_one_after_the_other() -> None:
     """Each of 10 cycles, all of them on the port: the second may read 5 cycles earlier, but not before the first has read."""
     job = JobTimes(part=0, staged=1, direct=10, lead=5, tail=5, crowded=10, home=10, staged_lead=0, staged_tail=0)
-    assert prefetch([job, replace(job, part=1)], [], Room([], [], 2, 1)).cycles == 20
-    assert prefetch([job, replace(job, part=1, home=0)], [], Room([], [], 2, 1)).cycles == 15
+    assert prefetch([job, job._replace(part=1)], [], Room([], [], 2, 1)).cycles == 20
+    assert prefetch([job, job._replace(part=1, home=0)], [], Room([], [], 2, 1)).cycles == 15
 
 
 def test_constants_that_were_waited_for_are_not_read_ahead() -> None:
@@ -245,7 +245,7 @@ def test_with_ample_room_every_copy_begins_as_soon_as_the_copier_is_free_and_a_j
 @settings(max_examples=120)
 @given(cases(parts=1))
 def test_one_copy_that_saves_more_than_it_takes_is_never_slower_with_more_room(case: Case) -> None:
-    jobs = tuple(replace(job, direct=job.direct + 40, crowded=job.direct + 40, lead=0, staged_lead=0) for job in case.jobs)
+    jobs = tuple(job._replace(direct=job.direct + 40, crowded=job.direct + 40, lead=0, staged_lead=0) for job in case.jobs)
     constants = [constants._replace(earliest=0) for constants in case.constants]
     cycles = [prefetch(jobs, constants, Room(case.tensors, case.addresses, len(jobs), size, 1)).cycles for size in range(1, 60, 3)]
     assert cycles == sorted(cycles, reverse=True)
@@ -276,7 +276,7 @@ def test_jobs_and_a_copy_that_share_a_memory_take_each_other_the_turns_that_they
 
     Cycles are rounded down once for each job, of the copy and of the job.
     """
-    jobs = [replace(job, lead=0) for job in jobs]
+    jobs = [job._replace(lead=0) for job in jobs]
     last = JobTimes(1, 1, 1000, 0, 0, 1000, 0, 0, 0)
     timeline = prefetch([*jobs, last], [Constants(1, 1, transfer, len(jobs), len(jobs), 1)], Room([], [], len(jobs) + 1, 10, alignment=1))
     assert [issue.step for issue in timeline.issues] == [1]

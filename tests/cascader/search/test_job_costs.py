@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
@@ -61,7 +61,7 @@ def test_jobs_and_neighbours_have_the_cycles_of_the_device_whatever_groups_were_
         jobs, costed = schedule_groups(scheduler, groups), costs.costed(groups, group_table(scheduler, groups))
         assert costed.parts.tolist() == [job.part for job in jobs]
         found = [tuple(costed.times[kind].tolist()) for kind in costed.kinds]
-        assert found == [astuple(COST.times(job.part, job.start, job.end))[1:] for job in jobs]
+        assert found == [COST.times(job.part, job.start, job.end)[1:] for job in jobs]
         assert costs.least(groups) == sum(min(staged - staged_lead, direct - lead) for staged, direct, lead, *_, staged_lead, _ in found)
         for step in range(1, len(jobs)):
             for before, now in ((False, True), (True, False), (True, True)):

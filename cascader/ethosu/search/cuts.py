@@ -1,0 +1,187 @@
+"""Lower bounds of cycles for an arena of a given size: what must be done before the first job of some parts, and what is left then.
+
+A cut parts a row graph's parts, in their order, into those before it and those behind it. Let the first job of a part behind it be handed
+to the NPU at cycle t. Four facts hold for every schedule of the graph, whatever its groups, stripes, blocks, copies and addresses:
+
+- Rows that this job needs, and those that they need in turn, have been made. Kernels are queued ``max_outstanding_kernels`` at a time, so
+  that all but so many less one of the jobs before are done: of each unit's work before the cut all is done but that of the largest parts.
+- No unit has worked for a part behind the cut. Of these parts' constants those are read that lie in the arena as copies, which have no
+  more room than the arena less the rows that the job reads.
+- So from one cut to the next each unit has its work for what lies between, and the constants' port the bytes that had no room.
+- What is behind the last cut is all left, but for as many bytes of constants.
+
+Times from cut to cut add up; the longest way over any cuts is the bound. It falls as the arena grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network, ethosu_part
+from cascader.ethosu.search.bound import Pace, demand, least_cycles
+from cascader.plan.depth_first import DepthFirstScheduler
+from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.cost.traffic import BEAT_BYTES
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+Numbers = npt.NDArray[np.int64]
+
+CUTS = 48
+"""Most cuts that are looked at, evenly spaced over the parts: more of them take longer and gain little."""
+
+
+_DOWN = 1 - 2.0**-40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CycleBound:
+    """Lower bound of the cycles of all schedules of a form, for any arena.
+
+    Row i and column j of ``work`` (cycles of the busiest unit) and ``weights`` (bytes of constants) are of what lies between cuts i and j
+    and is done at cut j; the first cut is before all parts, and the last column is behind them. ``held`` are the bytes that the first job
+    behind a cut reads. ``anyhow`` are the cycles that no arena saves, ``pace`` is that of the constants' memory.
+    """
+
+    work: Numbers
+    weights: Numbers
+    held: Numbers
+    pace: Pace
+    anyhow: int
+
+    def at(self, arena: int | None) -> int:
+        """The bound for an arena of so many bytes (None: of any number)."""
+        cuts = len(self.held)
+        # Before the first cut nothing is copied.
+        room = np.maximum(0, (1 << 60 if arena is None else arena) - self.held) * (np.arange(cuts) > 0)
+        words = np.maximum(0, self.weights - room[:, None]) // BEAT_BYTES
+        # Of a span both the first and the last period may be cut off. A ratio is rounded downwards, as a bound must be.
+        gated = np.maximum(0, -(-words // self.pace.capped) - 2) * self.pace.period
+        moved = np.maximum(gated, (words * (float(self.pace.cycles_per_word) * _DOWN)).astype(np.int64))
+        spans, reached = np.maximum(self.work, moved), np.zeros(cuts + 1, dtype=np.int64)
+        for cut in range(1, cuts + 1):
+            reached[cut] = (reached[:cut] + spans[:cut, cut]).max()
+        return max(self.anyhow, int(reached[-1]))
+
+
+class _Cuts:
+    """The cuts of one form."""
+
+    def __init__(self, network: Network, scheduler: DepthFirstScheduler, accelerator: str, timing: TimingParameters) -> None:
+        device = find_accelerator(accelerator)
+        self._scheduler = scheduler
+        self._late = device.max_outstanding_kernels - 1
+        self._rows = [part.rows for part in scheduler.graph.parts]
+        payloads = [ethosu_part(part) for part in network.graph.parts]
+        asked = [None if payload is None else demand(payload, Fraction(1), device, timing) for payload in payloads]
+        self._units = [[0 if one is None else floor(getattr(one, unit)) for one in asked] for unit in ("macs", "output")]
+        self._streams = [_streams(network, payload) for payload in payloads]
+        self._known: dict[tuple[int, int], dict[int, int]] = {}
+        self._first = [max(self._asks(part, 1), default=-1) for part in range(len(self._rows))]
+        self.places = range(0, len(self._rows), -(-len(self._rows) // CUTS) or 1)
+
+    def _firsts(self, cut: int) -> list[int]:
+        """The parts of which the first job behind a cut may be: those that read nothing of what is made there."""
+        return [part for part in range(cut, len(self._rows)) if self._first[part] < cut]
+
+    def _asks(self, part: int, rows: int) -> dict[int, int]:
+        """Rows of other parts that the first rows of a part need, by part."""
+        if (part, rows) not in self._known:
+            facts, asks = self._scheduler.graph.parts[part], dict[int, int]()
+            until = facts.rows if facts.atomic else rows
+            for tensor, propagator in facts.inputs:
+                for producer, made in self._scheduler.rows_behind(tensor, propagator.demand(0, until)[1]):
+                    if producer != part and made > 0:
+                        asks[producer] = max(made, asks.get(producer, 0))
+            self._known[part, rows] = asks
+        return self._known[part, rows]
+
+    def _bytes_read(self, part: int) -> int:
+        """Bytes that a part's first job reads."""
+        facts, tensors = self._scheduler.graph.parts[part], self._scheduler.graph.tensors
+        rows: dict[int, int] = {}
+        for tensor, propagator in facts.inputs:
+            first, last = propagator.demand(0, facts.rows if facts.atomic else 1)
+            rows[tensor] = max(rows.get(tensor, 0), last - first)
+        return sum(count * tensors[tensor].row_bytes for tensor, count in rows.items())
+
+    def held(self, cut: int) -> int:
+        """Bytes that are read by the first job behind a cut, whichever part it is of."""
+        return min(map(self._bytes_read, self._firsts(cut)), default=0)
+
+    def needed(self, cut: int) -> list[int]:
+        """Rows that each part before a cut has made at least when the first job behind it begins, whichever part that is of."""
+        ways: list[dict[int, int]] = []
+        for part in self._firsts(cut):
+            asks = self._asks(part, 1)
+            if not asks:
+                return [0] * cut
+            ways += [asks] if asks not in ways else []
+        return [min(column) for column in zip(*(self._behind(cut, asks) for asks in ways), strict=True)]
+
+    def _behind(self, cut: int, asks: dict[int, int]) -> list[int]:
+        """Rows that are needed of each part before a cut for some that are asked for."""
+        rows = [asks.get(part, 0) for part in range(cut)]
+        for part in range(cut - 1, -1, -1):
+            for producer, made in self._asks(part, rows[part]).items() if rows[part] else ():
+                if producer < part:
+                    rows[producer] = max(rows[producer], made)
+        return rows
+
+    def column(self, rows: Sequence[int], late: int) -> Iterator[tuple[int, int]]:
+        """Cycles of the busiest unit, and bytes of constants, of so many rows of the parts from each cut on but ``late`` parts.
+
+        From the last cut before the end of ``rows`` to the first.
+        """
+        spent: list[list[int]] = [[] for _ in self._units]
+        sums, moved = [0] * len(spent), list[int]()
+        streams: dict[bytes, int] = {}
+        for part in range(len(rows) - 1, -1, -1):
+            if rows[part]:
+                for unit, (cycles, some) in enumerate(zip(self._units, spent, strict=True)):
+                    some.append(cycles[part] * rows[part] // self._rows[part])
+                    sums[unit] += some[-1]
+                streams |= {content: len(content) for content in self._streams[part]}
+                moved.append(sum(map(len, self._streams[part])))
+            if part in self.places:
+                least = [total - _largest(some, late) for total, some in zip(sums, spent, strict=True)]
+                yield max(least), max(0, sum(streams.values()) - _largest(moved, late))
+
+    def table(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Work, weights and held bytes, as a bound has them."""
+        cuts = len(self.places)
+        work, weights = (np.zeros((cuts, cuts + 1), dtype=np.int64) for _ in range(2))
+        for column, cut in enumerate((*self.places, None)):
+            rows = list(self._scheduler.needed) if cut is None else self.needed(cut)
+            found = list(self.column(rows, 0 if cut is None else self._late))[::-1]
+            work[: len(found), column], weights[: len(found), column] = [list(values) for values in zip(*found, strict=True)] or (0, 0)
+        held = np.array([self.held(cut) for cut in self.places], dtype=np.int64)
+        return work, weights, held
+
+
+def _largest(values: Sequence[int], count: int) -> int:
+    """Sum of the ``count`` largest values."""
+    if count == 1:
+        return max(values, default=0)
+    return sum(sorted(values)[max(0, len(values) - count) :]) if count else 0
+
+
+def _streams(network: Network, payload: EthosuPart | None) -> tuple[bytes, ...]:
+    """The distinct weight streams of a part."""
+    spans = () if payload is None else payload.operation.weights
+    return tuple(dict.fromkeys(network.constants[span.start : span.end] for span in spans if span.region == CONSTANTS))
+
+
+def cycle_bound(
+    network: Network, scheduler: DepthFirstScheduler, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING
+) -> CycleBound:
+    """The bound of a network in this form; ``scheduler`` is that of its row graph."""
+    pace = Pace.of(system.ports[system.port_of(CONSTANTS)])
+    anyhow = least_cycles(network, scheduler, accelerator, system, timing)
+    return CycleBound(*_Cuts(network, scheduler, accelerator, timing).table(), pace, anyhow)
