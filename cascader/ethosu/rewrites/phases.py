@@ -27,9 +27,6 @@ from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout
 from npu_model.shapes import Shape3D, ceil_div, round_up
 from npu_model.weight_stream.weights import RECORD_BYTES
 
-WORTHWHILE = 0.9
-"""Largest share of a kernel's estimated cycles that its phases may take; the same bound holds for all kernels around them together."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Taps:
@@ -209,9 +206,9 @@ def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> N
             continue
         weights = weights_of(kernel.operation, constants, accelerator)
         made = _best(kernel.operation, weights, accelerator, sources)
-        if made is not None and made.cycles <= WORTHWHILE * after[name]:
+        if made is not None and made.cycles < after[name]:
             pieces[name] = _pieces(name, kernel, made, constants, accelerator)
             after[name] = made.cycles
-    if not pieces or sum(after.values()) > WORTHWHILE * sum(before.values()):
+    if not pieces or sum(after.values()) >= sum(before.values()):
         return network
     return with_pieces(dense, pieces, constants)
