@@ -21,9 +21,10 @@ from scheduling import schedule as layer_by_layer
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds
+from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds, near_misses, polished
 from cascader.ethosu.search.replays import GAIN, promising
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Task
@@ -95,6 +96,33 @@ def test_the_smallest_the_middle_and_the_fastest_point_compute_the_network_in_a_
 def test_a_frontier_begins_at_its_lower_bound_or_above(name: str) -> None:
     bounds = frontier(name).bounds
     assert bounds.any_schedule <= bounds.this_search <= frontier(name).points[0].memory
+
+
+def test_copies_that_are_issued_later_keep_their_places_and_compute_the_network() -> None:
+    point = next(point for point in frontier("resnet8").points if len(point.schedule.copies) > 1)
+    later = list(with_later_copies(point.schedule))
+    assert later
+    for schedule in later:
+        moved = [(copy.step, before.step) for copy, before in zip(schedule.copies, point.schedule.copies, strict=True)]
+        assert [copy.address for copy in schedule.copies] == [copy.address for copy in point.schedule.copies]
+        assert all(now in {before, before + 1} for now, before in moved)
+        assert any(now > before for now, before in moved)
+    assert outputs(lower(later[0])) == expected("resnet8")
+
+
+def test_a_polished_point_is_no_slower_in_the_same_bytes() -> None:
+    for point in frontier("resnet8").points:
+        better = polished(point, QuickReplay(SYSTEM))
+        assert (better.memory, better.schedule.arena_size) == (point.memory, point.memory)
+        assert better.cycles == replay_network(lower(better.schedule), SYSTEM).cycles <= point.cycles
+
+
+def test_what_misses_by_next_to_nothing_is_polished_if_it_is_smaller_than_what_does_not() -> None:
+    points = [Point(memory, cycles, 0, layer_by_layer("tiny_residual")) for memory, cycles in ((100, 1003), (200, 1001), (300, 900))]
+    assert [point.memory for point in near_misses(points, (1000,))] == [200]
+    assert [point.memory for point in near_misses(points, (1002, 1000, 1001))] == [100, 200]
+    assert near_misses(points, (900, 990)) == ()
+    assert [point.memory for point in near_misses(points, (899,))] == []
 
 
 def test_the_arena_holds_the_larger_of_all_inputs_and_all_outputs() -> None:
