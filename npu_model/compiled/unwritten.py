@@ -23,8 +23,8 @@ Flags = NDArray[np.bool_]
 class UnwrittenRead:
     """An operand (IFM or IFM2) that reads byte ``address`` of the arena, which nothing has written.
 
-    ``operation`` is the place in its Program (-1: it is an output of the network, named by ``layer``), ``reads`` the bytes from the
-    operand's first to its last; ``layer`` is "" if it is unknown.
+    ``operation`` is the place in its Program (-1: it is an output of the network, named by ``layer``, or that tensor is read by the CPU
+    operator ``mnemonic``), ``reads`` the bytes from the operand's first to its last; ``layer`` is "" if it is unknown.
     """
 
     operation: int
@@ -38,6 +38,8 @@ class UnwrittenRead:
     def text(self) -> str:
         """Clause that names the layer and the bytes that are wrong."""
         span = f"bytes {self.reads.start} to {self.reads.end} of the arena"
+        if self.operation < 0 and self.mnemonic:
+            return f"{self.mnemonic} on the CPU reads {self.layer!r}, {span}, of which byte {self.address} was never written"
         if self.operation < 0:
             return f"output {self.layer!r} takes {span}, of which byte {self.address} was never written"
         where = (
@@ -86,6 +88,11 @@ class _Arena:
         written = self._written[span.start : span.end]
         return None if written.all() else span.start + int(np.argmin(written))
 
+    def is_partly_written(self, span: ByteRange) -> bool:
+        """Whether some of the bytes were written, and others were not."""
+        written = self._written[span.start : span.end]
+        return bool(written.any() and not written.all())
+
     def missing_of_map(self, fm: FeatureMap) -> int | None:
         """First byte of a map's elements that nothing wrote, tile by tile."""
         for view in _views(self._written, fm):
@@ -132,6 +139,16 @@ def _program(arena: _Arena, program: Program) -> Iterator[UnwrittenRead]:
                     arena.copy(op.source if op.source.region in regions else None, target)
 
 
+def _cpu_operator(arena: _Arena, operator: CpuOperator) -> Iterator[UnwrittenRead]:
+    """What it reads of a tensor that was written in part; one that nobody wrote is a state."""
+    for binding in operator.inputs:
+        address = arena.missing(binding.byte_range)
+        if address is not None and arena.is_partly_written(binding.byte_range):
+            yield UnwrittenRead(-1, binding.name, operator.code, "input", binding.byte_range, address)
+    for binding in operator.outputs:
+        arena.write(binding.byte_range)
+
+
 def unwritten_reads(network: CompiledNetwork) -> Iterator[UnwrittenRead]:
     """The reads of unwritten bytes in the order of execution, at the end those of the network's outputs.
 
@@ -145,8 +162,7 @@ def unwritten_reads(network: CompiledNetwork) -> Iterator[UnwrittenRead]:
         arena.write(binding.byte_range)
     for step in network.steps:
         if isinstance(step, CpuOperator):
-            for binding in step.outputs:
-                arena.write(binding.byte_range)
+            yield from _cpu_operator(arena, step)
         else:
             yield from _program(arena, step)
     for binding in network.outputs:

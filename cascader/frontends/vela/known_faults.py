@@ -16,6 +16,7 @@ _VERSION = "5.2"
 These are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`.
 """
 
+_CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
 _PARTS = {"SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"}
 _STRIDES, _PADDINGS, _WEIGHTS = 3, 1, 1
 """The operands of STRIDED_SLICE and PAD that hold strides and paddings, and that of a convolution with its weights."""
@@ -59,14 +60,16 @@ def _readers(model: TfliteModel, operator: TfliteOperator) -> list[int]:
     return [number for number, other in enumerate(model.operators) if operator.outputs[0] in other.inputs]
 
 
-def _transposed_part_fault(model: TfliteModel) -> str:
-    """A transposed convolution right behind a part of a tensor, as `drawn_7128` has it: the C++ core reads beyond the part."""
+def _part_fault(model: TfliteModel) -> str:
+    """A window on a part of a tensor, as `drawn_7128` has it: the C++ core slides it over what the part was cut from.
+
+    So it does with transposed convolutions right behind the part, and with other convolutions of several images.
+    """
     for operator in model.operators:
         for part in operator.outputs if operator.code in _PARTS else ():
-            if any(part in other.inputs for other in model.operators if other.code == "TRANSPOSE_CONV"):
-                return (
-                    f"the transposed convolution behind {operator.code} {model.tensors[part].name!r} reads other elements than that part's"
-                )
+            windows = {"TRANSPOSE_CONV", *(_CONVOLUTIONS if model.tensors[part].shape[:1] > (1,) else ())}
+            if any(part in other.inputs for other in model.operators if other.code in windows):
+                return f"the convolution behind {operator.code} {model.tensors[part].name!r} reads other elements than that part's"
     return ""
 
 
@@ -74,10 +77,7 @@ def _is_part_of(records: RecordReader, pad: TfliteOperator, number: int) -> bool
     """Whether a PAD becomes the padding of the convolution ``number``, which then has none of its own and a window beyond it."""
     model = records.model
     convolution = model.operators[number]
-    if (
-        convolution.code not in {"CONV_2D", "DEPTHWISE_CONV_2D"}
-        or dict(records.operator(number).fields).get("Padding") != tflite.Padding.VALID
-    ):
+    if convolution.code not in _CONVOLUTIONS or dict(records.operator(number).fields).get("Padding") != tflite.Padding.VALID:
         return False
     window = model.tensors[convolution.inputs[_WEIGHTS]].shape[1:3]
     before = _integers(model, pad, _PADDINGS)[2:6:2]
@@ -109,4 +109,4 @@ def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool 
     records = RecordReader(model)
     found = _unsigned_transpose_fault(records.model) if unsigned_copies else ""
     found = found or _strided_slice_fault(records.model) or _grouped_batch_fault(records.model)
-    return found or _transposed_part_fault(records.model) or _padded_resize_fault(records)
+    return found or _part_fault(records.model) or _padded_resize_fault(records)

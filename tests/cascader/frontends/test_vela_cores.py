@@ -141,6 +141,20 @@ def test_a_transposed_convolution_of_a_part_is_legalised_by_the_core_that_keeps_
     assert verify(plan, str(model), inferences=2).equal_to(LITERT) or not litert_installed()
 
 
+def test_a_convolution_of_a_part_of_several_images_is_none_of_the_cores() -> None:
+    """Vela 5.2's C++ core slides it over what the part was cut from, its Python core copies the first image's part alone."""
+    net = NetworkBuilder("part")
+    x = net.slice(net.tanh(net.input((2, 6, 8, 4), "image")), (0, 1, 0, 0), (2, 4, 8, 4))
+    with pytest.raises(InputError, match=r"behind SLICE 'slice_1' reads other .* cannot stand in: CONV_2D on the CPU reads 'slice_1'"):
+        legalised(net.finish([net.conv2d(x, 4)]))
+
+
+def test_a_part_of_several_images_of_which_one_alone_is_copied_is_told() -> None:
+    """Vela 5.2's Python core leaves the transposed convolution to the CPU, and hands it the first image's part alone."""
+    with pytest.raises(InputError, match=r"Python core cannot stand in: TRANSPOSE_CONV on the CPU reads 'slice_1', .* never written"):
+        legalised(build("drawn_7128"))
+
+
 def test_a_transpose_of_uint8_that_the_other_core_cannot_compile_is_mended(tmp_path: Path) -> None:
     """Vela 5.2's Python core fails with groups of uint8; the C++ core's transpose cuts values off, which one field decides."""
     net = NetworkBuilder("shuffle", "uint8")
