@@ -16,6 +16,7 @@ _VERSION = "5.2"
 These are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`.
 """
 
+_PARTS = {"SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"}
 _STRIDES, _PADDINGS, _WEIGHTS = 3, 1, 1
 """The operands of STRIDED_SLICE and PAD that hold strides and paddings, and that of a convolution with its weights."""
 
@@ -58,6 +59,17 @@ def _readers(model: TfliteModel, operator: TfliteOperator) -> list[int]:
     return [number for number, other in enumerate(model.operators) if operator.outputs[0] in other.inputs]
 
 
+def _transposed_part_fault(model: TfliteModel) -> str:
+    """A transposed convolution right behind a part of a tensor, as `drawn_7128` has it: the C++ core reads beyond the part."""
+    for operator in model.operators:
+        for part in operator.outputs if operator.code in _PARTS else ():
+            if any(part in other.inputs for other in model.operators if other.code == "TRANSPOSE_CONV"):
+                return (
+                    f"the transposed convolution behind {operator.code} {model.tensors[part].name!r} reads other elements than that part's"
+                )
+    return ""
+
+
 def _is_part_of(records: RecordReader, pad: TfliteOperator, number: int) -> bool:
     """Whether a PAD becomes the padding of the convolution ``number``, which then has none of its own and a window beyond it."""
     model = records.model
@@ -96,4 +108,5 @@ def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool 
         return ""
     records = RecordReader(model)
     found = _unsigned_transpose_fault(records.model) if unsigned_copies else ""
-    return found or _strided_slice_fault(records.model) or _grouped_batch_fault(records.model) or _padded_resize_fault(records)
+    found = found or _strided_slice_fault(records.model) or _grouped_batch_fault(records.model)
+    return found or _transposed_part_fault(records.model) or _padded_resize_fault(records)

@@ -129,6 +129,18 @@ def test_padding_behind_a_resize_or_within_a_convolutions_window_is_no_fault(pad
     assert known_fault(model, CORES[0], "5.2.0") == ""
 
 
+def test_a_transposed_convolution_of_a_part_is_legalised_by_the_core_that_keeps_within_it(tmp_path: Path) -> None:
+    """Vela 5.2's C++ core slides it over what the part was cut from."""
+    net = NetworkBuilder("part")
+    x = net.slice(net.tanh(net.input((1, 6, 8, 4), "image")), (0, 1, 0, 0), (1, 4, 8, 4))
+    model = tmp_path / "part.tflite"
+    model.write_bytes(net.finish([net.transpose_conv(x, 4, (3, 3))]))
+    assert legalised(model.read_bytes()).core == CORES[1]
+    plan = tmp_path / "plan.json"
+    write_schedule(schedule(str(model), cascade=False), plan)
+    assert verify(plan, str(model), inferences=2).equal_to(LITERT) or not litert_installed()
+
+
 def test_a_transpose_of_uint8_that_the_other_core_cannot_compile_is_mended(tmp_path: Path) -> None:
     """Vela 5.2's Python core fails with groups of uint8; the C++ core's transpose cuts values off, which one field decides."""
     net = NetworkBuilder("shuffle", "uint8")
