@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 LAYERS_SHOWN = 1
 """Rows of the per-layer table that the README shows before it is cut."""
-SUMMARY_SHOWN = ("NPU cycles", "Peak SRAM", "MACs")
+SUMMARY_SHOWN = ("NPU cycles", "Peak SRAM")
 """Lines of a replay's summary that the README shows."""
 
 
@@ -57,7 +57,7 @@ def _fenced(lines: Iterable[str]) -> str:
 
 
 def main_output() -> str:
-    """Output of the main line: the first line of the schedule, and the lines of the replay that most people ask for."""
+    """Output of the main line: the first sentence of the schedule, and the lines of the replay that most people ask for."""
     parts = (part.split() for part in main_line().split("&&"))
     scheduled, replayed = _called(words[1:] for words in parts if words[0].endswith("npu-testbed"))
     lines = replayed.splitlines()
@@ -67,7 +67,8 @@ def main_output() -> str:
     summary = [line for line in lines[:rule] if line.startswith(SUMMARY_SHOWN)]
     cut = f"... {total - rule - 1 - LAYERS_SHOWN} more layers ..."
     table = [*lines[rule - 1 : rule + 1 + LAYERS_SHOWN], cut, lines[total]]
-    return _fenced([scheduled.splitlines()[0], *summary, "", *table, "", *lines[advice : advice + 2]])
+    bound = next(index for index, line in enumerate(scheduled.splitlines()) if line.startswith("No schedule"))
+    return _fenced([*scheduled.splitlines()[:bound], *summary, "", *table, "", *lines[advice : advice + 2]])
 
 
 def layer_by_layer() -> str:
