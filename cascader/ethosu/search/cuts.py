@@ -40,7 +40,7 @@ CUTS = 48
 _DOWN = 1 - 2.0**-40
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class CycleBound:
     """Lower bound of the cycles of all schedules of a form, for any arena.
 
@@ -49,22 +49,23 @@ class CycleBound:
     behind a cut reads. ``anyhow`` are the cycles that no arena saves, ``pace`` is that of the constants' memory.
     """
 
-    work: Numbers
-    weights: Numbers
-    held: Numbers
+    work: tuple[tuple[int, ...], ...]
+    weights: tuple[tuple[int, ...], ...]
+    held: tuple[int, ...]
     pace: Pace
     anyhow: int
 
     def at(self, arena: int | None) -> int:
         """The bound for an arena of so many bytes (None: of any number)."""
         cuts = len(self.held)
+        work, weights, held = (np.array(values, dtype=np.int64) for values in (self.work, self.weights, self.held))
         # Before the first cut nothing is copied.
-        room = np.maximum(0, (1 << 60 if arena is None else arena) - self.held) * (np.arange(cuts) > 0)
-        words = np.maximum(0, self.weights - room[:, None]) // BEAT_BYTES
+        room = np.maximum(0, (1 << 60 if arena is None else arena) - held) * (np.arange(cuts) > 0)
+        words = np.maximum(0, weights - room[:, None]) // BEAT_BYTES
         # Of a span both the first and the last period may be cut off. A ratio is rounded downwards, as a bound must be.
         gated = np.maximum(0, -(-words // self.pace.capped) - 2) * self.pace.period
         moved = np.maximum(gated, (words * (float(self.pace.cycles_per_word) * _DOWN)).astype(np.int64))
-        spans, reached = np.maximum(self.work, moved), np.zeros(cuts + 1, dtype=np.int64)
+        spans, reached = np.maximum(work, moved), np.zeros(cuts + 1, dtype=np.int64)
         for cut in range(1, cuts + 1):
             reached[cut] = (reached[:cut] + spans[:cut, cut]).max()
         return max(self.anyhow, int(reached[-1]))
@@ -153,16 +154,16 @@ class _Cuts:
                 least = [total - _largest(some, late) for total, some in zip(sums, spent, strict=True)]
                 yield max(least), max(0, sum(streams.values()) - _largest(moved, late))
 
-    def table(self) -> tuple[Numbers, Numbers, Numbers]:
+    def table(self) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
         """Work, weights and held bytes, as a bound has them."""
         cuts = len(self.places)
-        work, weights = (np.zeros((cuts, cuts + 1), dtype=np.int64) for _ in range(2))
-        for column, cut in enumerate((*self.places, None)):
+        columns: list[list[tuple[int, int]]] = []
+        for cut in (*self.places, None):
             rows = list(self._scheduler.needed) if cut is None else self.needed(cut)
             found = list(self.column(rows, 0 if cut is None else self._late))[::-1]
-            work[: len(found), column], weights[: len(found), column] = [list(values) for values in zip(*found, strict=True)] or (0, 0)
-        held = np.array([self.held(cut) for cut in self.places], dtype=np.int64)
-        return work, weights, held
+            columns.append(found + [(0, 0)] * (cuts - len(found)))
+        work, weights = (tuple(tuple(column[row][which] for column in columns) for row in range(cuts)) for which in range(2))
+        return work, weights, tuple(map(self.held, self.places))
 
 
 def _largest(values: Sequence[int], count: int) -> int:

@@ -149,8 +149,8 @@ def estimated(found: Network, part: str, device: str) -> tuple[float, float]:
     return direct, staged
 
 
-def test_a_depth_is_changed_that_is_good_for_one_source_unless_it_is_bad_for_another() -> None:
-    """The second layer of tiny_conv in blocks of 16 channels in place of 32: fewer reads from home, more cycles once it is staged."""
+def test_a_depth_is_changed_that_is_good_for_one_source_unless_both_together_gain_too_little() -> None:
+    """The second layer of tiny_conv in blocks of 16 channels in place of 32: fewer reads from home, as many cycles once it is staged."""
     device = "ethos-u55-256"
     before = network("tiny_conv", device)
     after = reblocked(before, accelerator(device), (DIRECT,))
@@ -158,7 +158,7 @@ def test_a_depth_is_changed_that_is_good_for_one_source_unless_it_is_bad_for_ano
     assert (old.block.depth, new.block.depth) == (32, 16)
     (direct_before, staged_before), (direct, staged) = (estimated(found, "strided", device) for found in (before, after))
     assert direct <= direct_before * GAIN
-    assert staged > staged_before
+    assert direct / direct_before + staged / staged_before > 2 * GAIN
     assert deepened("tiny_conv", device) is before
     assert reblocked(before, accelerator(device), (STAGED,)) is before
 
