@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -15,9 +16,10 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rewrites import variants
+from cascader.ethosu.schedule.codec import from_plain, to_plain
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.bound import Pace, least_cycles
-from cascader.ethosu.search.cuts import cycle_bound
+from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING
@@ -145,3 +147,9 @@ def test_a_gate_lets_so_many_words_pass_in_each_period() -> None:
     assert (pace.capped, pace.period) == (57, 400)
     assert pace.gated(57 * 8 * 5) == 4 * 400
     assert Pace.of(FAST.ports[1]).gated(800) == 0
+
+
+def test_a_bound_is_the_same_once_it_was_kept_as_json() -> None:
+    form = network("zoo:tiny_conv", DEVICE)
+    found = cycle_bound(form, Cascader(form, DEVICE, SYSTEM).scheduler, DEVICE, SYSTEM)
+    assert from_plain(CycleBound, json.loads(json.dumps(to_plain(found)))) == found
