@@ -18,8 +18,6 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 LAYERS_SHOWN = 1
 """Rows of the per-layer table that the README shows before it is cut."""
-SUMMARY_SHOWN = ("NPU cycles", "Peak SRAM")
-"""Lines of a replay's summary that the README shows."""
 
 
 def main_line() -> str:
@@ -57,18 +55,16 @@ def _fenced(lines: Iterable[str]) -> str:
 
 
 def main_output() -> str:
-    """Output of the main line: the first sentence of the schedule, and the lines of the replay that most people ask for."""
-    parts = (part.split() for part in main_line().split("&&"))
-    scheduled, replayed = _called(words[1:] for words in parts if words[0].endswith("npu-testbed"))
-    lines = replayed.splitlines()
+    """Output of the main line: the schedule's first sentence, rows of the table of layers as they are replayed, and a finding."""
+    (scheduled,) = _called(words[1:] for words in (part.split() for part in main_line().split("&&")) if words[0].endswith("npu-testbed"))
+    lines = scheduled.splitlines()
+    bound = next(index for index, line in enumerate(lines) if line.startswith("No schedule"))
     rule = next(index for index, line in enumerate(lines) if line.startswith("---"))
     total = next(index for index, line in enumerate(lines) if line.startswith("total"))
     advice = next(index for index, line in enumerate(lines) if line.startswith("What would"))
-    summary = [line for line in lines[:rule] if line.startswith(SUMMARY_SHOWN)]
     cut = f"... {total - rule - 1 - LAYERS_SHOWN} more layers ..."
     table = [*lines[rule - 1 : rule + 1 + LAYERS_SHOWN], cut, lines[total]]
-    bound = next(index for index, line in enumerate(scheduled.splitlines()) if line.startswith("No schedule"))
-    return _fenced([*scheduled.splitlines()[:bound], *summary, "", *table, "", *lines[advice : advice + 2]])
+    return _fenced([*lines[:bound], "", *table, "", *lines[advice : advice + 2]])
 
 
 def layer_by_layer() -> str:
