@@ -92,8 +92,10 @@ def task_of(
     device = accelerator(accelerator_config)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
     provenance = Provenance(model.name, model.sha256, tools, system, timing)
-    network, options = found.network(), CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
+    options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
+    spared = found.spared
+    network = found.network(merge=spared > MANY_SPARED)
     others = () if one_core else _others(model, found, network, device, system, timing)
-    if 0 < found.spared <= MANY_SPARED:
+    if 0 < spared <= MANY_SPARED:
         others = (*others, Origin(found.network(merge=True), provenance))
     return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)

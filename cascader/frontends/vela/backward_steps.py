@@ -28,7 +28,7 @@ def _piece(feature_map: FeatureMap, y: int, x: int, shape: Shape3D) -> FeatureMa
     return replace(feature_map, shape=shape, tiles=tiles, strides=strides)
 
 
-def _moves_elements(operation: KernelOperation) -> bool:
+def moves_elements(operation: KernelOperation) -> bool:
     """Whether each element of the OFM is made of the same element of the IFM alone."""
     kernel, padding = operation.kernel, operation.padding
     return (
@@ -53,7 +53,7 @@ def forwards(operation: KernelOperation) -> Iterator[KernelOperation]:
     if not (backward_y or backward_x or reads_backwards or min(strides.y, strides.x, strides.c) < 0):
         yield operation
         return
-    if reads_backwards or strides.c < 0 or not _moves_elements(operation):
+    if reads_backwards or strides.c < 0 or not moves_elements(operation):
         raise InputError(f"A kernel ({operation.mnemonic}) has a negative stride and does more than a copy: keep that operator on the CPU.")
     height, width = (1 if backward_y else shape.height), (1 if backward_x else shape.width)
     piece = Shape3D(height, width, shape.depth)

@@ -12,6 +12,7 @@ from math import prod
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import (
+    BRICK,
     Activation,
     ActivationKind,
     Binding,
@@ -26,11 +27,9 @@ from npu_model.program import (
     Strides,
     Tiles,
 )
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D, round_up
-
-_ALIGNMENT = 16
-"""Bytes that a transfer's length is a multiple of: the copy may be up to 15 bytes longer than the tensor."""
 
 _UNIT = Scale((1 << 31) + 1, 31)
 """The factor 1 of an average pooling over one element, as Vela 5.2 has it in its own copies."""
@@ -50,10 +49,13 @@ def _flat(region: int, start: int, shape: Shape3D, dtype: DataType) -> FeatureMa
 
 
 def _is_whole(found: FeatureMap, copied: ByteRange) -> bool:
-    """Whether the map is the copied bytes as an array without gaps, but for what rounds their number up."""
+    """Whether the map is the copied bytes as an array without gaps, but for what rounds their number up.
+
+    A transfer's length is a multiple of 16, so that the copy may be up to 15 bytes longer than the tensor.
+    """
     flat = _flat(found.region, copied.start, found.shape, found.dtype)
     size = found.shape.elements * found.dtype.bytes
-    return round_up(size, _ALIGNMENT) == round_up(copied.length, _ALIGNMENT) and found.same_places(flat)
+    return round_up(size, ALIGNMENT) == round_up(copied.length, ALIGNMENT) and found.same_places(flat)
 
 
 def _of_binding(binding: Binding, start: int) -> FeatureMap:
@@ -73,7 +75,7 @@ def copied_map(copied: ByteRange, written: Iterable[FeatureMap], bindings: Itera
         found = _of_binding(binding, copied.start)
         if _is_whole(found, copied):
             return found
-    return _flat(copied.region, copied.start, Shape3D(1, copied.length // _ALIGNMENT, _ALIGNMENT), _BYTE)
+    return _flat(copied.region, copied.start, Shape3D(1, copied.length // ALIGNMENT, ALIGNMENT), _BYTE)
 
 
 def copy_kernel(source: FeatureMap, destination: int, device: Accelerator) -> KernelOperation:
@@ -99,7 +101,7 @@ def _with_block(operation: KernelOperation, device: Accelerator) -> KernelOperat
     query = BlockQuery.of(operation)
     height = min(limit.height, round_up(ofm.height, ublock.height))
     width = min(limit.width, round_up(ofm.width, ublock.width))
-    depth = min(_ALIGNMENT, round_up(ofm.depth, ublock.depth))
+    depth = min(BRICK, round_up(ofm.depth, ublock.depth))
     while (shram := shram_partition(query, Shape3D(height, width, depth), device)) is None:
         if width >= height:
             width = round_up(width // 2, ublock.width)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cascader.ethosu.network.byte_numbers import byte_numbers
+from cascader.frontends.vela.backward_steps import moves_elements
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.program import ActivationKind, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles, Upscale
+from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D
 
 MANY_SPARED = 500
@@ -31,19 +32,14 @@ class _Step:
     ofm: int
 
 
-def _plain(feature_map: FeatureMap) -> bool:
-    return feature_map.layout is Layout.NHWC and feature_map.is_single_tile
-
-
 def _moves(operation: KernelOperation) -> bool:
-    """Whether each element of the OFM is made of the same element of the IFM alone, both addressed by one base and three strides.
+    """Whether the operation moves elements that a base and three strides address, without weights or a table.
 
-    No table of SHRAM takes part, as its slot may be filled anew between two kernels.
+    A table's slot of SHRAM may be filled anew between two kernels.
     """
-    alone = operation.ifm2 is None and operation.scalar is None and not operation.weights and not operation.scales
-    pointwise = operation.kernel == Kernel() and operation.padding == Padding() and operation.upscale is Upscale.NONE
-    same = operation.ifm.shape == operation.ofm.shape and operation.activation.kind is not ActivationKind.LUT
-    return alone and pointwise and same and _plain(operation.ifm) and _plain(operation.ofm)
+    alone = operation.scalar is None and not operation.weights and not operation.scales and operation.upscale is Upscale.NONE
+    by_strides = operation.ifm.layout is operation.ofm.layout is Layout.NHWC
+    return alone and by_strides and operation.activation.kind is not ActivationKind.LUT and moves_elements(operation)
 
 
 def _base(feature_map: FeatureMap) -> int:
