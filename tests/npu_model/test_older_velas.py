@@ -1,8 +1,8 @@
 """Streams that older Velas emitted, as golden text forms: legal, and replayed alike by the engine and its twin.
 
 ``tests/golden/streams`` holds the text forms (without constants) of networks as Vela 2.1.1, 3.0.0 and 3.12.0 compile them with their
-defaults for ethos-u55-128; of ds_cnn by Vela 3.0.0 the first of two Programs, of deeplabv3 by Vela 2.1.1 the eighth and the ninth of eleven.
-"""
+defaults for ethos-u55-128: of ds_cnn by Vela 3.0.0 the first of two Programs, of deeplabv3 by Vela 2.1.1 the eighth and
+the ninth of eleven.
 
 from __future__ import annotations
 
