@@ -183,13 +183,18 @@ def encode_scales(records: Sequence[ChannelScale]) -> bytes:
     return bytes(table) + bytes(-len(table) % ALIGNMENT)
 
 
-def decode_scales(table: bytes, channels: int) -> tuple[ChannelScale, ...]:
-    """The first ``channels`` records of a scale and bias table; InputError if it is too short."""
+def require_scales(table: bytes, channels: int) -> None:
+    """InputError if a scale and bias table is too short for ``channels`` records."""
     if len(table) < channels * RECORD_BYTES:
         raise InputError(
             f"A scale table of {len(table)} bytes is too short: {channels * RECORD_BYTES} are needed for {channels} channels; "
             "the file is cut off."
         )
+
+
+def decode_scales(table: bytes, channels: int) -> tuple[ChannelScale, ...]:
+    """The first ``channels`` records of a scale and bias table; InputError if it is too short."""
+    require_scales(table, channels)
     records = (table[i : i + RECORD_BYTES] for i in range(0, channels * RECORD_BYTES, RECORD_BYTES))
     return tuple(
         ChannelScale(int.from_bytes(r[:5], "little", signed=True), int.from_bytes(r[5:9], "little"), r[9] & ((1 << _SHIFT_BITS) - 1))
