@@ -272,14 +272,6 @@ static int push_weights(Walk *w, int16_t *out)
     return 0;
 }
 
-/* A buffer of bytes. */
-static int bytes_get(PyObject *object, Flat *flat)
-{
-    if (PyObject_GetBuffer(object, &flat->view, PyBUF_SIMPLE) < 0) return -1;
-    flat->length = flat->view.len;
-    return 0;
-}
-
 PyObject *decode_weights(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     Flat bytes;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -12,11 +13,12 @@ import numpy.typing as npt
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
+from npu_model.native import native
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
 from npu_model.weight_stream.mlw import decode
-from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, symbol_count
+from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, ifm_steps, symbol_count
 
 MAX_WEIGHT = 255
 """Largest magnitude of a weight once its zero point is subtracted: the decoder yields 9-bit signed values."""
@@ -27,8 +29,12 @@ _MOST_BYTES = 32 << 20
 _BIAS_BITS, _SCALE_BITS, _SHIFT_BITS = 40, 32, 6
 
 
+_NATIVE = native("npu_model")
+"""Compiled: the stream of weights in the order of a format, without Python's lock; None if it is not built."""
+
+
 def _codec() -> ModuleType:
-    from ethosu import mlw_codec  # noqa: PLC0415  # only who encodes weights pays for the extension, and 6.0 may drop it
+    from ethosu import mlw_codec  # noqa: PLC0415  # only who encodes weights without a compiled core pays for the extension
 
     module: ModuleType = mlw_codec
     return module
@@ -37,7 +43,7 @@ def _codec() -> ModuleType:
 def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> bytes:
     """Compressed stream of weights (OHWI, zero point subtracted), a multiple of 16 bytes long.
 
-    The codec is Vela's; the stream is that of ``ethosu.vela.api.npu_encode_weights``.
+    The stream is that of ``ethosu.vela.api.npu_encode_weights``, to the byte; without a compiled core its codec makes it.
     """
     check_format(weights.shape, layout, accelerator)
     largest = int(np.abs(weights.astype(np.int64)).max())
@@ -50,6 +56,11 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
 
 def _encoded(plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:
     sub_height, sub_width = layout.subkernel
+    if _NATIVE is not None:
+        blocks = layout.block_depth, accelerator.ofm_ublock.depth, *ifm_steps(layout, accelerator)
+        terms = array("q", (*shape, *blocks, layout.element_multiple, sub_height, sub_width, layout.part_kernel))
+        stream: bytes = _NATIVE.encode_weights(plain, terms)
+        return stream
     encoded, _ = _codec().reorder_encode(
         accelerator.ifm_ublock.depth,
         accelerator.ofm_ublock.depth,
