@@ -100,8 +100,8 @@ def _in_order(before: Sequence[Figures], after: Sequence[Figures], keys: Sequenc
         yield from ((one, None) for one in before)
         yield from ((None, one) for one in after)
         return
-    sides = [[repr(keys[0](one)) for one in side] for side in (before, after)]
-    for kind, first, last, start, end in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+    ours, theirs = ([repr(keys[0](one)) for one in side] for side in (before, after))
+    for kind, first, last, start, end in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         if kind == "equal":
             yield from zip(before[first:last], after[start:end], strict=True)
         else:
