@@ -3,6 +3,7 @@
    slices with a code each. */
 
 #include "encode.h"
+#include "order.h"
 
 /* What a section is coded with; the arrays have room for every weight of the stream. */
 typedef struct {
@@ -106,23 +107,14 @@ PyObject *encode_weights(PyObject *module, PyObject *const *arguments, Py_ssize_
     Order order;
     Writer w = {0};
     PyObject *result = NULL;
-    int is_wrong = terms.view.len != sizeof order;
-    if (!is_wrong) {
-        memcpy(&order, terms.at, sizeof order);
-        for (int i = 0; i < 11; i++) is_wrong |= terms.at[i] < 1;
-        is_wrong |= order.depth * order.height * order.width * order.channels * 2 != bytes.view.len;
-    }
-    if (is_wrong) {
-        PyErr_SetString(PyExc_ValueError, "the weights are not those that their order says");
-    } else {
+    if (order_get(&terms, &order, bytes.view.len) == 0) {
         int failed;
         Py_BEGIN_ALLOW_THREADS
-        const int16_t *from = (const int16_t *)bytes.view.buf;
-        i64 all = order_weights(from, NULL, &order);
+        i64 all = ordered_count(&order);
         int16_t *values = all > INT32_MAX ? NULL : malloc(sizeof(int16_t) * (size_t)all);
         failed = !values;
         if (!failed) {
-            order_weights(from, values, &order);
+            order_weights((const int16_t *)bytes.view.buf, values, &order);
             failed = put_stream(&w, values, all) < 0;
         }
         free(values);

@@ -1,4 +1,4 @@
-/* The steps from weights to a stream: their order, sections, palettes, codes, bits. */
+/* The steps from weights to a stream: sections, palettes, codes, bits. */
 #ifndef ENCODE_H
 #define ENCODE_H
 
@@ -6,14 +6,6 @@
 
 /* Weights have 9 bits; ZERO is the place of weight 0 among all. A palette has at most FULL entries. */
 enum { VALUES = 512, ZERO = 256, FULL = 32 };
-
-/* The order in which the decoder hands weights on, of OHWI weights: npu_model/weight_stream/order.py is the specification. */
-typedef struct {
-    i64 depth, height, width, channels, block_depth, ofm_ublock, ifm_ublock, ifm_block, taps_multiple, sub_height, sub_width, part_kernel;
-} Order;
-
-/* All weights in their order, or with no place `to` write to their number. */
-i64 order_weights(const int16_t *from, int16_t *to, const Order *order);
 
 /* The first weight of each section, which has a palette of its own. Returns less than nothing if memory ran out. */
 int cut_sections(const int16_t *values, i64 count, Growing *starts);

@@ -54,13 +54,17 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
     return _STREAMS.of(content, (shape, layout, accelerator.name), lambda: _encoded(content, shape, layout, accelerator))
 
 
+def _terms(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> array[int]:
+    """The terms of an order, as the core takes them: ``Order`` of order.h."""
+    blocks = layout.block_depth, accelerator.ofm_ublock.depth, *ifm_steps(layout, accelerator)
+    return array("q", (*shape, *blocks, layout.element_multiple, *layout.subkernel, layout.part_kernel))
+
+
 def _encoded(plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:
-    sub_height, sub_width = layout.subkernel
     if _NATIVE is not None:
-        blocks = layout.block_depth, accelerator.ofm_ublock.depth, *ifm_steps(layout, accelerator)
-        terms = array("q", (*shape, *blocks, layout.element_multiple, sub_height, sub_width, layout.part_kernel))
-        stream: bytes = _NATIVE.encode_weights(plain, terms)
+        stream: bytes = _NATIVE.encode_weights(plain, _terms(shape, layout, accelerator))
         return stream
+    sub_height, sub_width = layout.subkernel
     encoded, _ = _codec().reorder_encode(
         accelerator.ifm_ublock.depth,
         accelerator.ofm_ublock.depth,
@@ -114,12 +118,17 @@ def decode_stream(stream: bytes, limit: int | None = None) -> Int16:
 
     InputError if its length is none of a weight range, or for a reason of :func:`npu_model.weight_stream.mlw.decode`.
     """
+    _require_length(stream)
+    return decode(stream, limit)
+
+
+def _require_length(stream: bytes) -> None:
+    """InputError if the length of a stream is none of a weight range."""
     if not stream or len(stream) % ALIGNMENT:
         raise InputError(
             f"A weight stream of {len(stream)} bytes is no positive multiple of {ALIGNMENT} bytes: the file is cut off; "
             "compile the network again."
         )
-    return decode(stream, limit)
 
 
 def weight_shape(op: KernelOperation) -> tuple[int, int, int, int]:
@@ -152,6 +161,11 @@ def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Acceler
     check_format(shape, layout, accelerator)
 
     def decoded() -> Int16:
+        _require_length(stream)
+        if _NATIVE is not None:
+            plain: bytes | None = _NATIVE.decode_plain(stream, _terms(shape, layout, accelerator))
+            if plain is not None:
+                return np.frombuffer(plain, np.int16).reshape(shape)
         found = from_hardware_order(decode_stream(stream, symbol_count(shape, layout, accelerator)), shape, layout, accelerator)
         found.flags.writeable = False
         return found
@@ -183,13 +197,18 @@ def encode_scales(records: Sequence[ChannelScale]) -> bytes:
     return bytes(table) + bytes(-len(table) % ALIGNMENT)
 
 
-def decode_scales(table: bytes, channels: int) -> tuple[ChannelScale, ...]:
-    """The first ``channels`` records of a scale and bias table; InputError if it is too short."""
+def require_scales(table: bytes, channels: int) -> None:
+    """InputError if a scale and bias table is too short for ``channels`` records."""
     if len(table) < channels * RECORD_BYTES:
         raise InputError(
             f"A scale table of {len(table)} bytes is too short: {channels * RECORD_BYTES} are needed for {channels} channels; "
             "the file is cut off."
         )
+
+
+def decode_scales(table: bytes, channels: int) -> tuple[ChannelScale, ...]:
+    """The first ``channels`` records of a scale and bias table; InputError if it is too short."""
+    require_scales(table, channels)
     records = (table[i : i + RECORD_BYTES] for i in range(0, channels * RECORD_BYTES, RECORD_BYTES))
     return tuple(
         ChannelScale(int.from_bytes(r[:5], "little", signed=True), int.from_bytes(r[5:9], "little"), r[9] & ((1 << _SHIFT_BITS) - 1))

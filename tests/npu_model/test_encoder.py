@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -25,6 +26,10 @@ POINTWISE = WeightFormat(16)
 
 def encoded(weights: np.ndarray, layout: WeightFormat, device: Accelerator) -> bytes:
     return coding._encoded(weights.tobytes(), weights.shape, layout, device)
+
+
+def core() -> Any:
+    return native("npu_model")
 
 
 def by_vela(weights: np.ndarray, layout: WeightFormat, device: Accelerator) -> bytes:
@@ -77,6 +82,7 @@ def test_a_stream_is_that_of_velas_codec_and_decodes_to_its_weights(case: tuple[
     stream = encoded(weights, layout, device)
     assert stream == by_vela(weights, layout, device)
     assert np.array_equal(decode_stream(stream), hardware_order(weights, layout, device))
+    assert core().decode_plain(stream, coding._terms(weights.shape, layout, device)) == weights.tobytes()
 
 
 @pytest.mark.parametrize("zeros", [1, 31, 32, 33, 40_000, 300_000])
@@ -113,12 +119,26 @@ def test_other_threads_run_while_weights_are_coded() -> None:
     assert len(steps) > 3
 
 
+TERMS = np.array([1, 1, 1, 8, 8, 8, 8, 32, 1, 8, 8, 0], np.int64)
+"""The order of eight weights of one channel."""
+
+
 def test_a_core_refuses_weights_that_their_order_does_not_describe() -> None:
-    core = native("npu_model")
-    assert core is not None
-    terms = np.array([1, 1, 1, 8, 8, 8, 8, 32, 1, 8, 8, 0], np.int64)
-    assert decode_stream(core.encode_weights(np.arange(8, dtype=np.int16).tobytes(), terms))[:8].tolist() == list(range(8))
+    assert decode_stream(core().encode_weights(np.arange(8, dtype=np.int16).tobytes(), TERMS))[:8].tolist() == list(range(8))
     with pytest.raises(ValueError, match="not those"):
-        core.encode_weights(np.arange(9, dtype=np.int16).tobytes(), terms)
+        core().encode_weights(np.arange(9, dtype=np.int16).tobytes(), TERMS)
     with pytest.raises(ValueError, match="not those"):
-        core.encode_weights(np.arange(8, dtype=np.int16).tobytes(), terms * 0)
+        core().encode_weights(np.arange(8, dtype=np.int16).tobytes(), TERMS * 0)
+    with pytest.raises(ValueError, match="not those"):
+        core().decode_plain(bytes(16), TERMS[:-1])
+
+
+def test_a_stream_of_more_or_fewer_weights_than_its_order_takes_is_none_to_the_core() -> None:
+    stream = core().encode_weights(np.arange(8, dtype=np.int16).tobytes(), TERMS)
+    assert core().decode_plain(stream, TERMS) == np.arange(8, dtype=np.int16).tobytes()
+    for depth in (9, 40):
+        larger = TERMS.copy()
+        larger[0] = depth
+        assert core().decode_plain(stream, larger) is None
+    assert core().decode_plain(core().encode_weights(bytes(16 * 40), larger), TERMS) is None
+    assert core().decode_plain(stream[:8] + bytes(8), TERMS) is None
