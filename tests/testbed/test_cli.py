@@ -66,6 +66,10 @@ def test_every_command_has_a_help_text_whose_examples_parse(command: tuple[str, 
         assert callable(build_parser().parse_args(arguments).run)
 
 
+def test_a_schedule_is_no_model_and_the_error_names_the_command_that_replays_it(plan: Path) -> None:
+    assert "`npu-testbed simulate schedule` replays a schedule file" in refusal("simulate", "vela", plan)
+
+
 def test_the_help_names_every_accelerator_and_timing_adapter() -> None:
     text = " ".join(call("schedule", "--help").output.split())
     assert all(name in text for name in accelerator_names())
