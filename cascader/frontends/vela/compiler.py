@@ -20,7 +20,7 @@ from cascader.frontends.children import GUARD, nothing, run_child
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.errors import InputError
+from npu_model.errors import InputError, UnfinishedError
 
 if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -182,9 +182,9 @@ def _run(arguments: list[str], folder: Path, timeout: float, meanwhile: Callable
     try:
         process = run_child(command, folder=folder, timeout=timeout, meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
-        raise InputError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.") from None
+        raise UnfinishedError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.") from None
     except OSError as error:
-        raise InputError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
+        raise UnfinishedError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
     if process.returncode != 0:
         raise InputError(f"Vela cannot compile the network, it {_failure(process)}: check the model and the configuration names.")
 
