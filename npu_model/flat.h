@@ -29,6 +29,14 @@ static inline int flat_get(PyObject *object, Flat *flat, int writable)
     return 0;
 }
 
+/* A buffer of bytes. */
+static inline int bytes_get(PyObject *object, Flat *flat)
+{
+    if (PyObject_GetBuffer(object, &flat->view, PyBUF_SIMPLE) < 0) return -1;
+    flat->length = flat->view.len;
+    return 0;
+}
+
 static inline void flat_release(Flat *flats, int count)
 {
     while (count--) PyBuffer_Release(&flats[count].view);
@@ -83,7 +91,7 @@ static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 most(i64 a, i64 b) { return a > b ? a : b; }
 
 /* Version of the compiled cores, which npu_model/native.py expects: raise both with every change of what Python and C hand to each other. */
-#define CORE_VERSION 5
+#define CORE_VERSION 8
 
 /* The module of a compiled core, which says its version. */
 static inline PyObject *core_module(PyModuleDef *definition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +32,9 @@ from testbed.versions import Tools, tool_versions
 
 ENGINES = ("fast", "simpy")
 """Engines of a replay: the fast recurrence, which tells listeners nothing, or the SimPy engine; both count the same cycles."""
+
+_JSON_OBJECT = re.compile(rb'\s*\{\s*"')
+"""Beginning of a schedule file; a C array's brace is followed by a number."""
 
 
 def replayed(
@@ -159,6 +163,8 @@ def simulate_vela(
     """
     progress(f"Reading {source}")
     model = load_model(source)
+    if _JSON_OBJECT.match(model.data):
+        raise InputError(f"{model.name} is no model but JSON: `npu-testbed simulate schedule` replays a schedule file.")
     model = replace(model, data=unpacked(model.data))
     network = read_container(model.data)
     if network is not None:

@@ -138,7 +138,7 @@ class Cascader:
         It is changed until it takes at most ``target`` cycles, from the best that is found, or from the groups to ``begin`` with if these
         are better. None if nothing fits.
         """
-        found = self._drafter.climbed(limit, lambda draft: judge(lower(self.realise(draft).schedule)), target, most, begin)
+        found = self._drafter.climbed(limit, lambda draft: judge(lower(self.realise(draft).schedule, checked=False)), target, most, begin)
         return None if found is None else (self.realise(found.draft), found.cycles, found.draft.groups)
 
     @cached_property

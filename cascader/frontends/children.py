@@ -16,12 +16,13 @@ def end_with_parent(folder: str) -> None:
     """
     # The source of this function is run by itself, so that all it needs is imported here.
     import os  # noqa: PLC0415
-    import shutil  # noqa: PLC0415
     import threading  # noqa: PLC0415
 
     def watch() -> None:
         while os.read(0, 1024):
             pass
+        import shutil  # noqa: PLC0415  # a child that ends before its parent is spared it
+
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
@@ -30,6 +31,17 @@ def end_with_parent(folder: str) -> None:
 
 GUARD = f"{inspect.getsource(end_with_parent)}\n"
 """For a child that runs a text: the definition of :func:`end_with_parent`."""
+
+LIMITS = """
+try:
+    import resource
+    for limit, value in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU), sys.argv[1:3]):
+        resource.setrlimit(limit, (int(value), resource.getrlimit(limit)[1]))
+except (ImportError, ValueError, OSError):
+    pass
+del sys.argv[1:3]
+"""
+"""For a child that runs a text: it takes its first two words as the most bytes of address space and seconds of CPU time, where it can."""
 
 
 def nothing() -> None:

@@ -3,13 +3,6 @@
 
 #define NOT_READY INT64_MIN
 
-/* Loops over the units of an arena: where that can be chosen when the program starts, in the widest registers. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define OVER_UNITS __attribute__((target_clones("avx2", "default")))
-#else
-#define OVER_UNITS
-#endif
-
 enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CROWDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_FIELDS };
 enum { COPY_PART, COPY_SIZE, COPY_TRANSFER, COPY_FIRST, COPY_LAST, COPY_EARLIEST, COPY_FIELDS };
 
@@ -17,10 +10,21 @@ typedef struct {
     i64 copy, step, start, address;
 } Issue;
 
-/* How far a run is, as _Moment in Python; `ready` has a cycle for every part. The places that are taken are those of the issues. */
+/* Numbers from `start` on, to the start of the next one. */
 typedef struct {
-    i64 step, copy, arrival, copier, finish, port, issued, *ready;
-    Issue *issues;
+    i64 start, value;
+} Piece;
+
+/* A number for every unit of an arena, or for every place in it, in pieces in which it is the same; they begin with unit 0. */
+typedef struct {
+    Piece *at;
+    size_t length, room;
+} Pieces;
+
+/* How far a run is, as _Moment in Python. Its copies are the first `issued` of the run; only the last one may still be on its way, and is
+   `ready` then. */
+typedef struct {
+    i64 step, copy, arrival, copier, finish, port, issued, ready;
 } Moment;
 
 typedef struct {
@@ -31,114 +35,177 @@ typedef struct {
     /* The copies, in the order of their first use, and what each gains at most. */
     i64 count, *gains;
     const i64 *copies;
-    /* The arena in units: jobs from which on places are free of tensors, for each copy, once it was asked for. */
+    /* The arena in units. For each copy and place the job behind the last one up to its last use at which a tensor holds a unit of it; for
+       each unit the job behind the last one at which a copy holds it. */
     i64 unit, units, budget;
-    int32_t *windows;
-    int *windowed;
-    /* The run: moments[i] is when copy i of `wanted` came to the head of the line. */
-    i64 *wanted, wanted_count, *before, before_count, *ready_room;
+    Pieces *windows, taken;
+    /* The run: moments[i] is when copy i of `wanted` came to the head of the line; `ready` has a cycle for every part. */
+    i64 *wanted, wanted_count, *before, before_count, *ready;
     Moment *moments, now;
-    Issue *issue_room;
-    int32_t *gaps;
+    Issue *issues;
+    /* The places for the copy at the head of the line: from when on each is free. */
+    Pieces gaps;
+    i64 *deque;
     int gaps_known, ends, failed;
-    i64 gaps_width, first_start;
+    i64 places, first_start;
 } Run;
 
-static void moment_copy(const Run *run, Moment *to, const Moment *from)
+static int has_room(Run *run, Pieces *pieces, size_t length)
 {
-    i64 *ready = to->ready;
-    Issue *issues = to->issues;
-    *to = *from;
-    to->ready = ready;
-    to->issues = issues;
-    memcpy(ready, from->ready, (size_t)run->parts * sizeof(i64));
-    memcpy(issues, from->issues, (size_t)from->issued * sizeof(Issue));
-}
-
-/* Maximum of every `width` neighbours of `count` values, in place; count - width + 1 of them are left. */
-OVER_UNITS static void highest_in_windows(int32_t *values, i64 count, i64 width)
-{
-    for (i64 done = 1; done < width;) {
-        i64 step = least(done, width - done), left = count - step;
-        for (i64 i = 0; i < left; i++) values[i] = values[i] > values[i + step] ? values[i] : values[i + step];
-        count = left;
-        done += step;
+    if (length <= pieces->room) return 1;
+    size_t room = most(64, 2 * (i64)length);
+    Piece *moved = realloc(pieces->at, room * sizeof(Piece));
+    if (!moved) {
+        run->failed = 1;
+        return 0;
     }
+    pieces->at = moved;
+    pieces->room = room;
+    return 1;
 }
 
-/* For every place of a copy the job behind the last one up to its last use at which a tensor holds a unit of it. */
-static const int32_t *window(Run *run, i64 copy, i64 width)
+/* Add a piece behind all others, with which it is one if their numbers are the same. */
+static void add_piece(Run *run, Pieces *pieces, i64 start, i64 value)
 {
-    int32_t *values = run->windows + copy * run->units;
-    if (!run->windowed[copy]) highest_in_windows(values, run->units, width);
-    run->windowed[copy] = 1;
-    return values;
+    if (pieces->length && pieces->at[pieces->length - 1].value == value) return;
+    if (!has_room(run, pieces, pieces->length + 1)) return;
+    pieces->at[pieces->length++] = (Piece){start, value};
+}
+
+static void begin_pieces(Run *run, Pieces *pieces)
+{
+    pieces->length = 0;
+    add_piece(run, pieces, 0, 0);
+}
+
+/* The piece that a unit lies in. */
+static size_t piece_of(const Pieces *pieces, i64 unit)
+{
+    size_t low = 0, high = pieces->length;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (pieces->at[middle].start <= unit)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Give the units from `low` to `high` (exclusive) a number: what is noted later is never less. */
+static void note(Run *run, Pieces *pieces, i64 low, i64 high, i64 value)
+{
+    if (high <= low || !has_room(run, pieces, pieces->length + 2)) return;
+    size_t first = piece_of(pieces, low), last = first;
+    while (last + 1 < pieces->length && pieces->at[last + 1].start < high) last++;
+    i64 behind = pieces->at[last].value;
+    size_t keeps = pieces->at[first].start < low, from = first + keeps;
+    size_t adds = 1 + (last + 1 < pieces->length ? pieces->at[last + 1].start > high : high < run->units);
+    memmove(pieces->at + from + adds, pieces->at + last + 1, (pieces->length - last - 1) * sizeof(Piece));
+    pieces->length = pieces->length - (last + 1) + from + adds;
+    pieces->at[from] = (Piece){low, value};
+    if (adds == 2) pieces->at[from + 1] = (Piece){high, behind};
+}
+
+/* A walk over the places of `width` units with the highest number in each: a deque of the pieces that may be the highest further on. */
+typedef struct {
+    const Pieces *pieces;
+    i64 width, *deque;
+    size_t left, right, head, tail;
+} Walk;
+
+static void walk_reach(Walk *walk, i64 place)
+{
+    const Piece *at = walk->pieces->at;
+    while (walk->right < walk->pieces->length && at[walk->right].start < place + walk->width) {
+        while (walk->tail > walk->head && at[walk->deque[walk->tail - 1]].value <= at[walk->right].value) walk->tail--;
+        walk->deque[walk->tail++] = (i64)walk->right++;
+    }
+    while (walk->left + 1 < walk->pieces->length && at[walk->left + 1].start <= place) walk->left++;
+    while (walk->deque[walk->head] < (i64)walk->left) walk->head++;
+}
+
+static Walk walk_begin(const Pieces *pieces, i64 width, i64 *deque)
+{
+    Walk walk = {pieces, width, deque, 0, 0, 0, 0};
+    walk_reach(&walk, 0);
+    return walk;
+}
+
+static i64 walk_highest(const Walk *walk) { return walk->pieces->at[walk->deque[walk->head]].value; }
+
+/* The next place at which other pieces are looked at. */
+static i64 walk_next(const Walk *walk)
+{
+    const Pieces *pieces = walk->pieces;
+    i64 next = walk->left + 1 < pieces->length ? pieces->at[walk->left + 1].start : INT64_MAX;
+    return walk->right < pieces->length ? least(next, pieces->at[walk->right].start - walk->width + 1) : next;
+}
+
+/* For every place of `width` units the highest number in it. */
+static void highest_in_windows(Run *run, const Pieces *pieces, i64 width, Pieces *out)
+{
+    Walk walk = walk_begin(pieces, width, run->deque);
+    out->length = 0;
+    for (i64 place = 0; place <= run->units - width; place = walk_next(&walk)) {
+        walk_reach(&walk, place);
+        add_piece(run, out, place, walk_highest(&walk));
+    }
 }
 
 static void drop(Run *run)
 {
     run->now.copy++;
     run->gaps_known = 0;
-    moment_copy(run, &run->moments[run->now.copy], &run->now);
+    if (run->now.issued) run->now.ready = run->ready[run->copies[run->issues[run->now.issued - 1].copy * COPY_FIELDS + COPY_PART]];
+    run->moments[run->now.copy] = run->now;
 }
 
-/* The least of `count` values. */
-OVER_UNITS static int32_t least_of(const int32_t *values, i64 count)
-{
-    int32_t lowest = INT32_MAX;
-    for (i64 i = 0; i < count; i++) lowest = lowest < values[i] ? lowest : values[i];
-    return lowest;
-}
-
-/* The highest of `count` values that is at most `limit`; -1 if there is none. No value is negative. */
-OVER_UNITS static int32_t highest_until(const int32_t *values, i64 count, int32_t limit)
-{
-    int32_t highest = -1;
-    for (i64 i = 0; i < count; i++) {
-        int32_t one = values[i] <= limit ? values[i] : -1;
-        highest = highest > one ? highest : one;
-    }
-    return highest;
-}
-
-/* Each of `count` values raised to one. */
-OVER_UNITS static void raise_to(int32_t *values, i64 count, int32_t value)
-{
-    for (i64 i = 0; i < count; i++) values[i] = values[i] > value ? values[i] : value;
-}
-
-/* The places for a copy in run->gaps, their number in run->gaps_width: 0 if there is none. A copy that was issued holds every place
-   that reaches into its own. */
+/* The places for a copy in run->gaps, their number in run->places: 0 if there is none. A copy that was issued holds every place that
+   reaches into its own. */
 static void find_gaps(Run *run, i64 copy)
 {
     const i64 *facts = run->copies + copy * COPY_FIELDS;
     i64 width = div_up(facts[COPY_SIZE], run->unit), places = run->units - width + 1;
     run->gaps_known = 1;
-    run->gaps_width = 0;
+    run->places = 0;
     if (width > run->units) return;
-    memcpy(run->gaps, window(run, copy, width), (size_t)places * sizeof(int32_t));
-    for (i64 i = 0; i < run->now.issued; i++) {
-        const Issue *issue = &run->now.issues[i];
-        const i64 *other = run->copies + issue->copy * COPY_FIELDS;
-        i64 begin = most(0, issue->address / run->unit - width + 1), end = least(places, div_up(issue->address + other[COPY_SIZE], run->unit));
-        if (end > begin) raise_to(run->gaps + begin, end - begin, (int32_t)other[COPY_LAST] + 1);
+    const Pieces *window = &run->windows[copy];
+    Walk walk = walk_begin(&run->taken, width, run->deque);
+    size_t piece = 0;
+    run->gaps.length = 0;
+    run->first_start = INT64_MAX;
+    for (i64 place = 0; place < places && !run->failed;) {
+        walk_reach(&walk, place);
+        while (piece + 1 < window->length && window->at[piece + 1].start <= place) piece++;
+        i64 value = most(window->at[piece].value, walk_highest(&walk));
+        add_piece(run, &run->gaps, place, value);
+        run->first_start = least(run->first_start, value);
+        place = least(walk_next(&walk), piece + 1 < window->length ? window->at[piece + 1].start : INT64_MAX);
     }
-    run->first_start = least_of(run->gaps, places);
-    if (run->first_start <= facts[COPY_FIRST]) run->gaps_width = places;
+    if (!run->failed && run->first_start <= facts[COPY_FIRST]) run->places = places;
 }
 
-/* The place for a copy that is free from `wish` on, or as soon after as there is one: of several the one that was taken last. */
-static i64 best_place(const Run *run, i64 wish, int highest)
+/* The piece of places for a copy that are free from `wish` on, or as soon after as there is one: of several those that were taken last, and
+   of these the lowest, or the highest. */
+static size_t best_piece(const Run *run, i64 wish, int highest)
 {
-    i64 place = 0, last = run->gaps_width - 1;
-    int later = run->first_start > wish;
-    int32_t taken = later ? (int32_t)run->first_start : highest_until(run->gaps, run->gaps_width, (int32_t)least(wish, INT32_MAX));
-    if (highest && !later) {
-        while (last >= 0 && run->gaps[last] != taken) last--;
-        return last;
+    i64 limit = most(wish, run->first_start), taken = -1;
+    size_t best = 0;
+    if (run->first_start > wish) highest = 0;
+    for (size_t at = 0; at < run->gaps.length; at++) {
+        i64 value = run->gaps.at[at].value;
+        if (value > limit || value < taken || (value == taken && !highest)) continue;
+        taken = value;
+        best = at;
     }
-    while (place <= last && run->gaps[place] != taken) place++;
-    return place <= last ? place : -1;
+    return best;
+}
+
+/* The last place of a piece. */
+static i64 last_place(const Run *run, size_t piece)
+{
+    return (piece + 1 < run->gaps.length ? run->gaps.at[piece + 1].start : run->places) - 1;
 }
 
 static const i64 *times(const Run *run, i64 step) { return run->kinds + run->job_kinds[step] * TIME_FIELDS; }
@@ -148,7 +215,7 @@ static void delay(Run *run, i64 step, i64 start)
 {
     Moment *now = &run->now;
     const i64 *job = times(run, step);
-    if (now->copier <= start || !job[TIME_HOME] || now->finish <= start || now->ready[run->job_parts[step]] != NOT_READY) return;
+    if (now->copier <= start || !job[TIME_HOME] || now->finish <= start || run->ready[run->job_parts[step]] != NOT_READY) return;
     i64 copying = now->copier - start, left = now->finish - start, own = job[TIME_CROWDED] - job[TIME_HOME];
     if (left * own <= copying * job[TIME_DIRECT]) {
         now->finish = start + left * job[TIME_CROWDED] / job[TIME_DIRECT];
@@ -158,7 +225,7 @@ static void delay(Run *run, i64 step, i64 start)
         now->copier = start + together;
         now->finish += together * (job[TIME_CROWDED] - job[TIME_DIRECT]) / job[TIME_CROWDED];
     }
-    now->ready[run->copies[now->issues[now->issued - 1].copy * COPY_FIELDS + COPY_PART]] = now->copier;
+    run->ready[run->copies[run->issues[now->issued - 1].copy * COPY_FIELDS + COPY_PART]] = now->copier;
 }
 
 static int is_worth(const Run *run, i64 copy, i64 ready) { return ready - most(run->now.finish, run->now.arrival) <= run->gains[copy]; }
@@ -172,22 +239,26 @@ static int issue(Run *run)
     int must = facts[COPY_FIRST] == now->step;
     if (now->step < facts[COPY_EARLIEST] || (!must && first_free >= now->finish)) return 0;
     if (!run->gaps_known) find_gaps(run, copy);
-    if (!run->gaps_width) {
+    if (!run->places) {
         drop(run);
         return 1;
     }
     if (run->first_start > (must ? now->step : now->step - 1)) return 0;
-    i64 place = best_place(run, now->step - 1, run->ends && (now->copy + run->ends) % 2 == 0), free_from = run->gaps[place];
+    int highest = run->ends && (now->copy + run->ends) % 2 == 0;
+    size_t piece = best_piece(run, now->step - 1, highest);
+    i64 free_from = run->gaps.at[piece].value;
+    i64 place = highest && run->first_start <= now->step - 1 ? last_place(run, piece) : run->gaps.at[piece].start;
     i64 start = most(first_free, free_from == now->step ? now->finish : 0);
     if (must && !is_worth(run, copy, start + facts[COPY_TRANSFER])) {
         drop(run);
         return 1;
     }
     Issue issued = {copy, now->step, free_from, place * run->unit};
-    now->issues[now->issued++] = issued;
+    run->issues[now->issued++] = issued;
+    note(run, &run->taken, place, place + div_up(facts[COPY_SIZE], run->unit), facts[COPY_LAST] + 1);
     now->arrival = start;
     now->copier = start + facts[COPY_TRANSFER];
-    now->ready[facts[COPY_PART]] = now->copier;
+    run->ready[facts[COPY_PART]] = now->copier;
     if (now->step) delay(run, now->step - 1, start);
     drop(run);
     return 1;
@@ -211,9 +282,9 @@ static void execute(Run *run)
 {
     static const i64 no_job[TIME_FIELDS] = {0};
     Moment *now = &run->now;
-    i64 step = now->step, ready = now->ready[run->job_parts[step]];
+    i64 step = now->step, ready = run->ready[run->job_parts[step]];
     const i64 *job = times(run, step), *last = step ? times(run, step - 1) : no_job;
-    int before = step && now->ready[run->job_parts[step - 1]] != NOT_READY, staged = ready != NOT_READY;
+    int before = step && run->ready[run->job_parts[step - 1]] != NOT_READY, staged = ready != NOT_READY;
     i64 tail = last[before ? TIME_STAGED_TAIL : TIME_TAIL], overlap = step ? shared(run, step, before, staged) : 0;
     i64 known = most(now->arrival, staged ? ready : 0), begin = most(now->finish - overlap, known);
     i64 ahead = least(least(job[staged ? TIME_STAGED_LEAD : TIME_LEAD], tail), begin - known);
@@ -227,6 +298,21 @@ static void execute(Run *run)
     now->arrival = begin;
 }
 
+/* Go back to a moment. */
+static void restore(Run *run, const Moment *moment)
+{
+    for (i64 i = moment->issued; i < run->now.issued; i++) run->ready[run->copies[run->issues[i].copy * COPY_FIELDS + COPY_PART]] = NOT_READY;
+    run->now = *moment;
+    run->gaps_known = 0;
+    begin_pieces(run, &run->taken);
+    for (i64 i = 0; i < moment->issued; i++) {
+        const i64 *facts = run->copies + run->issues[i].copy * COPY_FIELDS;
+        i64 place = run->issues[i].address / run->unit;
+        note(run, &run->taken, place, place + div_up(facts[COPY_SIZE], run->unit), facts[COPY_LAST] + 1);
+        if (i == moment->issued - 1) run->ready[facts[COPY_PART]] = moment->ready;
+    }
+}
+
 /* The cycles of all jobs with the copies in run->wanted; it goes on from where these part from the ones before. */
 static i64 timeline(Run *run)
 {
@@ -234,8 +320,7 @@ static i64 timeline(Run *run)
     while (same < run->wanted_count && same < run->before_count && run->wanted[same] == run->before[same]) same++;
     memcpy(run->before, run->wanted, (size_t)run->wanted_count * sizeof(i64));
     run->before_count = run->wanted_count;
-    moment_copy(run, &run->now, &run->moments[same]);
-    run->gaps_known = 0;
+    restore(run, &run->moments[same]);
     while (run->now.step < run->steps && !run->failed) {
         while (run->now.copy < run->wanted_count && issue(run) && !run->failed) {}
         execute(run);
@@ -248,42 +333,93 @@ typedef struct {
     i64 bottom, top;
 } Holding;
 
-/* Note that what a tensor at `address` holds was held until `step`. */
-static void note_held(const Run *run, const Holding *holding, i64 address, i64 step, int32_t *held)
+/* What tensors hold while steps go by: those that live, and for each unit the job behind the last one at which one held it. The tensors
+   that begin at a step, and the copies that are used last there, are linked, from the first of each step to the next one; -1 is behind the
+   last. */
+typedef struct {
+    const Extents *extents;
+    const i64 *addresses;
+    i64 *alive, living, *first_of, *next_of, *first_copy, *next_copy;
+    Holding *holdings;
+    Pieces held;
+} Holdings;
+
+static void note_held(Run *run, Holdings *all, i64 extent, i64 step)
 {
-    if (holding->top <= holding->bottom) return;
-    i64 low = (address + holding->bottom) / run->unit, high = least(run->units, div_up(address + holding->top, run->unit));
-    if (high > low) raise_to(held + low, high - low, (int32_t)step);
+    Holding holding = all->holdings[extent];
+    if (holding.top <= holding.bottom) return;
+    i64 address = all->addresses[extent];
+    note(run, &all->held, (address + holding.bottom) / run->unit, least(run->units, div_up(address + holding.top, run->unit)), step);
 }
 
-/* For every copy the job behind the last one up to its last use at which a tensor holds a byte of each unit. What a tensor holds for many
-   steps is noted when it changes, or where a copy is used last. */
+/* Note what tensors held until `step` and hold no longer; then they hold what they do at that step. */
+static void hold(Run *run, Holdings *all, i64 step)
+{
+    const Extents *extents = all->extents;
+    for (i64 e = all->first_of[step]; e >= 0; e = all->next_of[e]) all->alive[all->living++] = e;
+    for (i64 i = 0; i < all->living; i++) {
+        i64 e = all->alive[i], at = step - extents->starts[e];
+        Holding now = {0, 0};
+        if (step < extents->ends[e]) now = (Holding){low_of(extents, e)[at], high_of(extents, e)[at]};
+        if (now.bottom != all->holdings[e].bottom || now.top != all->holdings[e].top) note_held(run, all, e, step);
+        all->holdings[e] = now;
+        if (step >= extents->ends[e]) all->alive[i--] = all->alive[--all->living];
+    }
+}
+
+/* For every copy and place the job behind the last one up to its last use at which a tensor holds a byte of it. What a tensor holds for
+   many steps is noted when it changes, or where a copy is used last. */
+static void find_windows(Run *run, Holdings *all)
+{
+    begin_pieces(run, &all->held);
+    for (i64 step = 0; step < run->steps && !run->failed; step++) {
+        hold(run, all, step);
+        if (all->first_copy[step] < 0) continue;
+        for (i64 i = 0; i < all->living; i++) note_held(run, all, all->alive[i], step + 1);
+        i64 *deque = realloc(run->deque, (all->held.length + (size_t)(2 * run->count) + 2) * sizeof(i64));
+        if (!deque) {
+            run->failed = 1;
+            return;
+        }
+        run->deque = deque;
+        for (i64 copy = all->first_copy[step]; copy >= 0 && !run->failed; copy = all->next_copy[copy]) {
+            i64 width = div_up(run->copies[copy * COPY_FIELDS + COPY_SIZE], run->unit);
+            if (width <= run->units) highest_in_windows(run, &all->held, width, &run->windows[copy]);
+        }
+    }
+}
+
+/* Link numbers by the steps that they belong to. */
+static void link_steps(i64 count, const i64 *step_of, i64 stride, i64 steps, i64 *first, i64 *next)
+{
+    for (i64 step = 0; step < steps; step++) first[step] = -1;
+    for (i64 number = count - 1; number >= 0; number--) {
+        i64 step = step_of[number * stride];
+        if (step >= steps) continue;
+        next[number] = first[step];
+        first[step] = number;
+    }
+}
+
 static int take_snapshots(Run *run, const Extents *extents, const i64 *addresses)
 {
-    i64 size = run->units, is_last = 0;
-    int32_t *held = calloc((size_t)size + 1, sizeof(int32_t));
-    Holding *holdings = calloc((size_t)extents->count + 1, sizeof(Holding));
-    run->windows = malloc((size_t)(run->count * size + 1) * sizeof(int32_t));
-    for (i64 step = 0; held && holdings && run->windows && step < run->steps; step++) {
-        is_last = 0;
-        for (i64 copy = 0; copy < run->count; copy++) is_last |= run->copies[copy * COPY_FIELDS + COPY_LAST] == step;
-        for (i64 e = 0; e < extents->count; e++) {
-            Holding now = {0, 0};
-            if (step >= extents->starts[e] && step < extents->ends[e]) {
-                i64 at = step - extents->starts[e];
-                now = (Holding){low_of(extents, e)[at], high_of(extents, e)[at]};
-            }
-            if (now.bottom != holdings[e].bottom || now.top != holdings[e].top) note_held(run, &holdings[e], addresses[e], step, held);
-            holdings[e] = now;
-            if (is_last) note_held(run, &now, addresses[e], step + 1, held);
-        }
-        for (i64 copy = 0; is_last && copy < run->count; copy++)
-            if (run->copies[copy * COPY_FIELDS + COPY_LAST] == step) memcpy(run->windows + copy * size, held, (size_t)size * sizeof(int32_t));
-    }
-    int made = held && holdings && run->windows;
-    free(held);
-    free(holdings);
-    return made ? 0 : -1;
+    Holdings all = {extents, addresses, NULL, 0, NULL, NULL, NULL, NULL, NULL, {NULL, 0, 0}};
+    all.holdings = calloc((size_t)extents->count + 1, sizeof(Holding));
+    all.alive = malloc((size_t)(2 * extents->count + 2 * run->steps + run->count + 1) * sizeof(i64));
+    if (all.holdings && all.alive) {
+        all.next_of = all.alive + extents->count;
+        all.first_of = all.next_of + extents->count;
+        all.first_copy = all.first_of + run->steps;
+        all.next_copy = all.first_copy + run->steps;
+        link_steps(extents->count, extents->starts, 1, run->steps, all.first_of, all.next_of);
+        link_steps(run->count, run->copies + COPY_LAST, COPY_FIELDS, run->steps, all.first_copy, all.next_copy);
+        find_windows(run, &all);
+    } else
+        run->failed = 1;
+    free(all.holdings);
+    free(all.alive);
+    free(all.held.at);
+    return run->failed ? -1 : 0;
 }
 
 static void find_gains(Run *run)
@@ -297,36 +433,32 @@ static void find_gains(Run *run)
 
 static int run_make(Run *run)
 {
-    i64 moments = run->count + 2;
-    size_t parts = (size_t)run->parts, units = (size_t)run->units + 1, count = (size_t)run->count + 1;
-    run->windowed = calloc(count, sizeof(int));
+    size_t count = (size_t)run->count + 1;
+    run->windows = calloc(count, sizeof(Pieces));
     run->gains = calloc(count, sizeof(i64));
-    run->wanted = calloc(4 * count, sizeof(i64));
+    run->wanted = calloc(2 * count, sizeof(i64));
     run->before = run->wanted + count;
-    run->moments = calloc((size_t)moments, sizeof(Moment));
-    run->ready_room = malloc((size_t)moments * parts * sizeof(i64) + 8);
-    run->issue_room = malloc((size_t)moments * count * sizeof(Issue));
-    run->gaps = malloc(units * sizeof(int32_t));
-    if (!run->windowed || !run->gains || !run->wanted || !run->moments || !run->ready_room || !run->issue_room || !run->gaps) return -1;
-    for (i64 m = 0; m < moments; m++) {
-        Moment *moment = m + 1 < moments ? &run->moments[m] : &run->now;
-        moment->ready = run->ready_room + (size_t)m * parts;
-        moment->issues = run->issue_room + (size_t)m * count;
-    }
-    for (i64 part = 0; part < run->parts; part++) run->moments[0].ready[part] = NOT_READY;
+    run->moments = calloc(count + 1, sizeof(Moment));
+    run->ready = malloc((size_t)run->parts * sizeof(i64) + 8);
+    run->issues = malloc(count * sizeof(Issue));
+    run->deque = malloc((2 * count + 2) * sizeof(i64));
+    if (!run->windows || !run->gains || !run->wanted || !run->moments || !run->ready || !run->issues || !run->deque) return -1;
+    for (i64 part = 0; part < run->parts; part++) run->ready[part] = NOT_READY;
     return 0;
 }
 
 static void run_free(Run *run)
 {
+    for (i64 copy = 0; run->windows && copy < run->count; copy++) free(run->windows[copy].at);
     free(run->windows);
-    free(run->windowed);
+    free(run->taken.at);
+    free(run->gaps.at);
     free(run->gains);
     free(run->wanted);
     free(run->moments);
-    free(run->ready_room);
-    free(run->issue_room);
-    free(run->gaps);
+    free(run->ready);
+    free(run->issues);
+    free(run->deque);
 }
 
 static void reset(Run *run, int ends)
@@ -345,7 +477,7 @@ static void keep(const Run *run, Best *best, i64 cycles)
 {
     best->cycles = cycles;
     best->issued = run->now.issued;
-    memcpy(best->issues, run->now.issues, (size_t)best->issued * sizeof(Issue));
+    memcpy(best->issues, run->issues, (size_t)best->issued * sizeof(Issue));
     memset(best->marks, 0, (size_t)run->count * sizeof(i64));
     for (i64 i = 0; i < best->issued; i++) best->marks[best->issues[i].copy] = 1;
 }

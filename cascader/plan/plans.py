@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -148,6 +149,7 @@ class Planner:
         lines = np.concatenate([np.empty((0, _FIELDS), dtype=np.int64), *found])
         begins = np.cumsum([0, *map(len, found)], dtype=np.int64)
 
+        @cache
         def plan(number: int) -> RowPlan:
             first, memory, cycles, cold_cycles, rows, inner, choice = lines[number].tolist()
             group = Group(first, int(np.searchsorted(begins, number, side="right")) - 1, rows, inner)

@@ -27,13 +27,11 @@ from cascader.tensorir.kernels import SCRATCH, Operand
 from cascader.tensorir.planned_macs import planned_macs
 from cascader.tensorir.schedule_functions import ACCUMULATORS, Address, Pointers, ScheduleFunctions, copy_name
 from cascader.tensorir.writer import Writer
+from npu_model.compiled.network import COPIES
 from npu_model.errors import InputError
 
 ARENA_FUNCTION, BUFFERS_FUNCTION, C_FUNCTION = "arena", "buffers", "run_schedule"
 """Names of the functions that run a schedule."""
-
-COPIED_OPERATORS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
-"""CPU operators that leave the bytes as they are: the only ones that a schedule's proof runs."""
 
 _PATTERN = 0xA5
 """Byte that a buffer is filled with at first: any value but zero, which would hide mistakes."""
@@ -69,9 +67,9 @@ def _check(schedule: Schedule) -> None:
         payload = part.payload
         if not isinstance(payload, CpuPart):
             continue
-        if payload.code not in COPIED_OPERATORS or len(payload.inputs) != 1 or len(payload.outputs) != 1:
+        if payload.code not in COPIES or len(payload.inputs) != 1 or len(payload.outputs) != 1:
             raise InputError(
-                f"The network runs {payload.code} on the CPU, which is not expressed in TensorIR: only {', '.join(COPIED_OPERATORS)} are; "
+                f"The network runs {payload.code} on the CPU, which is not expressed in TensorIR: only {', '.join(COPIES)} are; "
                 "change the network so that Vela places it on the NPU."
             )
 

@@ -167,11 +167,14 @@ _PARAMETER_ONES = (1 << (48 - ADDRESS_BITS)) - 1
 
 
 class RegisterFile:
-    """The registers as the commands so far have left them; reading one that was never set is an InputError."""
+    """The registers as the commands so far have left them; reading one that was never set is an InputError.
 
-    def __init__(self) -> None:
-        self._short: dict[Cmd0, int] = {}
-        self._long: dict[Cmd1, tuple[int, int]] = {}
+    Whoever hands dictionaries in sets the registers there.
+    """
+
+    def __init__(self, short: dict[Cmd0, int] | None = None, long: dict[Cmd1, tuple[int, int]] | None = None) -> None:
+        self._short: dict[Cmd0, int] = {} if short is None else short
+        self._long: dict[Cmd1, tuple[int, int]] = {} if long is None else long
 
     def set_short(self, register: Cmd0, value: int) -> None:
         """Store the 16-bit parameter of a one-word command."""

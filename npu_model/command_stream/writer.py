@@ -39,17 +39,20 @@ _SHIFT_BITS = 6
 _SHORT_ENDS = {register: 1 << _NARROW.get(register.name, 16) for register in Cmd0}
 """The first value that is too large for a field of one word."""
 
+_LENGTH_ENDS = {register: 1 << _NARROW.get(register.name, 32) for register in Cmd1}
+"""The first length that is too large for its payload."""
+
 
 class RegisterWriter:
     """The words so far and the registers as they leave them; ``where`` names the operation in messages."""
 
     def __init__(self) -> None:
         self.words: list[int] = []
-        self.registers = RegisterFile()
-        self.where = ""
         # Apart, as the two command enumerations share their numbers.
         self._shorts: dict[Cmd0, int] = {}
         self._longs: dict[Cmd1, tuple[int, int]] = {}
+        self.registers = RegisterFile(self._shorts, self._longs)
+        self.where = ""
 
     def holds(self, register: Cmd0 | Cmd1) -> bool:
         """Whether the stream has SET this register."""
@@ -66,7 +69,6 @@ class RegisterWriter:
             self.check(register.name, value, 0, _SHORT_ENDS[register] - 1)
         if self._shorts.get(register) != value:
             self._shorts[register] = value
-            self.registers.set_short(register, value)
             self.words.append(value << 16 | register)
 
     def minus_one(self, register: Cmd0, value: int) -> None:
@@ -84,7 +86,6 @@ class RegisterWriter:
     def _long(self, register: Cmd1, parameter: int, payload: int) -> None:
         if self._longs.get(register) != (parameter, payload):
             self._longs[register] = parameter, payload
-            self.registers.set_long(register, parameter, payload)
             self.words += [parameter << 16 | PAYLOAD_BIT | register, payload]
 
     def address(self, register: Cmd1, value: int) -> None:
@@ -102,7 +103,8 @@ class RegisterWriter:
 
     def length(self, register: Cmd1, value: int) -> None:
         """SET a length in bytes."""
-        self.check(register.name, value, 0, (1 << _NARROW.get(register.name, 32)) - 1)
+        if not 0 <= value < _LENGTH_ENDS[register]:
+            self.check(register.name, value, 0, _LENGTH_ENDS[register] - 1)
         self._long(register, 0, value)
 
     def scale(self, register: Cmd1, value: Scale) -> None:

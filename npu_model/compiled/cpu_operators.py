@@ -1,7 +1,7 @@
 """CPU operators of a compiled network in the model that it was compiled from: which they are, and each as a model of its own.
 
 A compiled network names a CPU operator by its code and its outputs' names, which compilation keeps. Its options and constants are
-in the model alone.
+in the model alone. An operator may write what a RESHAPE behind it would have copied: Vela 2.1.1 gives it the copy's output.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from npu_model.compiled.network import CUSTOM_CODE, DATA_TYPES, STATE_TYPES, CpuOperator, initial_byte
+from npu_model.compiled.network import COPIES, CUSTOM_CODE, DATA_TYPES, STATE_TYPES, CpuOperator, initial_byte
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.record_reader import SUBGRAPH, RecordReader
@@ -24,18 +24,29 @@ class OperatorFinder:
     def __init__(self, model: TfliteModel) -> None:
         self._model = model
         self._waiting = [index for index, operator in enumerate(model.operators) if operator.custom_code != CUSTOM_CODE]
+        copies = [operator for operator in model.operators if operator.name in COPIES and operator.inputs and operator.outputs]
+        self._copied = {model.tensors[one.outputs[0]].name: model.tensors[one.inputs[0]].name for one in copies}
 
     def find(self, step: CpuOperator) -> int:
         """Index of the next operator with the code and the outputs of ``step``; InputError if there is none left."""
         names = tuple(binding.name for binding in step.outputs)
-        for index in self._waiting:
-            operator = self._model.operators[index]
-            written = tuple(self._model.tensors[output].name for output in operator.outputs if output >= 0)
-            if operator.name == step.code and written == names:
-                self._waiting.remove(index)
-                return index
+        sources = tuple(self._source(name) for name in names)
+        for wanted in (names, sources):
+            for index in self._waiting:
+                operator = self._model.operators[index]
+                written = tuple(self._model.tensors[output].name for output in operator.outputs if output >= 0)
+                if operator.name == step.code and written == wanted:
+                    self._waiting.remove(index)
+                    return index
         outputs = ", ".join(map(repr, names))
         raise InputError(f"The model has no {step.code} with output {outputs}: give the model that the network was compiled from.")
+
+    def _source(self, name: str) -> str:
+        """The tensor whose bytes copies bring to tensor ``name``; a cycle of names, which no valid model has, ends where it begins."""
+        passed = {name}
+        while (source := self._copied.get(name)) is not None and source not in passed:
+            passed.add(name := source)
+        return name
 
 
 def are_placed(step: CpuOperator, states: Sequence[bool]) -> bool:

@@ -14,6 +14,10 @@ from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, re
 
 CUSTOM_CODE = "ethos-u"
 OFFLINE_ALLOCATION = "OfflineMemoryAllocation"
+
+COPIES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+"""Operators that leave the bytes as they are."""
+
 _STREAM, _CONSTANTS, _SCRATCH, _FAST_SCRATCH, _FIRST_IFM = range(5)
 _MAX_RANK = 8
 """Dimensions of a LiteRT tensor (its runtime shapes hold up to 8)."""

@@ -2,6 +2,7 @@
    specification. A stream that is damaged in any way gives None, so that the Python form says what is wrong with it. */
 
 #include "weights.h"
+#include "order.h"
 
 enum { UNARY = 12, LEAD = 8, A_CYCLE = 8, END = 7, NO_RUNS = 6, MOST_ENTRIES = 32, LARGEST_INDEX = 511 };
 
@@ -272,60 +273,102 @@ static int push_weights(Walk *w, int16_t *out)
     return 0;
 }
 
-/* A buffer of bytes. */
-static int bytes_get(PyObject *object, Flat *flat)
-{
-    if (PyObject_GetBuffer(object, &flat->view, PyBUF_SIMPLE) < 0) return -1;
-    flat->length = flat->view.len;
-    return 0;
-}
+/* All weights of a stream, `limit` at most (less than nothing: any number), in `out`, which is to be freed. Returns their number, DAMAGED or
+   NO_ROOM. */
+enum { DAMAGED = -1, NO_ROOM = -2 };
 
-PyObject *decode_weights(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+static i64 decode_all(const Flat *bytes, i64 limit, int16_t **out)
 {
-    Flat bytes;
     Walk w;
-    (void)module;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "a stream and a number of weights are needed");
-        return NULL;
-    }
-    i64 limit = PyLong_AsLongLong(arguments[1]), done = 0;
-    size_t room = 0;
-    int16_t *out = NULL;
-    PyObject *result = NULL;
-    if (PyErr_Occurred() || bytes_get(arguments[0], &bytes) < 0) return NULL;
-    if (walk_begin(&w, &bytes) < 0) {
-        PyErr_NoMemory();
-        goto end;
+    i64 done = 0, room = 0;
+    if (walk_begin(&w, bytes) < 0) {
+        walk_end(&w);
+        return NO_ROOM;
     }
     while (walk_next(&w)) {
         i64 symbols = w.header.count + w.zeros_total;
         if (limit >= 0 && done + symbols > limit) w.damaged = 1;
         if (w.damaged) break;
-        if ((size_t)(done + symbols) > room) {
-            size_t more = 2 * (size_t)(done + symbols);
-            int16_t *moved = realloc(out, more * sizeof(int16_t));
+        if (done + symbols > room) {
+            room = 2 * (done + symbols);
+            int16_t *moved = realloc(*out, (size_t)room * sizeof(int16_t));
             if (!moved) {
-                PyErr_NoMemory();
-                goto end;
+                walk_end(&w);
+                return NO_ROOM;
             }
-            out = moved;
-            room = more;
+            *out = moved;
         }
-        memset(out + done, 0, (size_t)symbols * sizeof(int16_t));
-        if (push_weights(&w, out + done) < 0) w.damaged = 1;
+        memset(*out + done, 0, (size_t)symbols * sizeof(int16_t));
+        if (push_weights(&w, *out + done) < 0) w.damaged = 1;
         if (w.damaged) break;
         done += symbols;
     }
-    if (w.damaged) {
-        Py_INCREF(Py_None);
-        result = Py_None;
-    } else {
-        result = PyBytes_FromStringAndSize((const char *)out, (Py_ssize_t)(done * (i64)sizeof(int16_t)));
-    }
-end:
     walk_end(&w);
-    free(out);
+    return w.damaged ? DAMAGED : done;
+}
+
+/* What was decoded as a bytes object, None if it is damaged; it is freed. */
+static PyObject *decoded(int16_t *values, i64 count)
+{
+    PyObject *result = count == NO_ROOM ? PyErr_NoMemory() : Py_None;
+    if (count == DAMAGED) Py_INCREF(Py_None);
+    if (count >= 0) result = PyBytes_FromStringAndSize((const char *)values, (Py_ssize_t)(count * (i64)sizeof(int16_t)));
+    free(values);
+    return result;
+}
+
+PyObject *decode_weights(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Flat bytes;
+    int16_t *out = NULL;
+    (void)module;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "a stream and a number of weights are needed");
+        return NULL;
+    }
+    i64 limit = PyLong_AsLongLong(arguments[1]);
+    if (PyErr_Occurred() || bytes_get(arguments[0], &bytes) < 0) return NULL;
+    i64 done;
+    Py_BEGIN_ALLOW_THREADS
+    done = decode_all(&bytes, limit, &out);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&bytes.view);
+    return decoded(out, done);
+}
+
+/* The weights (OHWI) of a stream in the order of a format; None if it is damaged or holds others. Other threads go on meanwhile. */
+PyObject *decode_plain(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Flat bytes, terms;
+    Order order;
+    int16_t *ordered = NULL, *plain = NULL;
+    PyObject *result = NULL;
+    (void)module;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "a stream and the terms of its order are needed");
+        return NULL;
+    }
+    if (bytes_get(arguments[0], &bytes) < 0) return NULL;
+    if (flat_get(arguments[1], &terms, 0) < 0) {
+        PyBuffer_Release(&bytes.view);
+        return NULL;
+    }
+    if (order_get(&terms, &order, -1) == 0) {
+        i64 done;
+        Py_BEGIN_ALLOW_THREADS
+        i64 all = ordered_count(&order), size = order.depth * order.height * order.width * order.channels;
+        done = decode_all(&bytes, all, &ordered);
+        if (done >= 0 && done != all) done = DAMAGED;
+        if (done >= 0) {
+            plain = malloc((size_t)size * sizeof(int16_t));
+            done = plain ? size : NO_ROOM;
+        }
+        if (done >= 0) plain_weights(ordered, plain, &order);
+        Py_END_ALLOW_THREADS
+        result = decoded(plain, done);
+    }
+    free(ordered);
+    PyBuffer_Release(&terms.view);
     PyBuffer_Release(&bytes.view);
     return result;
 }

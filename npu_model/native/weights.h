@@ -5,6 +5,7 @@
 #include "flat.h"
 
 PyObject *decode_weights(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *decode_plain(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *decoder_work(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

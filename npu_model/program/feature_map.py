@@ -170,14 +170,17 @@ class FeatureMap:
         Gaps inside a tile (rows of a wider tensor, channels of a concatenation) are inside the range; the
         unused channels of the last NHCWB16 brick are inside it too, as the hardware moves whole bricks.
         """
-        size = self.dtype.bytes
-        ranges = []
-        for base, _, _, rows, columns in self.tile_boxes():
-            down = (rows - 1) * self.strides.y
-            if self.layout is Layout.NHWC:
-                across, run = (columns - 1) * self.strides.x, self.shape.depth * size
-            else:
-                across, run = (ceil_div(self.shape.depth, BRICK) - 1) * self.strides.c, columns * BRICK * size
-            start = base + min(down, 0) + min(across, 0)
-            ranges.append(ByteRange(self.region, start, base + max(down, 0) + max(across, 0) + run))
+        if self.is_single_tile:
+            return (self._tile_range(self.tiles.bases[0], self.shape.height, self.shape.width),)
+        ranges = (self._tile_range(base, rows, columns) for base, _, _, rows, columns in self.tile_boxes())
         return tuple(sorted(ranges, key=lambda r: r.start))
+
+    def _tile_range(self, base: int, rows: int, columns: int) -> ByteRange:
+        """The bytes of a tile from its lowest to its highest element."""
+        down = (rows - 1) * self.strides.y
+        if self.layout is Layout.NHWC:
+            across, run = (columns - 1) * self.strides.x, self.shape.depth * self.dtype.bytes
+        else:
+            across, run = (ceil_div(self.shape.depth, BRICK) - 1) * self.strides.c, columns * BRICK * self.dtype.bytes
+        start = base + min(down, 0) + min(across, 0)
+        return ByteRange(self.region, start, base + max(down, 0) + max(across, 0) + run)

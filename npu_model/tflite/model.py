@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import tflite
@@ -71,6 +72,10 @@ class TfliteModel:
     others: tuple[TfliteSubgraph, ...] = ()
 
 
+_KEPT = 2
+"""Models that are kept: a network and what Vela made of it are read in several steps of one import."""
+
+
 class _Reader:
     """The model's tables as plain values, with a bound on what is read.
 
@@ -102,7 +107,7 @@ class _Reader:
     def indices(self, vector: Callable[[], Any], length: int) -> tuple[int, ...]:
         """A vector of integers; () if it is absent."""
         self.spend(4 * length)
-        return tuple(int(value) for value in vector()) if length else ()
+        return tuple(vector().tolist()) if length else ()
 
     def buffer(self, index: int) -> bytes:
         """The content of a buffer; subgraphs beside the first share its weights, which counts once."""
@@ -124,7 +129,7 @@ class _Reader:
         dimension = 0
         if quantisation is not None:
             self.spend(4 * quantisation.ScaleLength())
-            scales = tuple(float(s) for s in quantisation.ScaleAsNumpy()) if quantisation.ScaleLength() else ()
+            scales = tuple(quantisation.ScaleAsNumpy().tolist()) if quantisation.ScaleLength() else ()
             zero_points = self.indices(quantisation.ZeroPointAsNumpy, quantisation.ZeroPointLength())
             dimension = quantisation.QuantizedDimension()
         return TfliteTensor(
@@ -187,6 +192,11 @@ class _Reader:
 
 def read_tflite(data: bytes) -> TfliteModel:
     """Read a .tflite flatbuffer; InputError if ``data`` is not one or is cut off."""
+    return _read(bytes(data))
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(data: bytes) -> TfliteModel:
     if len(data) < 16 or data[4:8] != b"TFL3":
         raise InputError(f"The file is not a .tflite model ({len(data)} bytes, no TFL3 identifier): give a TensorFlow Lite flatbuffer.")
     try:

@@ -111,12 +111,16 @@ def _spans(extent: int, step: int) -> list[tuple[int, int]]:
     return [(start, min(step, extent - start)) for start in range(0, extent, step)]
 
 
+def ifm_steps(layout: WeightFormat, accelerator: Accelerator) -> tuple[int, int]:
+    """IFM channels of an ublock and of an IFM block: one each for depthwise operations."""
+    return (1, 1) if layout.depthwise else (accelerator.ifm_ublock.depth, layout.ifm_block_depth)
+
+
 def _runs(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> Iterator[_Run]:
     """The runs of a stream, in stream order (ethos-u55 traversal: OFM block, IFM block, sub-kernel y, x)."""
     depth, height, width, channels = shape
     ofm_step = accelerator.ofm_ublock.depth
-    ifm_step = 1 if layout.depthwise else accelerator.ifm_ublock.depth
-    block_depth = 1 if layout.depthwise else layout.ifm_block_depth
+    ifm_step, block_depth = ifm_steps(layout, accelerator)
     sub_height, sub_width = layout.subkernel
     for o, o_count in _spans(depth, layout.block_depth):
         ofm_ublocks = ceil_div(o_count, ofm_step)

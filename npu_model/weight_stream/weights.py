@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -12,11 +13,12 @@ import numpy.typing as npt
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
+from npu_model.native import native
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
 from npu_model.weight_stream.mlw import decode
-from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, symbol_count
+from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, ifm_steps, symbol_count
 
 MAX_WEIGHT = 255
 """Largest magnitude of a weight once its zero point is subtracted: the decoder yields 9-bit signed values."""
@@ -27,8 +29,12 @@ _MOST_BYTES = 32 << 20
 _BIAS_BITS, _SCALE_BITS, _SHIFT_BITS = 40, 32, 6
 
 
+_NATIVE = native("npu_model")
+"""Compiled: the stream of weights in the order of a format, without Python's lock; None if it is not built."""
+
+
 def _codec() -> ModuleType:
-    from ethosu import mlw_codec  # noqa: PLC0415  # only who encodes weights pays for the extension, and 6.0 may drop it
+    from ethosu import mlw_codec  # noqa: PLC0415  # only who encodes weights without a compiled core pays for the extension
 
     module: ModuleType = mlw_codec
     return module
@@ -37,7 +43,7 @@ def _codec() -> ModuleType:
 def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> bytes:
     """Compressed stream of weights (OHWI, zero point subtracted), a multiple of 16 bytes long.
 
-    The codec is Vela's; the stream is that of ``ethosu.vela.api.npu_encode_weights``.
+    The stream is that of ``ethosu.vela.api.npu_encode_weights``, to the byte; without a compiled core its codec makes it.
     """
     check_format(weights.shape, layout, accelerator)
     largest = int(np.abs(weights.astype(np.int64)).max())
@@ -48,7 +54,16 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
     return _STREAMS.of(content, (shape, layout, accelerator.name), lambda: _encoded(content, shape, layout, accelerator))
 
 
+def _terms(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> array[int]:
+    """The terms of an order, as the core takes them: ``Order`` of order.h."""
+    blocks = layout.block_depth, accelerator.ofm_ublock.depth, *ifm_steps(layout, accelerator)
+    return array("q", (*shape, *blocks, layout.element_multiple, *layout.subkernel, layout.part_kernel))
+
+
 def _encoded(plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:
+    if _NATIVE is not None:
+        stream: bytes = _NATIVE.encode_weights(plain, _terms(shape, layout, accelerator))
+        return stream
     sub_height, sub_width = layout.subkernel
     encoded, _ = _codec().reorder_encode(
         accelerator.ifm_ublock.depth,
@@ -103,12 +118,17 @@ def decode_stream(stream: bytes, limit: int | None = None) -> Int16:
 
     InputError if its length is none of a weight range, or for a reason of :func:`npu_model.weight_stream.mlw.decode`.
     """
+    _require_length(stream)
+    return decode(stream, limit)
+
+
+def _require_length(stream: bytes) -> None:
+    """InputError if the length of a stream is none of a weight range."""
     if not stream or len(stream) % ALIGNMENT:
         raise InputError(
             f"A weight stream of {len(stream)} bytes is no positive multiple of {ALIGNMENT} bytes: the file is cut off; "
             "compile the network again."
         )
-    return decode(stream, limit)
 
 
 def weight_shape(op: KernelOperation) -> tuple[int, int, int, int]:
@@ -141,6 +161,11 @@ def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Acceler
     check_format(shape, layout, accelerator)
 
     def decoded() -> Int16:
+        _require_length(stream)
+        if _NATIVE is not None:
+            plain: bytes | None = _NATIVE.decode_plain(stream, _terms(shape, layout, accelerator))
+            if plain is not None:
+                return np.frombuffer(plain, np.int16).reshape(shape)
         found = from_hardware_order(decode_stream(stream, symbol_count(shape, layout, accelerator)), shape, layout, accelerator)
         found.flags.writeable = False
         return found
@@ -172,13 +197,18 @@ def encode_scales(records: Sequence[ChannelScale]) -> bytes:
     return bytes(table) + bytes(-len(table) % ALIGNMENT)
 
 
-def decode_scales(table: bytes, channels: int) -> tuple[ChannelScale, ...]:
-    """The first ``channels`` records of a scale and bias table; InputError if it is too short."""
+def require_scales(table: bytes, channels: int) -> None:
+    """InputError if a scale and bias table is too short for ``channels`` records."""
     if len(table) < channels * RECORD_BYTES:
         raise InputError(
             f"A scale table of {len(table)} bytes is too short: {channels * RECORD_BYTES} are needed for {channels} channels; "
             "the file is cut off."
         )
+
+
+def decode_scales(table: bytes, channels: int) -> tuple[ChannelScale, ...]:
+    """The first ``channels`` records of a scale and bias table; InputError if it is too short."""
+    require_scales(table, channels)
     records = (table[i : i + RECORD_BYTES] for i in range(0, channels * RECORD_BYTES, RECORD_BYTES))
     return tuple(
         ChannelScale(int.from_bytes(r[:5], "little", signed=True), int.from_bytes(r[5:9], "little"), r[9] & ((1 << _SHIFT_BITS) - 1))

@@ -9,7 +9,7 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, KernelOperation, Program
 from npu_model.program.region_numbers import ARENA
 from npu_model.weight_stream.order import check_format
-from npu_model.weight_stream.weights import core_channels, core_format, decode_scales
+from npu_model.weight_stream.weights import core_channels, core_format, require_scales
 from sim.functional.activation import table_range
 from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import Memory
@@ -54,7 +54,7 @@ def _require_kernel(op: KernelOperation, memory: Memory, device: Accelerator, us
         if shape[0]:
             check_format(shape, layout, device)
     for core, part in enumerate(op.scales):
-        decode_scales(memory.read(part, user), core_channels(op.ofm.shape.depth, core, len(op.scales)))
+        require_scales(memory.read(part, user), core_channels(op.ofm.shape.depth, core, len(op.scales)))
     if op.activation.kind is ActivationKind.LUT:
         memory.read_shram(*table_range(op, device.lut_address), user)
     memory.define(op.ofm, user)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npu_model.compiled.network import CompiledNetwork, CpuOperator, initial_byte
+from npu_model.compiled.network import COPIES, CompiledNetwork, CpuOperator, initial_byte
 from npu_model.errors import InputError
 from npu_model.program import Binding, RegionRole
 from sim.functional.execute import OnOperation, execute
@@ -24,13 +24,10 @@ OnCpu = Callable[[int, CpuOperator, tuple[Array, ...]], Sequence[Array]]
 From the arrays of its inputs, in order, to those of its outputs and then of the inputs that are variables, as they are afterwards.
 """
 
-_COPIES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
-"""CPU operators that leave the bytes as they are."""
-
 
 def is_copy(operator: CpuOperator) -> bool:
     """Whether the operator only copies its input, so that it is executed here."""
-    return operator.code in _COPIES and len(operator.inputs) == 1 and len(operator.outputs) == 1
+    return operator.code in COPIES and len(operator.inputs) == 1 and len(operator.outputs) == 1
 
 
 class State:
@@ -89,7 +86,7 @@ def _run_on_cpu(index: int, operator: CpuOperator, arena: Regions, variables: tu
     outputs = ", ".join(repr(binding.name) for binding in operator.outputs)
     if on_cpu is None:
         raise InputError(
-            f"The network runs {operator.code} on the CPU (output {outputs}), which is not executed here: only {', '.join(_COPIES)} are; "
+            f"The network runs {operator.code} on the CPU (output {outputs}), which is not executed here: only {', '.join(COPIES)} are; "
             "hand in what executes it."
         )
     user = f"{operator.code} on the CPU, input"

@@ -43,21 +43,35 @@ def round_half_away(sums: Integers, counts: Integers) -> Integers:
     return np.asarray(np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts)), np.int64)
 
 
+def truncated(sums: Integers, counts: Integers, user: str) -> Integers:
+    """``sums / counts``, towards zero; InputError if a count is no power of two, as only halves and quarters were held against a kernel.
+
+    >>> truncated(np.array([7, -7, 3]), np.array([4, 4, 1]), "it").tolist()
+    [1, -1, 3]
+    """
+    odd = counts[(counts & (counts - 1)) != 0]
+    if odd.size:
+        raise InputError(f"{user} averages {int(odd[0])} elements with padding and TRUNCATE rounding: only powers of two are known.")
+    return np.asarray(np.sign(sums) * (np.abs(sums) // counts), np.int64)
+
+
 def _average(op: KernelOperation, values: Integers, user: str) -> Integers:
     """With padding the NPU divides by the number of elements inside the IFM, and OFM_SCALE holds one or is not used.
 
     Vela's two cores say so (per-channel mode without a scale in the one, a global scale of one in the other), and LiteRT
-    agrees with the result of both, with either of the rounding modes that they choose.
+    agrees with the result of both, with either of the rounding modes that they choose. Velas up to 3.0 make a bilinear resize
+    of such pools and ask them to truncate: TensorFlow Lite 2.2, which they were made for, truncates there too.
     """
     sums = _reduce(op, covered(op, values, 0), np.add)
     if op.padding == Padding():
         if not op.global_scale:
             raise InputError(f"{user} averages without padding and without a global scale: what divides the sum is not public.")
         return rescale(sums, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding)
-    if (op.global_scale and op.ofm_scale != Scale(1, 0)) or op.rounding is Rounding.TRUNCATE:
-        raise InputError(f"{user} averages with padding, {op.ofm_scale} and {op.rounding.name} rounding: only Scale(1, 0) is known.")
+    if op.global_scale and op.ofm_scale != Scale(1, 0):
+        raise InputError(f"{user} averages with padding and a global {op.ofm_scale}: only Scale(1, 0) is known.")
     inside = covered(op, np.ones((op.ifm.shape.height, op.ifm.shape.width, 1), np.int64), 0)
-    return round_half_away(sums, _reduce(op, inside, np.add))
+    counts = _reduce(op, inside, np.add)
+    return truncated(sums, counts, user) if op.rounding is Rounding.TRUNCATE else round_half_away(sums, counts)
 
 
 def _reduce_sum(op: KernelOperation, values: Integers, user: str) -> Integers:

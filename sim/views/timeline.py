@@ -16,6 +16,8 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _OTHER = "+"
 """Mark of the command processor's work for waits and control commands."""
 
+_SHORTEST_NAME = 12
+"""Characters of a layer's name that the legend shows however narrow the drawing is."""
 
 LABELS = max(len(unit.value) for unit in Unit) + len(" ||")
 """Characters of a line beside its columns."""
@@ -48,7 +50,8 @@ class _Drawing:
     def __init__(self, program: Program) -> None:
         works = [(i, op) for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
         self._marks = {index: _LETTERS[n % len(_LETTERS)] for n, (index, _) in enumerate(works)}
-        self._names = {index: f"#{index} {_describe(op)} {printable(program.name(index))}".rstrip() for index, op in works}
+        self._works = {index: f"#{index} {_describe(op)}" for index, op in works}
+        self._names = {index: program.name(index).partition(";")[0] for index, _ in works}
         self._activities: dict[Unit, list[_Activity]] = {unit: [] for unit in Unit}
 
     def add(self, event: Event) -> None:
@@ -67,13 +70,18 @@ class _Drawing:
         rows = {unit: _row(row, count, scale, first) for unit, row in self._activities.items()}
         lines = [f"{'cycle':>{width}} |{_ruler(count, scale, first)}|"]
         lines += [f"{unit.value:>{width}} |{''.join(map(self._mark, row))}|" for unit, row in rows.items()]
-        shown = sorted({one for row in rows.values() for one in row if isinstance(one, int)} & set(self._names))
+        shown = sorted({one for row in rows.values() for one in row if isinstance(one, int)} & set(self._works))
         part = f"{last - first} of {self.cycles} cycles" if last - first < self.cycles else f"{self.cycles} cycles"
         return [
             *lines,
             f"{part}, {scale} a column; a dot is a wait, a blank nothing to do",
-            *(f"{self._marks[index]} = {self._names[index]}" for index in shown),
+            *(self._legend(index, columns + LABELS) for index in shown),
         ]
+
+    def _legend(self, index: int, width: int) -> str:
+        """What an operation's letter stands for; its layer's name up to the first ";" takes what ``width`` leaves, if that is enough."""
+        line = f"{self._marks[index]} = {self._works[index]}"
+        return f"{line} {printable(self._names[index], max(width - len(line) - 1, _SHORTEST_NAME))}".rstrip()
 
     def _mark(self, cell: int | str) -> str:
         return cell if isinstance(cell, str) else self._marks.get(cell, _OTHER)

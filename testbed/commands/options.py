@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -60,9 +61,29 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{message[:1].upper()}{message[1:]} (see `{self.prog} --help`).")
 
 
+HELP_WIDTH = 80
+"""Characters of a line of an example in a help text, whatever the terminal is."""
+
+
+def _folded(line: str) -> str:
+    r"""A command as a shell reads it, in lines of at most :data:`HELP_WIDTH` characters; an option stays beside its value.
+
+    >>> print(_folded("npu-testbed " + " ".join(f"--option-{n} value" for n in range(6))))
+      npu-testbed --option-0 value --option-1 value --option-2 value \
+        --option-3 value --option-4 value --option-5 value
+    """
+    lines = ["  "]
+    for words in re.split(" (?=-)", line):
+        if len(lines[-1]) + len(words) + len(" \\") > HELP_WIDTH:
+            lines[-1] += "\\"
+            lines.append("    ")
+        lines[-1] += f"{words} "
+    return "\n".join(lines).rstrip()
+
+
 def example(*lines: str) -> str:
     """The epilogue of a help text."""
-    return "\n".join(("example:" if len(lines) == 1 else "examples:", *(f"  {line}" for line in lines)))
+    return "\n".join(("example:" if len(lines) == 1 else "examples:", *map(_folded, lines)))
 
 
 MOST_CYCLES = 1 << 62

@@ -87,6 +87,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the schedule, write it, and say what was written."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from testbed.files import require_page, require_writable
     from testbed.progress import progress
 
@@ -104,10 +106,14 @@ def run(arguments: argparse.Namespace) -> int:
         ending = _ending(arguments, show)
         plan = ending.choice.point.schedule
         show(f"Writing {arguments.output}")
-        _write(ending, arguments.output)
         if ending.status:
+            _write(ending, arguments.output)
             return ending.status
-        simulation, found = _replayed(plan, arguments, show)
+        # The constants are compressed without Python's lock: what is written is so while the schedule is replayed.
+        with ThreadPoolExecutor(1) as beside:
+            written = beside.submit(_write, ending, arguments.output)
+            simulation, found = _replayed(plan, arguments, show)
+            written.result()
     _report(ending, simulation, found, arguments)
     return 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -81,22 +81,44 @@ def _shapes(one: Figures) -> object:
     return one.operators, tuple((op.kernel, op.ifm.shape.depth, op.ofm.shape.depth, op.ofm.shape.width) for op in one.kernels[:1])
 
 
-def _aligned(before: Sequence[Figures], after: Sequence[Figures]) -> Iterator[tuple[Figures | None, Figures | None]]:
-    """Yield the layers of both sides in one order, the same layer beside itself: by name, or by shape if one has no name."""
-    named = not any(one.label.startswith(UNNAMED) for one in (*before, *after))
-    keys = [[one.label if named else repr(_shapes(one)) for one in side] for side in (before, after)]
-    if named and len(set(keys[0])) == len(keys[0]) and len(set(keys[1])) == len(keys[1]):
-        # A name is the same layer, whatever the order is that the layers run in.
-        found = dict(zip(keys[1], after, strict=True))
-        yield from ((one, found.pop(one.label, None)) for one in before)
-        yield from ((None, one) for one in found.values())
+def _elements(one: Figures) -> object:
+    """Key of an unnamed layer that is cut or turned otherwise on either side: its operators, its windows and the elements it writes."""
+    windows = {tuple(sorted((op.kernel.height, op.kernel.width))) for op in one.kernels}
+    return one.operators, sorted(windows), sum(op.ofm.shape.elements for op in one.kernels)
+
+
+def _label(one: Figures) -> object:
+    return one.label
+
+
+Key = Callable[[Figures], object]
+
+
+def _in_order(before: Sequence[Figures], after: Sequence[Figures], keys: Sequence[Key]) -> Iterator[tuple[Figures | None, Figures | None]]:
+    """Yield the layers of both sides in one order: those of the same first key beside each other, what is between by the other keys."""
+    if not keys or not before or not after:
+        yield from ((one, None) for one in before)
+        yield from ((None, one) for one in after)
         return
-    for kind, first, last, start, end in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+    ours, theirs = ([repr(keys[0](one)) for one in side] for side in (before, after))
+    for kind, first, last, start, end in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         if kind == "equal":
             yield from zip(before[first:last], after[start:end], strict=True)
         else:
-            yield from ((one, None) for one in before[first:last])
-            yield from ((None, one) for one in after[start:end])
+            yield from _in_order(before[first:last], after[start:end], keys[1:])
+
+
+def _aligned(before: Sequence[Figures], after: Sequence[Figures]) -> Iterator[tuple[Figures | None, Figures | None]]:
+    """Yield the layers of both sides in one order, the same layer beside itself: by name, or by shape if one has no name."""
+    if any(one.label.startswith(UNNAMED) for one in (*before, *after)):
+        yield from _in_order(before, after, (_shapes, _elements))
+    elif any(len({one.label for one in side}) < len(side) for side in (before, after)):
+        yield from _in_order(before, after, (_label,))
+    else:
+        # A name is the same layer, whatever the order is that the layers run in.
+        found = {one.label: one for one in after}
+        yield from ((one, found.pop(one.label, None)) for one in before)
+        yield from ((None, one) for one in found.values())
 
 
 def _words(before: Sequence[str], after: Sequence[str]) -> str:

@@ -87,8 +87,8 @@ def deadline_table(results: Sequence[Result], deadline: float) -> Table:
     """The points that meet a deadline with fewest MACs and bytes."""
     chosen = enough(results, deadline)
     missed = "" if chosen else f"No point takes {deadline:g} ms or less."
-    title = f"What {deadline:g} ms need"
-    note = "No other point on the same memory system meets them with no more MACs and no more bytes."
+    title = f"What meets {deadline:g} ms"
+    note = "No other point on the same memory system meets it with no more MACs and no more bytes."
     return _table(title, chosen, results, (missed or note,))
 
 

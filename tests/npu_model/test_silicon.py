@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import random
+import statistics
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -16,7 +18,7 @@ from sim import replay
 from validation.fvp.scores import mean_error
 from validation.silicon.programs import program
 from validation.silicon.records import runs
-from validation.silicon.scores import APART, IFM_BLOCK, STEADY, Difference, counters_missed, differences, slopes
+from validation.silicon.scores import APART, IFM_BLOCK, STEADY, Difference, counters_missed, differences, is_high, jitter, slopes
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
@@ -62,13 +64,44 @@ def errors(found: tuple[Difference, ...], least: int = 0) -> list[float]:
     return [difference.error for difference in found if difference.inputs >= least]
 
 
-def test_differences_of_whole_cycles_are_met_to_3_percent_from_208_input_channels_on() -> None:
-    """Of 1,001 of 1,547 differences, two memories chosen for them and stated, the mean error is 0.6 % and the worst 2.6 %."""
+def test_differences_of_whole_cycles_are_met_to_3_percent_from_176_input_channels_on() -> None:
+    """Of 1,092 of 1,547 differences, two memories chosen for them and stated, the mean error is 0.5 % and the worst 2.8 %."""
     found = errors(differences(), STEADY)
-    assert (len(found), len(differences())) == (1001, 1547)
+    assert (len(found), len(differences())) == (1092, 1547)
     assert max(map(abs, found)) < 0.03
-    assert mean_error(found) < 0.0065
-    assert mean_error(errors(differences())) < 0.0118
+    assert mean_error(found) < 0.005
+    assert mean_error(errors(differences())) < 0.0092
+
+
+def kept() -> list[Difference]:
+    """The differences without the 13 runs that took longer than the runs around them."""
+    return [found for found in differences() if not any(is_high(found.inputs, outputs) for outputs in found.outputs)]
+
+
+def test_without_13_runs_that_lie_above_all_others_the_worst_difference_is_nearly_what_jitter_alone_would_leave() -> None:
+    found = [abs(difference.error) for difference in kept()]
+    assert len(found) == 1396
+    assert (mean_error(found), max(found)) == (pytest.approx(0.006, abs=0.0001), pytest.approx(0.0453, abs=0.0005))
+    assert sum(error > 0.03 for error in found) == 7
+
+
+def test_the_jitter_of_a_count_alone_takes_a_perfect_model_beyond_3_percent() -> None:
+    """Normal jitter of 37 cycles in each count, drawn 300 times: the worst of the 1,547 differences is 3.6 % in half of the draws."""
+    cycles = jitter()
+    assert cycles == pytest.approx(37.1, abs=0.1)
+    draw, worst = random.Random(1), []
+    for _ in range(300):
+        off = {(run.inputs, run.outputs): draw.gauss(0, cycles) for run in runs()}
+        worst.append(max(abs(off[d.inputs, d.outputs[1]] - off[d.inputs, d.outputs[0]]) / d.silicon for d in differences()))
+    assert statistics.median(worst) == pytest.approx(0.036, abs=0.001)
+    assert sum(error <= 0.03 for error in worst) < 0.25 * len(worst)
+
+
+def test_more_work_took_fewer_cycles_while_the_reads_grew_as_they_should() -> None:
+    """The same kernel in the same block config, with 32 more input channels: more copied, read, decoded and multiplied."""
+    few, many = (next(run for run in runs() if (run.inputs, run.outputs) == (inputs, 16)) for inputs in (144, 176))
+    assert program(144, 16).kernels[0].block == program(176, 16).kernels[0].block
+    assert (many.cycles - few.cycles, many.axi0_reads - few.axi0_reads, many.mac_active - few.mac_active) == (-463, 4, 8)
 
 
 def least_worst_error(first: int) -> float:

@@ -36,11 +36,12 @@ from npu_model.program import (
     Shram,
     Strides,
     Tiles,
+    Upscale,
 )
 from npu_model.shapes import Shape3D
 from sim.functional import Memory, execute
 from sim.functional.elementwise import leading_zeros
-from sim.functional.pooling import round_half_away
+from sim.functional.pooling import round_half_away, truncated
 from sim.functional.rescale import rescale, shift_right, wrap32
 
 MODULES = ("activation", "elementwise", "pooling", "rescale", "window")
@@ -148,6 +149,25 @@ def test_padded_averages_round_halves_away_from_zero(total: int, count: int) -> 
     quotient, rest = divmod(abs(total), count)
     nearest = quotient + (1 if 2 * rest >= count else 0)
     assert round_half_away(np.array([total]), np.array([count])).tolist() == [nearest if total >= 0 else -nearest]
+
+
+def test_a_padded_average_that_truncates_goes_towards_zero() -> None:
+    """A doubled image of 7, -2 and 3 by a 2x2 window, as Vela 3.0.0 resizes: TensorFlow Lite 2.2's bilinear kernel gives the same bytes."""
+    op = operation(
+        OperationKind.POOL,
+        feature_map(Shape3D(1, 3, 1), 0),
+        feature_map(Shape3D(2, 6, 1), 64),
+        pool=PoolKind.AVERAGE,
+        kernel=Kernel(2, 2),
+        padding=Padding(0, 0, 1, 1),
+        upscale=Upscale.NEAREST,
+        rounding=Rounding.TRUNCATE,
+        ofm_scale=Scale(5, 2),
+    )
+    row = [7, 2, -2, 0, 3, 3]
+    assert computed(op, np.array([[[7], [-2], [3]]])) == row + row
+    with pytest.raises(InputError, match="averages 3 elements with padding and TRUNCATE rounding: only powers of two are known"):
+        truncated(np.array([7]), np.array([3]), "it")
 
 
 def test_a_scale_beyond_64_bits_is_exact() -> None:
@@ -305,7 +325,7 @@ def test_a_32_bit_result_takes_neither_zero_point_nor_clamp() -> None:
                 "global_scale": True,
                 "ofm_scale": Scale(5, 2),
             },
-            "averages with padding",
+            "averages with padding and a global",
         ),
         ({"kind": OperationKind.ELEMENTWISE, "pool": None, "elementwise": ElementwiseKind.CLZ}, "that width is not verified"),
     ],

@@ -24,7 +24,7 @@ from npu_model.shapes import Shape3D
 from sim import NetworkReplay, Unit, replay_network
 from sim.views.layers import FILL, LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
-from sim.views.timeline import TimelineRecorder, Window
+from sim.views.timeline import LABELS, TimelineRecorder, Window
 from sim.views.trace import TraceRecorder, compressed, trace_json
 from sim.views.trace_memory import TraceBuffer
 
@@ -275,6 +275,17 @@ def test_a_timeline_is_no_wider_than_asked() -> None:
     assert len(rows) == len(Unit) + 1
     assert len({len(line) for line in rows}) == 1
     assert len(rows[0]) <= 17 + 3 + 40
+
+
+def test_the_legend_of_a_timeline_has_as_much_of_a_layers_name_as_fits() -> None:
+    recorder = TimelineRecorder()
+    name = "functional_1/" + "long_" * 20 + "layer"
+    replay_network(network(program(conv(BLOCK, BLOCK), names=(f"{name};fused/operators",))), SLOW, [recorder])
+    (legend,) = (line for line in recorder.text(60).splitlines() if line.startswith("A = "))
+    assert len(legend) == LABELS + 60
+    assert legend.startswith("A = #0 CONV_2D ")
+    assert legend.endswith("_layer")
+    assert name in recorder.text(200)
 
 
 def test_a_window_of_a_timeline_shows_its_cycles_one_a_column_and_the_operations_in_them() -> None:

@@ -22,7 +22,7 @@ from npu_model.program.text import parse_text
 from npu_model.tflite.model import read_tflite
 from testbed import VERSION
 from testbed.cli import build_parser
-from testbed.commands.options import Parser
+from testbed.commands.options import HELP_WIDTH, Parser
 from testbed.json_schemas import schema_version
 from testbed.pipeline import read_schedule, schedule, simulate_schedule
 from testbed.verification import VELA_STREAM, Verification, compare
@@ -58,11 +58,16 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_command_has_a_help_text_whose_examples_parse(command: tuple[str, ...]) -> None:
     outcome = call(*command, "--help")
     assert outcome.status == 0
-    examples = [line.split() for line in outcome.output.splitlines() if line.startswith("  npu-testbed ")]
+    examples = [line.split() for line in outcome.output.replace("\\\n", "").splitlines() if line.startswith("  npu-testbed ")]
     assert examples
+    assert all(len(line) <= HELP_WIDTH for line in outcome.output.partition("example")[2].splitlines())
     for words in examples:
         arguments = words[1 : words.index(">")] if ">" in words else words[1:]
         assert callable(build_parser().parse_args(arguments).run)
+
+
+def test_a_schedule_is_no_model_and_the_error_names_the_command_that_replays_it(plan: Path) -> None:
+    assert "`npu-testbed simulate schedule` replays a schedule file" in refusal("simulate", "vela", plan)
 
 
 def test_the_help_names_every_accelerator_and_timing_adapter() -> None:

@@ -29,6 +29,7 @@ from npu_model.program import Rounding
 from npu_model.shapes import Shape3D
 from sim import replay_network
 from testbed.cli import build_parser
+from testbed.commands.options import HELP_WIDTH
 from testbed.peers import BytesVerdict, litert_table, validate_litert, zoo_models
 from validation.calibrate import from_toml
 from validation.fvp.references.records import points
@@ -76,8 +77,9 @@ def measured(tmp_path: Path) -> Iterator[Path]:
 def test_every_command_has_a_help_text_whose_examples_parse(command: tuple[str, ...]) -> None:
     outcome = call(*command, "--help")
     assert outcome.status == 0
-    examples = [line.split() for line in outcome.output.splitlines() if line.startswith("  npu-testbed ")]
+    examples = [line.split() for line in outcome.output.replace("\\\n", "").splitlines() if line.startswith("  npu-testbed ")]
     assert examples
+    assert all(len(line) <= HELP_WIDTH for line in outcome.output.partition("example")[2].splitlines())
     assert all(callable(build_parser().parse_args(words[1:]).run) for words in examples)
 
 

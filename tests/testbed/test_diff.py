@@ -87,6 +87,18 @@ def test_layers_without_names_are_found_by_their_shapes(plan: Path, tmp_path: Pa
     assert all(one.after is not None and one.difference == 0 for one in depthwise)
 
 
+def test_a_layer_in_stripes_is_found_whole_in_a_file_without_names(tmp_path: Path) -> None:
+    """Vela Size cuts resnet8's first convolutions into 32 stripes; the file of Vela Performance has each in one kernel."""
+    path = tmp_path / "whole_vela.tflite"
+    path.write_bytes(compile_network(build("resnet8"), optimise="Performance").compiled)
+    striped, whole = replay_side(Side("zoo:resnet8", VelaOptions(optimise="Size"))), replay_side(Side(str(path)))
+    found = {one.label: one for one in beside(striped.replay, whole.replay)}
+    for name in ("block_1/conv_1", "block_1/conv_2"):
+        assert found[name].before is not None
+        assert found[name].after is not None
+        assert "kernels 32 -> 1" in found[name].changes
+
+
 def test_an_option_with_two_values_is_for_one_side_each() -> None:
     outcome = call("diff", MODEL, "--optimise", "Size,Performance", "--timing-adapter", "off")
     assert outcome.status == 0

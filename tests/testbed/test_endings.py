@@ -79,13 +79,15 @@ if __name__ == "__main__":
 BUSY = IDLE.replace("pool.submit(abs, -1).result() for _ in range(4)", "pool.submit(time.sleep, 300) for _ in range(4)")
 COMPILING = """
 import sys
-from cascader.frontends.vela import compiler
+from cascader.frontends.vela import compiler, direct
 from testbed import cli
 # A compiler that takes long: what counts is the process that we start for it.
 wait = "import time; open('running', 'w').close(); time.sleep(300); runpy.run_module"
 compiler._LAUNCH = compiler._LAUNCH.replace("runpy.run_module", wait)
+direct._LAUNCH = direct._LAUNCH.replace("made =", wait.replace("runpy.run_module", "made ="))
 sys.exit(cli.main(["simulate", "vela", "zoo:tiny_conv"]))
 """
+BY_COMMAND_LINE = COMPILING.replace("sys.exit", "compiler.direct_call = lambda *_, **__: None\nsys.exit")
 
 
 @POSIX
@@ -111,9 +113,10 @@ def test_workers_end_with_the_process_that_started_them(code: str, number: int, 
 
 
 @POSIX
+@pytest.mark.parametrize("code", [COMPILING, BY_COMMAND_LINE], ids=["direct", "command line"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
-def test_a_compilation_ends_with_its_process_and_leaves_no_folder(number: int, tmp_path: Path) -> None:
-    with start(COMPILING, tmp_path) as process:
+def test_a_compilation_ends_with_its_process_and_leaves_no_folder(number: int, code: str, tmp_path: Path) -> None:
+    with start(code, tmp_path) as process:
         wait_for(lambda: list(tmp_path.glob("npu-testbed-*/running")), "no compilation")
         children = descendants(process.pid)
         assert children

@@ -15,7 +15,7 @@ from validation.fvp.scorecard import quick_score_point, score_whole_run
 from validation.fvp.scores import Summary, mean_error, summarise, worst_error
 from validation.silicon.records import Run
 from validation.silicon.records import runs as silicon_runs
-from validation.silicon.scores import differences
+from validation.silicon.scores import HOME, differences
 from validation.tables import Table, percent, share
 
 ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
@@ -75,7 +75,7 @@ class AblationScore:
     silicon_worst: float = 0.0
 
 
-PACES = tuple(Fraction(halves, 2) for halves in range(16, 29))
+PACES = tuple(HOME + Fraction(halves, 2) for halves in range(-3, 10))
 """Cycles of a word in silicon's unknown memory, of which a changed model may choose: 8 to 14."""
 
 

@@ -37,6 +37,7 @@ class _Lowering:
     staged: dict[str, int]
     """Address of the newest copy of a part's weights."""
     early_tables: bool
+    checked: bool
 
     def program(self, segment: Segment, first: int, last: int) -> Program:
         """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment."""
@@ -53,7 +54,7 @@ class _Lowering:
         program = Program(
             accelerator=self.schedule.accelerator,
             operations=operations,
-            words=encode_operations(operations)[1],
+            words=encode_operations(operations, checked=self.checked)[1],
             regions=(
                 Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
                 Region(ARENA, RegionRole.ARENA, self.schedule.arena_size),
@@ -62,7 +63,8 @@ class _Lowering:
             outputs=_bindings(segment.outputs, self.places),
             names=tuple(stream.names),
         )
-        check_program(program, self.accelerator)
+        if self.checked:
+            check_program(program, self.accelerator)
         return program
 
     def _early_tables(self, first: int, last: int) -> list[tuple[LutLoad, str]]:
@@ -137,13 +139,14 @@ def operations(schedule: Schedule) -> list[KernelOperation | None]:
     return found
 
 
-def lower(schedule: Schedule, *, early_tables: bool = True) -> CompiledNetwork:
+def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
     kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
     copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. InputError
-    if a block config does not fit or an operation breaks a rule of the accelerator.
+    if a block config does not fit or an operation breaks a rule of the accelerator. Without ``checked`` these rules are not looked at and
+    the command stream is not read back: for a Program that is replayed to be compared with others, and goes nowhere.
     """
     network = schedule.network
     lowering = _Lowering(
@@ -154,6 +157,7 @@ def lower(schedule: Schedule, *, early_tables: bool = True) -> CompiledNetwork:
         copies={},
         staged={},
         early_tables=early_tables,
+        checked=checked,
     )
     for copy in schedule.copies:
         lowering.copies.setdefault(copy.step, []).append(copy)

@@ -11,12 +11,13 @@ import binascii
 import re
 import types
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart
@@ -41,36 +42,51 @@ VARIANTS: dict[str, type] = {"npu": EthosuPart, "cpu": CpuPart}
 """Types that a field annotated ``object`` (the payload of a Part) may hold, by the key that stands for each."""
 
 
-def to_plain(value: object) -> Any:
-    """The JSON value of a frozen value."""
+Known = Mapping[int, Any]
+"""JSON values that are known already, by the identity of what they stand for."""
+
+_NONE_KNOWN: Known = MappingProxyType({})
+
+
+def to_plain(value: object, known: Known = _NONE_KNOWN) -> Any:
+    """The JSON value of a frozen value; ``known`` are those of some of its fields, which are not worked out again."""
+    kind: Any = type(value)
+    if kind is int or kind is str or value is None:
+        return value
+    if isinstance(value, tuple):
+        return [to_plain(item) for item in value]
+    fields_of = _plan(kind)
+    if fields_of is not None:
+        return _object(value, fields_of, known)
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, bytes):
         return base64.b64encode(zlib.compress(value, 9)).decode("ascii")
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, tuple):
-        return [to_plain(item) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return _object(value)
-    return value
+    return str(value) if isinstance(value, Fraction) else value
 
 
-def _object(value: Any) -> dict[str, Any]:
-    kind: Any = type(value)
+@cache
+def _plan(kind: type) -> tuple[tuple[str, Any, bool], ...] | None:
+    """Name and default of each field that a dataclass is made of, and whether it holds one of :data:`VARIANTS`; None for other types."""
+    if not is_dataclass(kind):
+        return None
     hints = _hints(kind)
+    return tuple((field.name, field.default, hints[field.name] is object) for field in fields(kind) if field.init)
+
+
+def _object(value: Any, fields_of: tuple[tuple[str, Any, bool], ...], known: Known) -> dict[str, Any]:
     plain = {}
-    for field in fields(value):
-        item = getattr(value, field.name)
-        if not field.init or (field.default is not MISSING and item == field.default):
+    for name, default, is_variant in fields_of:
+        item = getattr(value, name)
+        if default is not MISSING and item == default:
             continue
-        if hints[field.name] is object:
+        if is_variant:
             key = next((key for key, kind in VARIANTS.items() if isinstance(item, kind)), None)
             if key is None:
                 raise InputError(f"A {type(item).__name__} cannot be written to a schedule file: {' and '.join(VARIANTS)} parts can.")
-            plain[field.name] = {key: to_plain(item)}
+            plain[name] = {key: to_plain(item)}
         else:
-            plain[field.name] = to_plain(item)
+            plain[name] = known[id(item)] if id(item) in known else to_plain(item)
     return plain
 
 

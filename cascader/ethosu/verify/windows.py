@@ -23,13 +23,14 @@ Rows = tuple[int, int]
 
 def rows_of(feature_map: FeatureMap, axis: Axis) -> int:
     """Number of the map's rows along ``axis``."""
-    return {Axis.ROWS: feature_map.shape.height, Axis.COLUMNS: feature_map.shape.width}[axis]
+    return feature_map.shape.height if axis is Axis.ROWS else feature_map.shape.width
 
 
 def row_step(feature_map: FeatureMap, axis: Axis) -> int:
     """Bytes from a row to the next; from column to column as bricks (NHCWB16) or pixels lie side by side."""
-    column = BRICK * feature_map.dtype.bytes if feature_map.layout is Layout.NHCWB16 else feature_map.strides.x
-    return {Axis.ROWS: feature_map.strides.y, Axis.COLUMNS: column}[axis]
+    if axis is Axis.ROWS:
+        return feature_map.strides.y
+    return BRICK * feature_map.dtype.bytes if feature_map.layout is Layout.NHCWB16 else feature_map.strides.x
 
 
 def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None, axis: Axis = Axis.ROWS) -> Rows:
@@ -75,7 +76,7 @@ class Span:
     @property
     def end(self) -> int:
         """First address behind the last byte."""
-        return self.start + sum((count - 1) * stride for count, stride in zip(self.counts, self.strides, strict=True)) + self.width
+        return self.start + sum([(count - 1) * stride for count, stride in zip(self.counts, self.strides, strict=True)]) + self.width
 
     def of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """The view of ``labels``, one per byte, at these bytes; all bytes from start to end where pieces lie over each other."""

@@ -63,11 +63,11 @@ def _refuse(part: str, tensor: str, found: int, parts: Sequence[Part]) -> InputE
 
 def _check_tensor(network: Network, jobs: Sequence[Job], tensor: Tensor) -> None:
     parts = network.graph.parts
-    users = {*network.graph.producers(tensor.name), *network.graph.consumers(tensor.name)}
+    users = {part.name for part in (*network.graph.producers(tensor.name), *network.graph.consumers(tensor.name))}
     meant: dict[str, _Writers] = {}
     whole = np.full(tensor.size, -1, np.int32)
     for number, part in enumerate(parts):
-        if part in users:
+        if part.name in users:
             meant[part.name] = whole.copy()
             for span in _written(part, tensor.name, None):
                 span.of(whole)[...] = number
@@ -76,9 +76,10 @@ def _check_tensor(network: Network, jobs: Sequence[Job], tensor: Tensor) -> None
         number = network.graph.index(job.part)
         if job.part in meant:
             for span in _read(parts[number], tensor.name, job.rows):
-                wrong = span.of(found)[span.of(found) != span.of(meant[job.part])]
-                if wrong.size:
-                    raise _refuse(job.part, tensor.name, int(wrong.flat[0]), parts)
+                there = span.of(found)
+                wrong = there != span.of(meant[job.part])
+                if wrong.any():
+                    raise _refuse(job.part, tensor.name, int(there[wrong].flat[0]), parts)
             for span in _written(parts[number], tensor.name, job.rows):
                 span.of(found)[...] = number
     if tensor.kind.stays_to_the_end and (found != whole).any():

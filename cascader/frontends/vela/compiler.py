@@ -6,17 +6,19 @@ Vela's native core can crash or hang on a damaged model; here that ends as one I
 from __future__ import annotations
 
 import csv
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cascader.frontends.children import GUARD, nothing, run_child
+from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
+from cascader.frontends.vela.direct import DirectCall, direct_call, read_figures
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
@@ -34,16 +36,10 @@ MEMORY_BYTES = 4 << 30
 _LAUNCH = f"""{GUARD}
 import os, runpy, sys
 end_with_parent(os.getcwd())
-try:
-    import resource
-    for limit, value in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU), sys.argv[1:3]):
-        resource.setrlimit(limit, (int(value), resource.getrlimit(limit)[1]))
-except (ImportError, ValueError, OSError):
-    pass
-del sys.argv[1:3]
+{LIMITS}
 runpy.run_module("ethosu.vela", run_name="__main__", alter_sys=True)
 """
-"""Program of the child. Limits come first: with a damaged model the native core can ask for all memory, or outlive its parent."""
+"""Program of the child that runs Vela's command line."""
 
 _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining", "--disable-fwd", "--disable-ifm-reuse")
 """With LinearAlloc these make Vela emit one kernel per operator and every tensor at an address of its own."""
@@ -54,6 +50,7 @@ _LEGALISE_PYTHON = "Sram_Only"
 CORES = ("C++", "Python")
 """Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
 
+_COMPILED = "out/network_vela.tflite"
 _KIB = 1024
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16")
 
@@ -176,20 +173,36 @@ def _failure(process: subprocess.CompletedProcess[str]) -> str:
     return f"says {reason[:300]!r}"
 
 
-def _run(arguments: list[str], folder: Path, timeout: float, meanwhile: Callable[[], object]) -> None:
-    limits = [str(MEMORY_BYTES), str(2 * ceil(timeout))]
-    command = [sys.executable, "-c", _LAUNCH, *limits, "network.tflite", "--output-dir", "out", *arguments]
+def _child(words: Sequence[str], folder: Path, timeout: float, meanwhile: Callable[[], object]) -> subprocess.CompletedProcess[str]:
+    """Run a program of Vela's."""
     try:
-        process = run_child(command, folder=folder, timeout=timeout, meanwhile=meanwhile)
+        return run_child(words, folder=folder, timeout=timeout, meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
         raise UnfinishedError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.") from None
     except OSError as error:
         raise UnfinishedError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
+
+
+def _run(arguments: Sequence[str], call: DirectCall | None, folder: Path, timeout: float, meanwhile: Callable[[], object]) -> None:
+    """Compile the network in ``folder`` by a direct call of Vela's core, or by its command line if there is none or it fails."""
+    limits = [str(MEMORY_BYTES), str(2 * ceil(timeout))]
+    if call is not None:
+        for name, text in call.files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        process = _child([*call.command, *limits, *call.words], folder, timeout, meanwhile)
+        if process.returncode == 0 and (folder / _COMPILED).is_file():
+            return
+        shutil.rmtree(folder / "out", ignore_errors=True)
+    command = [sys.executable, "-c", _LAUNCH, *limits, "network.tflite", "--output-dir", "out", *arguments]
+    process = _child(command, folder, timeout, meanwhile if call is None else nothing)
     if process.returncode != 0:
         raise InputError(f"Vela cannot compile the network, it {_failure(process)}: check the model and the configuration names.")
 
 
 def _summary(folder: Path) -> VelaSummary:
+    if (figures := folder / "summary.txt").is_file():
+        found = read_figures(figures.read_text(encoding="utf-8"))
+        return VelaSummary(found["sram_used"], *(found[f"{name}_cycles"] for name in ("total", "npu", "sram", "offchipflash")))
     files = sorted(folder.glob("*_summary_*.csv"))
     if not files:
         raise InputError("Vela wrote no summary of the compilation: check the model.")
@@ -252,11 +265,15 @@ def compile_network(  # noqa: PLR0913  # Vela's options
         debug_database=debug_database,
         cpu_operators=cpu_operators,
     )
+    names, call = (system_config, memory_mode), None
+    if names == (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) and config is None and not legacy and not cpu_operators:
+        device = find_accelerator(accelerator)
+        call = direct_call(device, optimise, arena_cache_size, names, legalise=legalise, debug_database=debug_database)
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
         folder = Path(name)
         (folder / "network.tflite").write_bytes(model)
-        _run(arguments, folder, time_limit() if timeout is None else timeout, read)
-        output = folder / "out" / "network_vela.tflite"
+        _run(arguments, call, folder, time_limit() if timeout is None else timeout, read)
+        output = folder / _COMPILED
         if not output.is_file():
             raise InputError(
                 "Vela wrote no compiled network: it found nothing that the NPU can run; use quantised operators that it supports."

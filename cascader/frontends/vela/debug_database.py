@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 
 from npu_model.tflite.model import TfliteModel
 
@@ -21,8 +22,12 @@ Tables = Mapping[str, tuple[dict[str, str], ...]]
 _TABLE = re.compile(r'<table name=["\'](\w+)["\']>\s*<!\[CDATA\[(.*?)\]\]>', re.DOTALL)
 
 
+@lru_cache(maxsize=2)
 def read_tables(text: str) -> Tables:
-    """The tables of a debug database by name, each row as column to text; one that is no CSV is left out: names are annotations."""
+    """The tables of a debug database by name, each row as column to text; one that is no CSV is left out: names are annotations.
+
+    The last ones are kept: each check of a compilation looks into them. Nobody changes them.
+    """
     tables = {}
     for name, body in _TABLE.findall(text):
         with suppress(csv.Error):

@@ -68,7 +68,7 @@ def _legalised(model: bytes, result: VelaResult) -> Legalised | str:
     return (
         known_fault(model, result.core, result.version)
         or stream_fault(stream, result.database)
-        or Legalised(result, stream, mended_network(result, model))
+        or Legalised(result, stream, mended_network(result, model, stream))
     )
 
 

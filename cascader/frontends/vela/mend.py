@@ -94,12 +94,12 @@ def _mend(program: Program, offsets: frozenset[int], layers: dict[bool, dict[str
     return replace(program, operations=tuple(operations))
 
 
-def mended_network(result: VelaResult, model: bytes) -> Mended:
-    """Decode a compilation of ``model`` and round its 8-bit fully connected layers once.
+def mended_network(result: VelaResult, model: bytes, decoded: CompiledNetwork | None = None) -> Mended:
+    """Decode a compilation of ``model``, unless it is ``decoded``, and round its 8-bit fully connected layers once.
 
     A compilation without a debug database is left as it is. InputError as :func:`named_network` raises it.
     """
-    network = named_network(result)
+    network = named_network(result) if decoded is None else decoded
     streams = iter(fully_connected_offsets(result.database, read_tflite(model)))
     layers: dict[bool, dict[str, None]] = {True: {}, False: {}}
     steps = [_mend(step, next(streams, frozenset()), layers) if isinstance(step, Program) else step for step in network.steps]

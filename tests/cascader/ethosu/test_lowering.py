@@ -391,3 +391,20 @@ def test_blockdep_reaches_no_further_back_than_the_previous_kernel_where_it_read
     assert blockdep([old, small], reader, accelerator(DEFAULT)) == 1
     assert blockdep([small], reader, accelerator(DEFAULT)) == MAX_BLOCKDEP
     assert blockdep([], reader, accelerator(DEFAULT)) == 0
+
+
+@pytest.mark.parametrize("name", ["tiny_residual", "resnet8"])
+def test_a_program_that_is_not_read_back_is_the_one_that_is(name: str) -> None:
+    assert lower(schedule(name), checked=False) == lower(schedule(name))
+
+
+def test_an_operation_that_breaks_a_rule_is_refused_wherever_its_program_is_checked() -> None:
+    plan = schedule("tiny_residual")
+    part = next(part for part in plan.network.graph.parts if isinstance(part.payload, EthosuPart) and part.payload.operation.weights)
+    assert isinstance(part.payload, EthosuPart)
+    operation = part.payload.operation
+    wrong = replace(part.payload, operation=replace(operation, activation=replace(operation.activation, minimum=100, maximum=-100)))
+    broken = replace(plan, network=plan.network.with_kernels({part.name: wrong}))
+    with pytest.raises(InputError, match="clamps to 100 to -100"):
+        lower(broken)
+    assert lower(broken, checked=False).programs

@@ -17,7 +17,7 @@ from scheduling import DEFAULT, network, schedule
 
 from cascader.ethosu.network.in_place import overwritable_operands
 from cascader.ethosu.network.network import EthosuPart
-from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.file import digest, from_json, indented, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.ethosu.verify.check import check_schedule
@@ -319,3 +319,26 @@ def test_compressed_constants_cannot_unpack_without_bound(monkeypatch: pytest.Mo
     monkeypatch.setattr("cascader.ethosu.schedule.codec.MAX_BYTES", 64)
     with pytest.raises(InputError, match="of up to 64 compressed bytes"):
         from_json(to_json(schedule("tiny_residual")))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@settings(deadline=None)
+@given(JSON)
+def test_the_text_of_a_schedule_file_is_that_of_pythons_own_encoder(value: object) -> None:
+    assert indented(value) == json.dumps(value, sort_keys=True, indent=1)
+
+
+def test_schedules_of_one_network_have_the_digests_that_each_has_alone() -> None:
+    """A network's values are worked out once for all of its schedules, and are no other schedule's."""
+    plan = schedule("tiny_residual")
+    other = replace(plan, arena_size=plan.arena_size + 16)
+    copy = from_json(to_json(plan))
+    assert digest(plan) == digest(plan) == digest(copy) == json.loads(to_json(plan))["digest"]
+    assert digest(other) not in (digest(plan), digest(replace(plan, network=replace(plan.network, constants=b"\0"))))
+    assert from_json(to_json(other)) == other

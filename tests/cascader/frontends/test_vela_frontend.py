@@ -15,7 +15,7 @@ from reference_data import shared_data
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart
 from cascader.frontends.children import run_child
-from cascader.frontends.vela import VelaResult, compile_network, import_network, named_network
+from cascader.frontends.vela import VelaResult, compile_network, direct, import_network, named_network
 from cascader.frontends.vela import compiler as compiler_module
 from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.lift import lift
@@ -90,6 +90,7 @@ def test_a_compiler_that_crashes_or_hangs_or_writes_nothing_ends_as_one_sentence
     launch: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiler_module, "_LAUNCH", launch)
+    monkeypatch.setattr(direct, "_LAUNCH", launch)
     with pytest.raises(InputError, match=sentence):
         compile_network(build("tiny_conv"), timeout=0.5)
 

@@ -1,0 +1,106 @@
+"""Vela's C++ core called without Vela's command line, whose start takes longer than it compiles a small network.
+
+The call is the one that the command line of Vela 5.2 makes, and what is written are the same files. It is not documented, so that
+whoever calls it falls back on the command line where it fails; that also says why.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from cascader.frontends.children import GUARD, LIMITS
+from npu_model.accelerator import Accelerator
+
+_FAMILY = "ethos-u55-"
+_VERSION = "5.2"
+_CORE = "ethosu.regor"
+
+ARENA_LIMIT = 4 << 30
+"""Bytes of arena that Vela allows where nothing says how many: all that an Ethos-U55 can address."""
+
+_FEATURES = ("Grouping", "FWD", "Cascading", "WeightBuffering", "ReuseIFM")
+"""What the core calls the features that are off where it legalises, in the order in which the command line hands them on."""
+
+_LAUNCH = f"""{GUARD}
+import os, sys
+end_with_parent(os.getcwd())
+{LIMITS}
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("{_CORE}", sys.argv[1])
+core = module_from_spec(spec)
+sys.modules["{_CORE}"] = core
+spec.loader.exec_module(core)
+
+def text(name):
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+with open("network.tflite", "rb") as file:
+    model = file.read()
+made = core.compile("EthosU55", model, "TFLITE", text("system.ini"), options=text("options.ini"), verbose=False)
+report = made.perf_report
+memories = {{str(name).lower(): memory for name, memory in report.memories.items()}}
+lines = [f"total_cycles,{{report.totalCycles}}", f"npu_cycles,{{report.npuCycles}}"]
+for name in ("sram", "offchipflash"):
+    lines.append(f"{{name}}_used,{{memories[name].peakUsage if name in memories else 0}}")
+    lines.append(f"{{name}}_cycles,{{memories[name].totalAccessCycles if name in memories else 0}}")
+os.mkdir("out")
+with open("out/summary.txt", "w", encoding="utf-8") as file:
+    file.write("\\n".join(lines))
+if made.opt_database:
+    with open("out/network_debug.xml", "w", encoding="utf-8") as file:
+        for name, table in made.opt_database.tables.items():
+            rows = [",".join(value if value.isnumeric() else f'"{{value}}"' for value in row) for row in table.data]
+            heads = ",".join(f'"{{head}}"' for head in table.header)
+            file.write("\\n".join([f'<table name="{{name}}">', "<![CDATA[", heads, *rows, "]]>", "</table>", ""]))
+with open("out/network_vela.tflite", "wb") as file:
+    file.write(made.model)
+"""
+"""Program of the child, which finds the model and the terms in its folder; the compiled network is there last, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCall:
+    """A call of the core in a process of its own: the command but for its limits, the words behind them, and the files that it reads."""
+
+    command: tuple[str, ...]
+    words: tuple[str, ...]
+    files: Mapping[str, str]
+
+
+def _options(optimise: str, arena_cache_size: int | None, *, legalise: bool, debug_database: bool) -> str:
+    lines = ["[compiler]", *(["enable_db=true"] if debug_database else []), "output_format=TFLite", "cop_format=COP1"]
+    lines += ["[scheduler]", f"optimize={optimise}", f"arena_size_limit={arena_cache_size or ARENA_LIMIT}"]
+    lines += [f"disable_feature={'|'.join(_FEATURES) if legalise else ''}", "cpu_tensor_alignment=16"]
+    lines += [f"tensor_allocator={'LinearAlloc' if legalise else 'HillClimb'}"]
+    lines += ["[graph]", "softmax_int16_neg_exp_range=10.0", ""]
+    return "\n".join(lines)
+
+
+def direct_call(
+    device: Accelerator, optimise: str, arena_cache_size: int | None, names: tuple[str, str], *, legalise: bool, debug_database: bool
+) -> DirectCall | None:
+    """The call that compiles for a device on a system config and memory mode (``names``) of the vela.ini that Vela comes with.
+
+    None for a device, or of a Vela, of which the call is not known.
+    """
+    core = find_spec(_CORE) if device.name.startswith(_FAMILY) and version("ethos-u-vela").startswith(_VERSION) else None
+    if core is None or core.origin is None or not 0 < (arena_cache_size or ARENA_LIMIT) <= ARENA_LIMIT:
+        return None
+    configuration = Path(core.origin).parent / "config_files" / "Arm" / "vela.ini"
+    if not configuration.is_file():
+        return None
+    system = f"[architecture]\nmacs={device.macs_per_cycle}\ncores={device.cores}\n"
+    system += f"[vela]\nsystem_config_name={names[0]}\nmemory_mode_name={names[1]}\n{configuration.read_text(encoding='utf-8')}"
+    options = _options(optimise, arena_cache_size, legalise=legalise, debug_database=debug_database)
+    return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), (core.origin,), {"system.ini": system, "options.ini": options})
+
+
+def read_figures(text: str) -> dict[str, int]:
+    """The figures that the child wrote of the core's own estimate, by name."""
+    return {name: int(value) for name, _, value in (line.partition(",") for line in text.splitlines())}

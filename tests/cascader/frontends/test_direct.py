@@ -1,0 +1,76 @@
+"""The direct call of Vela's C++ core beside its command line: the same files, and the command line wherever the call fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cascader.frontends.vela import compiler, direct
+from cascader.frontends.vela.compiler import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, VelaResult, compile_network
+from cascader.frontends.vela.debug_database import read_tables
+from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
+from cascader.frontends.zoo import build
+from npu_model.accelerator import accelerator
+
+NAMES = (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE)
+
+
+def called(name: str = "ethos-u55-128", arena: int | None = None) -> DirectCall | None:
+    return direct_call(accelerator(name), "Performance", arena, NAMES, legalise=True, debug_database=True)
+
+
+def rows(result: VelaResult) -> dict[str, Counter[tuple[tuple[str, str], ...]]]:
+    """The tables of the debug database, without the order of their rows and the numbers of tensors, which Vela's own runs differ in."""
+    return {
+        name: Counter(tuple((key, value) for key, value in row.items() if (name, key) != ("tensors", "id")) for row in table)
+        for name, table in read_tables(result.database).items()
+    }
+
+
+@pytest.fixture
+def by_command_line(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def compiled(model: bytes, name: str, options: dict[str, Any]) -> VelaResult:
+        with monkeypatch.context() as patch:
+            patch.setattr(compiler, "direct_call", lambda *_, **__: None)
+            return compile_network(model, name, **options)
+
+    return compiled
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-32", "ethos-u55-128", "ethos-u55-256"])
+@pytest.mark.parametrize(
+    "options", [{"legalise": True}, {"optimise": "Size"}, {"arena_cache_size": 4096}, {"debug_database": False}], ids=str
+)
+def test_a_direct_call_gives_the_files_of_the_command_line(options: dict[str, Any], name: str, by_command_line: Any) -> None:
+    model = build("tiny_residual")
+    ours, velas = compile_network(model, name, **options), by_command_line(model, name, options)
+    assert replace(ours, database="") == replace(velas, database="")
+    assert rows(ours) == rows(velas)
+    assert bool(ours.layers) == options.get("debug_database", True)
+
+
+@pytest.mark.parametrize(
+    "launch", ["raise SystemExit(1)", "raise SystemExit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]
+)
+def test_the_command_line_compiles_what_a_direct_call_does_not(launch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls = build("tiny_conv"), list[int]()
+    expected = compile_network(model)
+    monkeypatch.setattr(direct, "_LAUNCH", launch)
+    found = compile_network(model, meanwhile=lambda: calls.append(0))
+    assert (replace(found, database=""), rows(found)) == (replace(expected, database=""), rows(expected))
+    assert calls == [0]
+
+
+def test_no_direct_call_is_made_of_another_vela_or_for_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert called() is not None
+    assert called("ethos-u65-256") is None
+    assert called(arena=ARENA_LIMIT) is not None
+    assert called(arena=ARENA_LIMIT + 1) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(direct, "version", lambda _: "5.3.0")
+        assert called() is None
+    monkeypatch.setattr(direct, "find_spec", lambda _: None)
+    assert called() is None
