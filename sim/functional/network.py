@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -127,10 +128,15 @@ def run(
     kept.restore(arena)
     for binding in network.inputs:
         arena.place(binding, _checked(binding, arrays[binding.name]))
+    programs = itertools.count()
     for index, step in enumerate(network.steps):
         if isinstance(step, CpuOperator):
             _run_on_cpu(index, step, arena, network.variables, on_cpu)
-        else:
+            continue
+        number = next(programs)
+        try:
             execute(step, Memory(step, store), on_operation, filters)
+        except InputError as error:
+            raise (error if len(network.programs) == 1 else InputError(f"Program {number}: {error}")) from None
     kept.keep(arena)
     return {binding.name: arena.fetch(binding) for binding in network.outputs}

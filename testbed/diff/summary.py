@@ -43,6 +43,8 @@ def _layer_rows(baseline: Baseline, simulation: Simulation) -> tuple[list[tuple[
         for name, before, after in moved[:SHOWN]
     ]
     rest = len(moved) - len(rows)
+    if baseline.layers.keys().isdisjoint(name for name, _ in layer_cycles(simulation)):
+        return rows, "None of the baseline's layers is among these by name: it may be of another network."
     return rows, f"{rest} more layers differ." if rest else "" if rows else "Every layer takes the cycles of the baseline."
 
 
@@ -53,7 +55,7 @@ def verdict(bars: Sequence[Bar]) -> str:
         return "No bar is set."
     if missed:
         return f"{missed} of {len(bars)} bars {'is' if missed == 1 else 'are'} missed."
-    return f"All {len(bars)} bars are met." if len(bars) > 1 else "The bar is met."
+    return f"{'Both' if len(bars) == 2 else f'All {len(bars)}'} bars are met." if len(bars) > 1 else "The bar is met."
 
 
 def check_text(simulation: Simulation, bars: Sequence[Bar], baseline: Baseline | None) -> str:

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import (
     Activation,
     ActivationKind,
+    Binding,
     ByteRange,
     ClipRange,
     DataType,
@@ -39,7 +41,7 @@ from npu_model.program import (
     Upscale,
 )
 from npu_model.shapes import Shape3D
-from sim.functional import Memory, execute
+from sim.functional import Memory, execute, run
 from sim.functional.elementwise import leading_zeros
 from sim.functional.pooling import round_half_away, truncated
 from sim.functional.rescale import rescale, shift_right, wrap32
@@ -255,6 +257,16 @@ def test_a_look_up_without_its_transfer_to_shram_is_refused() -> None:
     )
     with pytest.raises(InputError, match=r"reads byte 0x5b00 of the LUT memory, which was never written"):
         computed(op, np.zeros((1, 1, 4)))
+
+
+@pytest.mark.parametrize(("count", "names"), [(1, "^Operation 0 "), (2, "^Program 1: Operation 0 ")])
+def test_a_refused_operation_is_named_with_its_program_if_there_are_several(count: int, names: str) -> None:
+    shape = Shape3D(1, 1, 4)
+    good = program(operation(OperationKind.POOL, feature_map(shape, 0), feature_map(shape, 64), pool=PoolKind.MAX))
+    bad = program(operation(OperationKind.POOL, feature_map(shape, 128), feature_map(shape, 192), pool=PoolKind.MAX))
+    network = CompiledNetwork((good, bad)[-count:], 4096, (Binding("x", 1, 0, (1, 1, 1, 4), INT8),), ())
+    with pytest.raises(InputError, match=names):
+        run(network, [np.zeros((1, 1, 1, 4), np.int8)])
 
 
 def test_a_look_up_of_32_bits_takes_four_slots() -> None:

@@ -199,6 +199,11 @@ def test_the_summary_for_a_pull_request_is_markdown_of_one_page(baseline: Path) 
     assert len(lines) < 50
 
 
+def test_a_baseline_of_another_network_is_named_as_such(baseline: Path) -> None:
+    outcome = call("check", "zoo:tiny_conv", "--against", baseline)
+    assert "None of the baseline's layers is among these by name: it may be of another network." in " ".join(outcome.output.split())
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
