@@ -7,7 +7,7 @@ copies are changed one at a time as long as that saves cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,6 +19,7 @@ from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
 from cascader.search.job_costs import JobCostModel, Overlap
+from cascader.search.judged_moves import Judged, Moves, climbed
 from cascader.search.local_moves import Groups, divisions, neighbours
 from cascader.search.placement import PlacementSearch
 
@@ -178,6 +179,23 @@ class Drafter:
         promised = [one.after(int(changes * part)) for one in self._improved(budget)]
         plain = self._layer_by_layer(budget)
         return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
+
+    def climbed(self, budget: int, judge: Callable[[Draft], int], target: int, most: int, begin: Iterable[Groups] = ()) -> Judged | None:
+        """The best draft for a budget by what a ``judge`` says of it, after at most ``most`` changes that it judges; None if nothing fits.
+
+        It begins with the search's drafts and with those of the groups to ``begin`` with. Copies are placed patiently: where so little
+        decides every byte may. See :func:`cascader.search.judged_moves.climbed`.
+        """
+        graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
+
+        def made(groups: Groups, staged: Iterable[frozenset[int]]) -> Draft | None:
+            found = self._trial(groups, staged, budget)
+            return found and self._placer.finished(found, patient=True)
+
+        first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups, ()))))
+        start = min((Judged(draft, judge(draft)) for draft in first), key=lambda one: one.cycles, default=None)
+        moves = Moves(lambda groups: neighbours(graph, groups, rows, inner), lambda draft, groups: made(groups, [draft.timeline.staged]))
+        return start and climbed(start, moves, judge, target, most)
 
     def _layer_by_layer(self, budget: int) -> Draft | None:
         """Every part on its own, in the network's order, as a compiler without cascades has it; None if that does not fit.

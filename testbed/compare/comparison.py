@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +147,16 @@ def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tupl
     )
 
 
+class NoPeerError(InputError):
+    """Neither of Vela's cores makes a valid stream of the network: there is nothing to compare with."""
+
+
+def nothing_beside(failures: Sequence[VelaFailure]) -> InputError:
+    """The error for a network of which no core of Vela makes a stream for Size, or for Performance."""
+    message = f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}"
+    return NoPeerError(message) if all(failure.ended for failure in failures) else InputError(message)
+
+
 def arenas_below(points: Iterable[VelaPoint], smallest: int) -> tuple[int, ...]:
     """The largest arenas that are smaller than Vela's and reachable: a win in bytes that hangs on something may hold there."""
     return tuple(point.memory - ALIGNMENT for point in points if point.memory - ALIGNMENT > smallest)
@@ -183,7 +193,7 @@ def compare(
         executor = resumed(pool, task, schedules, results)
         plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:
-            raise InputError(f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}")
+            raise nothing_beside(failures)
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
         found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
         smallest = min(candidate.memory for candidate in found.candidates)

@@ -11,7 +11,7 @@ from typing import Any
 from cascader.ethosu.schedule.codec import to_plain
 from cascader.frontends.vela import CORES, checked_network, compile_network
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
-from npu_model.errors import InputError
+from npu_model.errors import InputError, UnfinishedError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import replay_network
@@ -54,10 +54,14 @@ class VelaPoint:
 
 @dataclass(frozen=True, slots=True)
 class VelaFailure:
-    """A compilation that Vela did not finish, whose stream is wrong, or that cannot be compared, with the reason."""
+    """A compilation that Vela did not finish, whose stream is wrong, or that cannot be compared, with the reason.
+
+    ``ended`` is False if Vela was ended or not started: another time it may do better.
+    """
 
     run: VelaRun
     reason: str
+    ended: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def outcome(task: VelaTask, run: VelaRun) -> Outcome | VelaFailure:
         network = vela_network(task, run)
         cycles = replay_network(network, task.system, timing=task.timing).cycles
     except InputError as error:
-        return VelaFailure(run, str(error))
+        return VelaFailure(run, str(error), ended=not isinstance(error, UnfinishedError))
     on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not is_copy(step))
     return Outcome(VelaPoint(run, arena_bytes(network), cycles), on_cpu)
 

@@ -22,6 +22,7 @@ _VERSIONS = {
     "frontier": 2,
     "validate vela": 2,
     "validate all": 2,
+    "validate portfolio": 2,
     "validate fvp --live": 2,
 }
 """Versions of the documents that have changed since their first; raised whenever a field comes, goes or changes its meaning."""

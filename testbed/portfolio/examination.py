@@ -7,16 +7,19 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from testbed.compare.comparison import Comparison, compare
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.task import Choice
+from testbed.compare.comparison import Comparison, NoPeerError, compare
 from testbed.compare.vela_points import VelaPoint
 from testbed.failures import Failure, attempt
 from testbed.frontier import FrontierPoint
+from testbed.legalise import load_task
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import PORTFOLIO
 from testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer
 from testbed.program_files import verify
 from testbed.progress import Progress, silent
-from testbed.scheduling import write_schedule
+from testbed.scheduling import choice_of, write_schedule
 from testbed.verification import LITERT, Verification
 from validation.portfolio import PortfolioNetwork, portfolio_network
 
@@ -61,17 +64,39 @@ def judge(result: Verification, exception: str) -> tuple[Check, str]:
     return Check.DIFFERS, " ".join(filter(None, (f"{differing}.", result.remark)))
 
 
-def _verified(network: PortfolioNetwork, point: FrontierPoint, show: Progress) -> tuple[Check, str]:
+def _verified(network: PortfolioNetwork, plan: Schedule, show: Progress) -> tuple[Check, str]:
     if network.unverifiable:
         return Check.EXCEPTION, f"Not verified: {network.unverifiable}."
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as folder:
         path = Path(folder) / "smallest.json"
-        write_schedule(point.schedule, path)
+        write_schedule(plan, path)
         source = f"{PORTFOLIO}{network.name}"
         outcome = attempt(partial(verify, path, source, inferences=INFERENCES, progress=show), network.name, "", "The verification")
     if isinstance(outcome, Failure):
         return Check.FAILED, outcome.reason
     return judge(outcome, network.exception)
+
+
+def _alone(
+    finding: Finding,
+    source: str,
+    memory: MemoryOptions,
+    verified: bool,  # noqa: FBT001  # as given to examine
+    processes: int | None,
+    progress: Progress,
+) -> Finding:
+    """The finding of a network of which Vela has no valid stream: our smallest schedule, verified."""
+
+    def smallest() -> Choice:
+        task = load_task(source, finding.accelerator, memory, progress=progress)
+        return choice_of(task, optimise="Size", processes=processes, progress=progress)
+
+    made = attempt(smallest, finding.network, finding.accelerator, "The schedule")
+    if isinstance(made, Failure):
+        return replace(finding, failure=made.reason)
+    check, remark = _verified(portfolio_network(finding.network), made.point.schedule, progress) if verified else (Check.NOT_ASKED, "")
+    ours = Ours(Figures(made.point.memory, made.point.cycles), None, None, None)
+    return replace(finding, ours=ours, check=check, remark=remark)
 
 
 def examine(
@@ -93,7 +118,9 @@ def examine(
     source = f"{PORTFOLIO}{name}"
     work = partial(compare, source, accelerator_config, sweep=0, memory=memory, processes=processes, progress=progress, results=results)
     found = attempt(work, name, accelerator_config, "The comparison")
+    if isinstance(found, Failure) and isinstance(found.error, NoPeerError):
+        return _alone(replace(finding, no_peer=found.reason), source, memory, verified, processes, progress)
     if isinstance(found, Failure):
         return replace(finding, failure=found.reason)
-    check, remark = _verified(network, found.frontier.points[0], progress) if verified else (Check.NOT_ASKED, "")
+    check, remark = _verified(network, found.frontier.points[0].schedule, progress) if verified else (Check.NOT_ASKED, "")
     return replace(finding, vela=_peer(found), ours=_ours(found), check=check, remark=remark)

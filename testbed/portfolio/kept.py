@@ -11,7 +11,7 @@ from testbed.memory_options import MemoryOptions, memory_system_sha256
 from testbed.portfolio.verdict import Finding, from_json
 from validation.portfolio import build
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of a kept finding; raised whenever a field changes its meaning."""
 
 

@@ -31,6 +31,9 @@ def _cycles(own: Figures | None, peer: Figures) -> str:
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:
+    if finding.no_peer and finding.ours is not None:
+        own = finding.ours.smallest
+        return (finding.network, "none valid", "none valid", f"{own.memory:,}", "-", "-", finding.check.value)
     if finding.vela is None or finding.ours is None:
         return (finding.network, *("-",) * (len(_HEADERS) - 2), "failed")
     size, performance, least = finding.vela.size, finding.vela.performance, finding.ours.smallest.memory
@@ -61,6 +64,8 @@ def _shortcomings(finding: Finding) -> tuple[str, ...]:
         found.append(f"{finding.network} fails: {finding.failure}")
     if finding.misses:
         found.append(f"{finding.network} {', '.join(finding.misses)}.{_cause(finding)}")
+    if finding.no_peer and finding.check is Check.NOT_ASKED:
+        found.append(f"{finding.network} has no valid stream of Vela's beside it, and its outputs were not verified.")
     if finding.check in {Check.DIFFERS, Check.FAILED}:
         found.append(f"{finding.network} {finding.check.value}: {finding.remark}")
     return tuple(found)
@@ -70,7 +75,8 @@ def _remarks(finding: Finding) -> tuple[str, ...]:
     """Notes that do not count against us but must be known: named exceptions, and cores of Vela that are left out."""
     named = (f"{finding.network}: {finding.remark}",) if finding.check is Check.EXCEPTION else ()
     failures = finding.vela.failures if finding.vela is not None else ()
-    return (*named, *(f"{finding.network}: left out, {failure}" for failure in failures))
+    alone = (f"{finding.network}: no valid stream of Vela's. {finding.no_peer}",) if finding.no_peer else ()
+    return (*named, *alone, *(f"{finding.network}: left out, {failure}" for failure in failures))
 
 
 def _mean(name: str, ratios: Sequence[float]) -> tuple[str, ...]:
@@ -82,9 +88,11 @@ def totals(findings: Sequence[Finding]) -> tuple[str, ...]:
     both = [(finding.ours, finding.vela) for finding in findings if finding.ours is not None and finding.vela is not None]
     counted = [check for finding in findings if (check := finding.check) is not Check.NOT_ASKED and not finding.failure]
     passed, missed, failed = (sum(map(bool, some)) for some in zip(*((f.passed, f.misses, f.failure) for f in findings), strict=True))
+    alone = sum(bool(finding.no_peer) for finding in findings)
     verified = f"{counted.count(Check.EXACT)} of {len(counted)} verified bit by bit, {counted.count(Check.EXCEPTION)} differ as named"
     return (
         f"{len(findings)} networks: {passed} pass, {missed} miss a bar, {failed} fail; {verified}.",
+        *((f"Of {alone} of them neither of Vela's cores makes a valid stream.",) if alone else ()),
         *_mean("Our smallest bytes per byte of Vela Size", [own.smallest.memory / peer.size.memory for own, peer in both]),
         *_mean(
             "Our cycles per cycle of Vela Size in its bytes",
@@ -116,6 +124,9 @@ figure. Verified: the outputs of our smallest schedule are those of LiteRT's ref
 
 The bar: no network where Vela Size needs fewer bytes than our smallest schedule, and none where ours, in Vela Size's or
 Vela Performance's bytes, takes more than 1.01 of its cycles.
+
+Of some networks neither of Vela's cores makes a valid stream: it crashes, or computes something else. There is nothing
+to compare with then, and the row says so; ours passes if its outputs are LiteRT's.
 
 `validate portfolio --drawn 20 --seed 1000` holds the same bar to `portfolio:drawn_1000` and the nineteen that follow:
 networks that nobody wrote down, of sizes, blocks and operators that people combine, drawn from their numbers and the

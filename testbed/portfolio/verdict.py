@@ -61,6 +61,8 @@ class Finding:
     check: Check = Check.NOT_ASKED
     remark: str = ""
     failure: str = ""
+    no_peer: str = ""
+    """Why neither of Vela's cores makes a valid stream, "" if one does; ``ours`` then has the smallest schedule alone."""
 
     @property
     def misses(self) -> tuple[str, ...]:
@@ -78,8 +80,10 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Whether Vela is ahead in nothing, and the outputs are LiteRT's or differ as the portfolio names."""
-        return not self.failure and not self.misses and self.check in {Check.EXACT, Check.EXCEPTION, Check.NOT_ASKED}
+        """Whether Vela is ahead in nothing, or has nothing, and the outputs are LiteRT's or differ as the portfolio names."""
+        # Without a peer it is the outputs alone that speak for ours.
+        unasked = {Check.NOT_ASKED} if not self.no_peer else set()
+        return not self.failure and not self.misses and self.check in {Check.EXACT, Check.EXCEPTION} | unasked
 
     def to_json(self) -> dict[str, Any]:
         """The finding as values that JSON can hold, with its verdict."""
@@ -95,7 +99,7 @@ def _slower(strategy: str, peer: Figures, own: Figures | None) -> str:
 
 def from_json(document: dict[str, Any]) -> Finding:
     """The finding that :meth:`Finding.to_json` wrote; KeyError or TypeError if it is none."""
-    plain = {key: document[key] for key in ("network", "group", "accelerator", "memory_system", "remark", "failure")}
+    plain = {key: document[key] for key in ("network", "group", "accelerator", "memory_system", "remark", "failure", "no_peer")}
     vela, ours = document["vela"], document["ours"]
     if vela is not None:
         figures = {what: Figures(**vela[what]) for what in ("size", "performance")}

@@ -13,7 +13,7 @@ from scheduling import schedule as layer_by_layer
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from testbed.compare import comparison as module
-from testbed.compare.comparison import Comparison, SweepRow, compare, cycles_verdict, sweep_sizes
+from testbed.compare.comparison import Comparison, NoPeerError, SweepRow, compare, cycles_verdict, nothing_beside, sweep_sizes
 from testbed.compare.report import comparison_json, comparison_text
 from testbed.compare.summary import Summary, summary_table, sweep_table
 from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_points
@@ -148,6 +148,14 @@ def test_nothing_to_compare_with_is_an_error_of_one_sentence(monkeypatch: pytest
     monkeypatch.setattr(module, "vela_points", lambda *_: ((), (failure,)))
     with pytest.raises(InputError, match="It crashed"):
         compare(MODEL, rungs=2, processes=1)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_vela_has_no_valid_stream_only_if_it_came_to_its_end_on_both_cores(ended: bool) -> None:  # noqa: FBT001
+    failures = [VelaFailure(VelaRun("C++", "Size"), "It crashed."), VelaFailure(VelaRun("Python", "Size"), "It is slow.", ended)]
+    error = nothing_beside(failures)
+    assert isinstance(error, NoPeerError) is ended
+    assert str(error).endswith("nothing to compare with: It crashed.")
 
 
 def test_the_tables_say_what_is_noise_and_what_overflows() -> None:

@@ -15,6 +15,7 @@ import testbed.portfolio.examination
 import testbed.portfolio.run
 from npu_model.errors import InputError
 from testbed.answers import Answers
+from testbed.compare.comparison import NoPeerError
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.portfolio import examine, examine_all
 from testbed.portfolio.examination import judge
@@ -252,6 +253,40 @@ def test_a_comparison_that_cannot_be_made_is_a_finding_with_the_reason(monkeypat
     monkeypatch.setattr(testbed.portfolio.examination, "compare", refuse)
     finding = examine("mnist", DEVICE)
     assert (finding.vela, finding.failure) == (None, "Vela does not like it: change it.")
+
+
+NO_STREAM = "Vela fails on both of its cores, so that there is nothing to compare with: it crashed."
+
+
+def test_what_neither_core_of_vela_makes_rightly_is_scheduled_and_verified_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert", reason="LiteRT (ai-edge-litert) is not installed")
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise NoPeerError(NO_STREAM)
+
+    monkeypatch.setattr(testbed.portfolio.examination, "compare", fail)
+    finding = examine("crop_rows", DEVICE)
+    assert (finding.vela, finding.failure, finding.no_peer) == (None, "", NO_STREAM)
+    assert finding.ours is not None
+    assert finding.ours.in_size_bytes is None
+    assert finding.check is Check.EXACT
+    assert finding.passed
+    kept = Kept(tmp_path, DEVICE, NO_OPTIONS, True)
+    kept.keep(finding)
+    assert kept.find("crop_rows") == finding
+    (table,) = tables(Report((finding,)))
+    assert table.rows == (("crop_rows", "none valid", "none valid", f"{finding.ours.smallest.memory:,}", "-", "-", "exact"),)
+    assert "Of 1 of them neither of Vela's cores makes a valid stream." in table.text()
+    assert f"crop_rows: no valid stream of Vela's. {NO_STREAM}" in table.text()
+
+
+@pytest.mark.parametrize(
+    ("check", "passed"),
+    [(Check.EXACT, True), (Check.EXCEPTION, True), (Check.NOT_ASKED, False), (Check.DIFFERS, False), (Check.FAILED, False)],
+)
+def test_without_a_stream_of_velas_it_is_the_outputs_that_count(check: Check, passed: bool) -> None:  # noqa: FBT001
+    finding = replace(found(check=check), vela=None, no_peer=NO_STREAM)
+    assert finding.passed is passed
 
 
 def test_a_network_that_litert_cannot_run_is_compared_and_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
 from cascader.plan.jobs import Buffer, Copy, Job
+from cascader.search.local_moves import Groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,14 @@ def at_limit(form: Form, limit: int) -> tuple[Decisions, ...]:
 def smallest(form: Form) -> tuple[Decisions, ...]:
     """The candidate of a form that needs least memory."""
     return (Decisions.of(form.cascader.smallest()),)
+
+
+def regrouped(
+    form: Form, limit: int, target: int, judge: Replay, most: int, begin: tuple[Groups, ...]
+) -> tuple[Decisions, int, Groups] | None:
+    """The fastest candidate of a form for ``limit`` bytes after changes that are judged by replays, with its cycles and its groups."""
+    found = form.cascader.regrouped(limit, target, judge, most, begin)
+    return None if found is None else (Decisions.of(found[0]), *found[1:])
 
 
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 
-from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.schedule.later_copies import with_later_copies
+from cascader.ethosu.search.near_misses import made_up
 from cascader.ethosu.search.replays import REACH, promising, replayed, within_reach
 from cascader.ethosu.search.search import Found, new_candidates
-from cascader.ethosu.search.task import Point, Replay, Show, Task, silent
+from cascader.ethosu.search.task import Point, Show, Task, silent
 from cascader.ethosu.search.wish import Wish
 from cascader.plan.pareto import pareto
 from npu_model.shapes import round_up
@@ -133,33 +132,6 @@ def beside(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted({*beyond(points, targets), *below(points, targets)}))
 
 
-MISSED = Fraction(1, 1000)
-"""The part of a number of cycles by which a point may miss it for its copies to be issued later where that helps: it helps by as much."""
-
-
-def polished(point: Point, replay: Replay) -> Point:
-    """The point with copies issued later, one after the other, as long as the replay shows fewer cycles."""
-    improved = True
-    while improved:
-        improved = False
-        for later in with_later_copies(point.schedule):
-            cycles = replay(lower(later, checked=False))
-            if cycles < point.cycles:
-                point, improved = replace(point, cycles=cycles, schedule=later), True
-                break
-    return point
-
-
-def near_misses(points: Sequence[Point], cycles: Iterable[int]) -> tuple[Point, ...]:
-    """The smallest of the ``points`` that miss some ``cycles`` by at most :data:`MISSED` in fewer bytes than the points that meet them."""
-    found = []
-    for target in cycles:
-        meeting = min((point.memory for point in points if point.cycles <= target), default=None)
-        missing = (p for p in points if target < p.cycles <= target * (1 + MISSED) and (meeting is None or p.memory < meeting))
-        found += sorted(missing, key=lambda point: point.memory)[:1]
-    return tuple(dict.fromkeys(found))
-
-
 def frontier_of(
     task: Task,
     found: Found,
@@ -171,7 +143,8 @@ def frontier_of(
     """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
 
     For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely, and then some smaller ones
-    and those somewhat larger than points that miss it by little. At last the smallest point that misses it by next to nothing is polished.
+    and those somewhat larger than points that miss it by little. At last what misses it by next to nothing is changed by what
+    replays say of each change.
     """
     explored, further = found.explored, Wish(frontier=False)
     candidates = found.candidates
@@ -191,7 +164,7 @@ def frontier_of(
         chosen = (*chosen, *more)
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
-    seen = (*seen, *(polished(point, task.replay) for point in near_misses(points, targets)))
+    seen = (*seen, *made_up(points, targets, {id(form.network): form for form in explored.forms}, task.replay, executor))
     points = pareto(seen)
     bounds = lower_bounds(task.network, explored.least_live_bytes)
     return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles(None), near(seen, points))

@@ -22,7 +22,7 @@ from cascader.frontends.vela.direct import DirectCall, direct_call, read_figures
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.errors import InputError
+from npu_model.errors import InputError, UnfinishedError
 
 if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -178,9 +178,9 @@ def _child(words: Sequence[str], folder: Path, timeout: float, meanwhile: Callab
     try:
         return run_child(words, folder=folder, timeout=timeout, meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
-        raise InputError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.") from None
+        raise UnfinishedError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.") from None
     except OSError as error:
-        raise InputError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
+        raise UnfinishedError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
 
 
 def _run(arguments: Sequence[str], call: DirectCall | None, folder: Path, timeout: float, meanwhile: Callable[[], object]) -> None:

@@ -24,7 +24,8 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds, near_misses, polished
+from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds
+from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, made_up, near_misses, with_copies_later
 from cascader.ethosu.search.replays import GAIN, REACH, promising, within_reach
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Task
@@ -112,17 +113,34 @@ def test_copies_that_are_issued_later_keep_their_places_and_compute_the_network(
 
 def test_a_polished_point_is_no_slower_in_the_same_bytes() -> None:
     for point in frontier("resnet8").points:
-        better = polished(point, QuickReplay(SYSTEM))
+        better = with_copies_later(point, QuickReplay(SYSTEM))
         assert (better.memory, better.schedule.arena_size) == (point.memory, point.memory)
         assert better.cycles == replay_network(lower(better.schedule), SYSTEM).cycles <= point.cycles
 
 
-def test_what_misses_by_next_to_nothing_is_polished_if_it_is_smaller_than_what_does_not() -> None:
-    points = [Point(memory, cycles, 0, layer_by_layer("tiny_residual")) for memory, cycles in ((100, 1003), (200, 1001), (300, 900))]
-    assert [point.memory for point in near_misses(points, (1000,))] == [200]
-    assert [point.memory for point in near_misses(points, (1002, 1000, 1001))] == [100, 200]
-    assert near_misses(points, (900, 990)) == ()
-    assert [point.memory for point in near_misses(points, (899,))] == []
+def test_near_misses_are_the_smallest_points_that_miss_by_little_and_are_smaller_than_what_does_not() -> None:
+    line = ((100, 1003), (200, 1001), (210, 1001), (220, 1000), (300, 900))
+    points = [Point(memory, cycles, 0, layer_by_layer("tiny_residual")) for memory, cycles in line]
+    assert [point.memory for point in near_misses(points, 1000)] == [200, 210]
+    assert [point.memory for point in near_misses(points, 1002)] == [100]
+    assert near_misses(points, 990) == near_misses(points, 899) == ()
+    assert len(near_misses(points[:1] * 5, 1002)) == FEW
+
+
+def test_a_near_miss_meets_its_cycles_once_replays_choose_its_groups() -> None:
+    explored = found("resnet8").explored
+    point = next(point for point in frontier("resnet8").points if point.memory > 38_000)
+    target = point.cycles - int(point.cycles * MISSED / 2)
+    with workers(1) as executor:
+        forms = {id(form.network): form for form in explored.forms}
+        tried = tuple(made_up((point,), (target,), forms, QuickReplay(SYSTEM), executor))
+    for one in tried:
+        check_schedule(one.schedule)
+        assert one.memory == one.schedule.arena_size <= point.memory * (1 + ROOM) + 16
+        assert one.cycles == replay_network(lower(one.schedule), SYSTEM).cycles
+    met = [one for one in tried if one.cycles <= target]
+    assert met
+    assert outputs(lower(met[-1].schedule)) == expected("resnet8")
 
 
 def test_the_arena_holds_the_larger_of_all_inputs_and_all_outputs() -> None:

@@ -1,0 +1,130 @@
+"""Near misses: schedules that take next to no more cycles than are asked for, and what makes up for these.
+
+A search knows cycles to some tenths of a per cent. Where less decides whether a schedule meets a number of cycles, its copies are issued
+later, and its groups are changed, by what a replay says of each change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.later_copies import with_later_copies
+from cascader.ethosu.search.errands import regrouped
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.task import Point, Replay
+from cascader.plan.pareto import pareto
+from cascader.search.local_moves import Groups
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
+
+MISSED = Fraction(1, 1000)
+"""The part of a number of cycles by which a point may miss it: what is tried helps by as much."""
+
+FEW = 2
+"""Points that are tried for each number of cycles, the smallest ones."""
+
+ROOM = Fraction(1, 500)
+"""How much larger an arena may be in which a point's groups are changed: with a few bytes more every copy finds a place."""
+
+HALVINGS = 4
+"""Number of times that the gap is halved between an arena whose schedule was made to meet the cycles and the next smaller point."""
+
+REPLAYED, FOLLOWED = 60, 24
+"""Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""
+
+
+def near_misses(points: Sequence[Point], target: int) -> tuple[Point, ...]:
+    """The :data:`FEW` smallest ``points`` that miss so many cycles by at most :data:`MISSED` in fewer bytes than those that meet them."""
+    meeting = least_meeting(points, target)
+    missing = (p for p in points if target < p.cycles <= target * (1 + MISSED) and (meeting is None or p.memory < meeting))
+    return tuple(sorted(missing, key=lambda point: point.memory)[:FEW])
+
+
+def least_meeting(points: Sequence[Point], target: int) -> int | None:
+    """Bytes of the smallest point of at most ``target`` cycles; None if there is none."""
+    return min((point.memory for point in points if point.cycles <= target), default=None)
+
+
+def with_copies_later(point: Point, judge: Replay) -> Point:
+    """The point with copies issued later, one after the other, as long as the replay shows fewer cycles."""
+    improved = True
+    while improved:
+        improved = False
+        for later in with_later_copies(point.schedule):
+            cycles = judge(lower(later, checked=False))
+            if cycles < point.cycles:
+                point, improved = replace(point, cycles=cycles, schedule=later), True
+                break
+    return point
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A search of one form for schedules of at most ``target`` cycles, their groups changed by what replays say."""
+
+    form: Form
+    target: int
+    judge: Replay
+    executor: Executor
+
+    def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> tuple[Point, Groups] | None:
+        """The fastest schedule for ``limit`` bytes and its groups, from the best that is found there or the groups to ``begin`` with."""
+        found = self.executor.submit(regrouped, self.form, limit, self.target, self.judge, most, begin).result()
+        if found is None:
+            return None
+        decisions, cycles, groups = found
+        return Point(decisions.arena_size, cycles, decisions.cycles, decisions.schedule(self.form)), groups
+
+    def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:
+        """What is found for arenas between one that misses the target and one of some groups that meet it.
+
+        They close up :data:`HALVINGS` times, or to :data:`ROOM` of their bytes, and once more from the beginning if the groups are others
+        then: each arena is searched from the groups of the smallest that meets the target, too.
+        """
+        begun = groups
+        for begin in (low, low):
+            low = begin
+            for _ in range(HALVINGS):
+                size = (low + high) // 2 // ALIGNMENT * ALIGNMENT
+                if high - size <= high * ROOM / 2:
+                    break
+                found = self.at(size, FOLLOWED, (groups,))
+                if found is not None:
+                    yield found[0]
+                if found is not None and found[0].cycles <= self.target:
+                    high, groups = found[0].memory, found[1]
+                else:
+                    low = size
+            if groups == begun:
+                break
+
+
+def _made_up(points: Sequence[Point], target: int, forms: Mapping[int, Form], judge: Replay, executor: Executor) -> Iterator[Point]:
+    """What becomes of the near misses of a target: each with its copies later, and others for somewhat more bytes, until one meets it."""
+    meeting = least_meeting(points, target)
+    for point in near_misses(points, target):
+        later = with_copies_later(point, judge)
+        yield later
+        if later.cycles <= target:
+            return
+        search = _Search(forms[id(point.schedule.network)], target, judge, executor)
+        limit = round_up(int(point.memory * (1 + ROOM)), ALIGNMENT)
+        found = search.at(limit if meeting is None or limit < meeting else point.memory, REPLAYED)
+        if found is not None:
+            yield found[0]
+            if found[0].cycles <= target:
+                least = max((one.memory for one in pareto(points) if one.memory < found[0].memory), default=0)
+                yield from search.smaller(least, found[0].memory, found[1])
+                return
+
+
+def made_up(
+    points: Sequence[Point], targets: Sequence[int], forms: Mapping[int, Form], judge: Replay, executor: Executor
+) -> Iterator[Point]:
+    """What becomes of the near misses of each target; ``forms`` has the form of a point by the identity of its schedule's network."""
+    for target in dict.fromkeys(targets):
+        yield from _made_up(points, target, forms, judge, executor)

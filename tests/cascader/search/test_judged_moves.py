@@ -1,0 +1,73 @@
+"""Judged moves: what a judge says decides, not what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from cascader.plan.depth_first import Group
+from cascader.search.builder import Draft
+from cascader.search.judged_moves import HOPE, Judged, Moves, climbed
+from cascader.search.local_moves import Groups
+
+ROWS = 40
+EXPECTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Striped:
+    """In place of a draft: one group of so many stripe rows."""
+
+    groups: Groups
+    cycles: int
+
+
+def striped(rows: int, cycles: int = EXPECTED) -> Draft:
+    return cast(Draft, _Striped((Group(0, 1, rows),), cycles))
+
+
+def beside(groups: Groups) -> Iterable[Groups]:
+    rows = groups[0].stripe_rows
+    return [(Group(0, 1, other),) for other in (rows - 1, rows + 1) if 1 <= other <= ROWS]
+
+
+class _Judge:
+    """Takes stripes of 30 rows for the fastest, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def __call__(self, draft: Draft) -> int:
+        self.asked.append(draft.groups[0].stripe_rows)
+        return 1000 + abs(draft.groups[0].stripe_rows - 30)
+
+
+def climb(judge: _Judge, *, target: int = 0, most: int = 100, expected: int = EXPECTED) -> int:
+    moves = Moves(beside, lambda _, groups: striped(groups[0].stripe_rows, expected))
+    start = striped(20)
+    return climbed(Judged(start, 1010), moves, judge, target, most).draft.groups[0].stripe_rows
+
+
+def test_a_climb_ends_where_no_change_helps() -> None:
+    judge = _Judge()
+    assert climb(judge) == 30
+    assert len(judge.asked) == len(set(judge.asked))
+
+
+def test_a_climb_ends_at_its_target_or_with_its_last_judgement() -> None:
+    assert climb(_Judge(), target=1005) == 25
+    judge = _Judge()
+    assert climb(judge, most=3) == 22
+    assert len(judge.asked) == 3
+
+
+def test_a_change_that_is_expected_to_be_much_slower_is_not_judged() -> None:
+    judge = _Judge()
+    assert climb(judge, expected=int(EXPECTED * (1 + HOPE)) + 1) == 20
+    assert judge.asked == []
+
+
+def test_groups_that_do_not_fit_are_left() -> None:
+    moves = Moves(beside, lambda _, groups: None if groups[0].stripe_rows == 25 else striped(groups[0].stripe_rows))
+    assert climbed(Judged(striped(20), 1010), moves, _Judge(), 0, 100).draft.groups[0].stripe_rows == 24
