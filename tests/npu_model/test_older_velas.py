@@ -2,7 +2,7 @@
 
 ``tests/golden/streams`` holds the text forms (without constants) of networks as Vela 2.1.1, 3.0.0 and 3.12.0 compile them with their
 defaults for ethos-u55-128: of ds_cnn by Vela 3.0.0 the first of two Programs, of deeplabv3 by Vela 2.1.1 the eighth and the
-ninth of eleven.
+ninth of eleven, of YOLO by Vela 3.0.0 both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
-from npu_model.program import ElementwiseKind, Kernel, KernelWait, PoolKind, Program, Rounding, Upscale
+from npu_model.program import ElementwiseKind, Kernel, KernelWait, Layout, PoolKind, Program, Rounding, Upscale
 from npu_model.program.check import check_program
 from npu_model.program.text import parse_text, to_text
 from sim import quick_replay, replay
@@ -81,3 +81,22 @@ def test_vela_2_1_1_writes_a_sum_over_an_operand_that_the_next_program_reads() -
     assert total.elementwise is ElementwiseKind.ADD
     assert total.ifm.tiles.bases[0] == total.ofm.tiles.bases[0] == operand.address
     assert operand in ninth.inputs
+
+
+def test_vela_2_1_1_gives_a_layer_of_24_inputs_the_depth_of_its_output() -> None:
+    """Two bricks of 16 channels are 24 channels, and the weights are as many bytes as those of the layers of 24 inputs and 72 outputs."""
+    kernels = [op for op in stream("rnnoise_INT8.vela-2.1.1.txt.gz").kernels if op.ofm.shape.depth == 72 and op.weights]
+    (wrong,) = (op for op in kernels if op.ifm.shape.depth == 72)
+    right = [op for op in kernels if op.ifm.shape.depth == 24]
+    assert wrong.ifm.strides.y == 2 * 16
+    assert {op.weights[0].length for op in right} == {wrong.weights[0].length}
+
+
+def test_vela_3_0_0_writes_bricks_where_the_next_program_reads_rows() -> None:
+    first, second = (stream(f"yolo_fastest_192_face_i8.vela-3.0.0-program-{number}.txt.gz") for number in (1, 2))
+    (passed,) = (binding for binding in first.outputs if binding.name == "model/add_12/add_cpu")
+    assert passed in second.inputs
+    assert passed.shape[-1] == 24
+    assert {op.ofm.layout for op in first.kernels if op.ofm.tiles.bases[0] == passed.address} == {Layout.NHCWB16}
+    reader = next(op for op in second.kernels if op.ifm.tiles.bases[0] == passed.address)
+    assert reader.ifm.layout is Layout.NHWC
