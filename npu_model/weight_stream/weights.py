@@ -46,7 +46,7 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
     The stream is that of ``ethosu.vela.api.npu_encode_weights``, to the byte; without a compiled core its codec makes it.
     """
     check_format(weights.shape, layout, accelerator)
-    largest = int(np.abs(weights.astype(np.int64)).max())
+    largest = max(int(weights.max()), -int(weights.min()))
     if largest > MAX_WEIGHT:
         raise InputError(f"A weight has magnitude {largest}: {MAX_WEIGHT} is the limit of the decoder; quantise the weights to 8 bits.")
     plain = np.ascontiguousarray(weights, np.int16)

@@ -10,7 +10,6 @@ from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
-from npu_model.tflite.model import read_tflite
 
 if TYPE_CHECKING:
     from cascader.ethosu.network.network import Network
@@ -79,6 +78,7 @@ def _with_whole_bytes(model: bytes, result: VelaResult) -> Legalised | None:
     from cascader.frontends.vela.naming import named_network  # noqa: PLC0415
     from cascader.frontends.vela.stream_check import stream_fault  # noqa: PLC0415
     from cascader.frontends.vela.unsigned_copies import is_unsigned, with_whole_bytes  # noqa: PLC0415
+    from npu_model.tflite.model import read_tflite  # noqa: PLC0415
 
     if not is_unsigned(read_tflite(model)) or known_fault(model, result.core, result.version, unsigned_copies=False):
         return None

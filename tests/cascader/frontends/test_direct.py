@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,3 +77,24 @@ def test_no_direct_call_is_made_of_another_vela_or_for_another_device(monkeypatc
         assert called() is None
     monkeypatch.setattr(direct, "find_spec", lambda _: None)
     assert called() is None
+
+
+STARTED = """
+import sys
+from cascader.frontends.vela import compiler
+from testbed.cli import main
+
+def started(*_, **__):
+    print([name for name in ("numpy", "tflite", "simpy", "ethosu.vela") if name in sys.modules])
+    raise SystemExit
+
+compiler.run_child = started
+main(["schedule", sys.argv[1], "-o", sys.argv[2]])
+"""
+
+
+def test_vela_starts_before_what_reads_its_answers_is_imported(tmp_path: Path) -> None:
+    model = tmp_path / "network.tflite"
+    model.write_bytes(build("tiny_conv"))
+    command = [sys.executable, "-c", STARTED, str(model), str(tmp_path / "schedule.json")]
+    assert subprocess.run(command, capture_output=True, text=True, check=False).stdout == "[]\n"
