@@ -78,6 +78,7 @@ TURNS = (
     Turn("cascader.ethosu.search.wish", "NEAR", Fraction(1)),
     Turn("cascader.ethosu.search.replays", "CLOSE", 1.0),
     Turn("cascader.ethosu.search.replays", "FEW", 1),
+    Turn("cascader.ethosu.search.replays", "REACH", _FAR),
     Turn("cascader.ethosu.cost.block_choice", "PROMISING", 1.0),
     Turn("cascader.ethosu.cost.block_choice", "WORTHWHILE", 1.0),
     Turn("cascader.ethosu.cost.kernel_estimate", "BLOCKS", 1),

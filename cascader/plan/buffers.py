@@ -34,12 +34,39 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
-    """Buffers as arrays: the tensors and the rows of each, and their live bytes; ``live`` are most at one job."""
+    """Buffers as arrays: the tensors and the rows of each, and their live bytes; ``live`` are most at one job.
 
-    tensors: tuple[tuple[int, ...], ...]
-    rows: tuple[int, ...]
+    The tensors of all buffers stand in ``members``, those of a buffer from its place in ``begins`` on; one more says where the last end.
+    """
+
+    members: Steps
+    begins: Steps
+    heights: Steps
     extents: Extents
     live: int
+
+    @staticmethod
+    def of(stores: Sequence[Storage], steps: int) -> Buffers:
+        """The same buffers as arrays, of so many jobs."""
+        extents = Extents.of([store.extent for store in stores])
+        return Buffers(
+            members=np.array([tensor for store in stores for tensor in store.tensors], dtype=np.int64),
+            begins=np.cumsum([0, *(len(store.tensors) for store in stores)], dtype=np.int64),
+            heights=np.array([store.rows for store in stores], dtype=np.int64),
+            extents=extents,
+            live=int(live_bytes(extents, steps).max()),
+        )
+
+    @property
+    def tensors(self) -> tuple[tuple[int, ...], ...]:
+        """The tensors of each buffer."""
+        members = self.members.tolist()
+        return tuple(tuple(members[begin:end]) for begin, end in pairwise(self.begins.tolist()))
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The rows of each buffer."""
+        return tuple(self.heights.tolist())
 
 
 def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
@@ -116,9 +143,7 @@ def storages(graph: RowGraph, jobs: Sequence[StripeJob], groups: Sequence[Group]
 def buffers(scheduler: DepthFirstScheduler, jobs: JobTable, groups: Sequence[Group], *, in_place: bool = True) -> Buffers:
     """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
     if _NATIVE is None:
-        stores = storages(scheduler.graph, stripe_jobs(jobs), groups, in_place=in_place)
-        extents = Extents.of([store.extent for store in stores])
-        return Buffers(tuple(s.tensors for s in stores), tuple(s.rows for s in stores), extents, int(live_bytes(extents, len(jobs)).max()))
+        return Buffers.of(storages(scheduler.graph, stripe_jobs(jobs), groups, in_place=in_place), len(jobs))
     crossing = np.zeros(len(scheduler.graph.tensors), dtype=np.int64)
     crossing[scheduler.crossing(groups)] = 1
     raw = np.frombuffer(_NATIVE.buffers(scheduler.flat, jobs, crossing, np.array([in_place], dtype=np.int64)), dtype=np.int64)
@@ -129,7 +154,5 @@ def _parsed(raw: Steps) -> Buffers:
     """The columns that the compiled core gives: see ``cascader/native/buffers.c``."""
     count, live = raw[:2].tolist()
     starts, ends, offsets, rows = raw[2 : 2 + 4 * count].reshape(4, count)
-    begins = raw[2 + 4 * count : 3 + 5 * count].tolist()
-    members = raw[3 + 5 * count : 3 + 5 * count + begins[-1]].tolist()
-    tensors = tuple(tuple(members[begin:end]) for begin, end in pairwise(begins))
-    return Buffers(tensors, tuple(rows.tolist()), Extents(starts, ends, offsets, raw), live)
+    begins = raw[2 + 4 * count : 3 + 5 * count]
+    return Buffers(raw[3 + 5 * count :][: int(begins[-1])], begins, rows, Extents(starts, ends, offsets, raw), live)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from operator import itemgetter
 
 import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
 from cascader.plan.depth_first import DepthFirstScheduler, Group, group_table
 from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable
-from cascader.prefetch.timeline import Timeline
+from cascader.prefetch.timeline import Constants, Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
 from cascader.search.placement import Placement
@@ -50,8 +51,8 @@ class Placer:
         self._costs = JobCosts(scheduler, cost, overlap)
         self._segments = [part.segment for part in scheduler.graph.parts]
         self._constants_of: dict[Group, CopyTable] = {}
-        self._sizes = np.array([cost.constant_bytes(part) for part in parts], dtype=np.int64)
-        self._transfers = np.array([cost.transfer_cycles(part) if cost.constant_bytes(part) else 0 for part in parts], dtype=np.int64)
+        self._sizes = [cost.constant_bytes(part) for part in parts]
+        self._transfers = [cost.transfer_cycles(part) if size else 0 for part, size in zip(parts, self._sizes, strict=True)]
         self._same = np.array([cost.same_constants(part) for part in parts], dtype=np.int64)
         self._ways = (False, True) if any(self._same != np.arange(len(parts))) else (False,)
         self._prefetch = prefetch
@@ -66,12 +67,15 @@ class Placer:
     def _group_constants(self, group: Group) -> CopyTable:
         """As :meth:`_constants` of one group alone, none shared."""
         if group not in self._constants_of:
-            used = self._scheduler.table(group)[:, 0]
-            parts, firsts = np.unique(used, return_index=True)
-            lasts = len(used) - 1 - np.unique(used[::-1], return_index=True)[1]
-            earliest = np.zeros_like(firsts) if self._prefetch else firsts
-            lines = np.stack([parts, self._sizes[parts], self._transfers[parts], firsts, lasts, earliest], axis=1)[self._sizes[parts] > 0]
-            self._constants_of[group] = np.ascontiguousarray(lines[np.argsort(lines[:, 3], kind="stable")])
+            used = self._scheduler.table(group)[:, 0].tolist()
+            lasts = {part: step for step, part in enumerate(used)}
+            firsts = {part: len(used) - 1 - step for step, part in enumerate(reversed(used))}
+            lines = [
+                (part, size, self._transfers[part], first, lasts[part], 0 if self._prefetch else first)
+                for part, first in sorted(firsts.items(), key=itemgetter(1))
+                if (size := self._sizes[part]) > 0
+            ]
+            self._constants_of[group] = np.array(lines, dtype=np.int64).reshape(-1, len(Constants._fields))
         return self._constants_of[group]
 
     def _constants(self, groups: Groups, *, shares: bool = False) -> CopyTable:

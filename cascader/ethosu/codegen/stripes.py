@@ -54,7 +54,8 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: Place, axis:
     second = place.address + (start + before_wrap * step) % place.size if count > before_wrap else 0
     shape = axis.cut(feature_map.shape, count)
     tiles = axis.tiles(shape, place.address + slot, before_wrap, second)
-    return replace(feature_map, shape=shape, tiles=tiles)
+    old = feature_map
+    return FeatureMap(old.region, shape, old.dtype, old.layout, tiles, old.strides, old.zero_point)
 
 
 def _window(operation: KernelOperation, start: int, end: int, axis: Axis) -> tuple[int, int, int, int]:

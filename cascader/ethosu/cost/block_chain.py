@@ -63,10 +63,11 @@ def _begun(option: BlockOption) -> tuple[float, float]:
     return sources.moving(fetched + (constants if sources.shared else 0), stored), max(flow.cycles, constants * sources.constants.rate)
 
 
+@lru_cache(maxsize=1 << 12)
 def _most_shared(two: BlockOption) -> int:
     """Cycles that a kernel shares with any other one at most: its first blocks' words must pass behind whatever came before."""
     moving, alone = _begun(two)
-    return ceil(alone - moving) + two.latency
+    return max(0, ceil(alone - moving) + two.latency, -further_responses(two.sources.timing, two.latency))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -113,7 +114,7 @@ class Coupling:
     @staticmethod
     def most_shared(two: BlockOption) -> int:
         """Cycles that the two share at most if the second one is made in block ``two``."""
-        return max(0, _most_shared(two), -further_responses(two.sources.timing, two.latency))
+        return _most_shared(two)
 
     def least(self, costs: Sequence[int], ones: Sequence[BlockOption], two: BlockOption) -> tuple[int, int]:
         """The least of some costs, one for each block of the first kernel, less what it shares with the second one in block ``two``.

@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise, product
@@ -14,7 +13,7 @@ from itertools import chain, pairwise, product
 import numpy as np
 import numpy.typing as npt
 
-from cascader.ethosu.cost.memory_path import Source, Sources, flat_sources
+from cascader.ethosu.cost.memory_path import Source, Sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import MacPace, mac_pace, ofm_ublock, output_rate
 from npu_model.cost.shram import BlockQuery, ShramQuery, ifm_depth_step
@@ -158,7 +157,8 @@ class Estimator:
 
     def beside(self, sources: Sources) -> Estimator:
         """The same kernel with its operands elsewhere, in an NPU of the same timing."""
-        other: Estimator = copy(self)
+        other: Estimator = Estimator.__new__(Estimator)
+        other.__dict__.update(self.__dict__)
         other._sources = sources
         return other
 
@@ -308,7 +308,7 @@ class Estimator:
         if _NATIVE is None:
             return self._cycles(blocks) + start
         found = np.empty(len(blocks))
-        _NATIVE.estimates(self._flat, flat_sources(self._sources), blocks, found)
+        _NATIVE.estimates(self._flat, self._sources.flat, blocks, found)
         return found + start if start else found
 
     def _cycles(self, blocks: Numbers) -> Cycles:
@@ -355,7 +355,8 @@ class Ranking:
 
     def beside(self, sources: Sources, operand_latency: int = 0) -> Ranking:
         """The ranking of the same operation with its operands elsewhere, in an NPU of the same timing."""
-        other: Ranking = copy(self)
+        other: Ranking = Ranking.__new__(Ranking)
+        other.__dict__.update(self.__dict__)
         other._estimator = self._estimator.beside(sources)
         other._rank(operand_latency)
         return other

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
-from cascader.ethosu.cost.memory_path import Sources, flat_sources
+from cascader.ethosu.cost.memory_path import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation, in_block
@@ -224,6 +224,9 @@ _STORES = 11
 _STATE = _STORES + 1 + MAX_BLOCKDEP + 1
 """Numbers in the state of a pipeline."""
 
+_IDLE = array("d", [0.0] * _STATE)
+"""State of a pipeline that has done nothing."""
+
 
 class Pipeline:
     """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
@@ -236,18 +239,18 @@ class Pipeline:
     def __init__(self, latency: int = 0) -> None:
         # Latency; when load, decoder, MAC array and its step before, output and its block before, store and its block before, port and
         # allowance are free; the number of the last stores, and these.
-        self._units = array("d", (latency, *[0.0] * (_STATE - 1)))
+        self._units = _IDLE[:]
+        self._units[0] = latency
 
     def copied(self) -> Pipeline:
         """The units as they are now, to go on from in another way."""
-        other = Pipeline()
+        other: Pipeline = Pipeline.__new__(Pipeline)
         other._units = self._units[:]
         return other
 
     def unordered(self) -> Pipeline:
         """As :meth:`copied`, with nothing stored that a further kernel would wait for."""
-        other = Pipeline()
-        other._units = self._units[:]
+        other: Pipeline = self.copied()
         other._units[_STORES] = 0.0
         return other
 
@@ -262,7 +265,7 @@ class Pipeline:
         last = kernel.places if last is None else last
         steps_led = 2 if led and sources.timing.weights_ahead else 0
         if _FLOW is not None:
-            return Flow(*_FLOW.kernel_flow(kernel.flat, flat_sources(sources), self._units, first, last, steps_led, distance))
+            return Flow(*_FLOW.kernel_flow(kernel.flat, sources.flat, self._units, first, last, steps_led, distance))
         return self._run(kernel, sources, steps_led, distance, range(first, last))
 
     def _run(self, kernel: KernelLoad, sources: Sources, steps_led: int, distance: int, places: range) -> Flow:

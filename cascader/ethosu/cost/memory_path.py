@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.cost.traffic import BEAT_BYTES
@@ -60,6 +59,10 @@ def sustained(memory: Memory) -> float:
     return (memory.pulse.on + memory.pulse.off) / (ceil_div(memory.pulse.cap_words, words) * words)
 
 
+def _flat(source: Source) -> tuple[float, ...]:
+    return source.word, source.latency, source.reads, source.burst, source.sustained
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Memories from which a kernel reads its feature maps and its constants; ``shared`` if they pass the same port.
@@ -73,6 +76,15 @@ class Sources:
     shared: bool
     timing: TimingParameters = field(default=DEFAULT_TIMING, hash=False)  # a hash of its two dozen values takes longer than a flow
     slot_response: int = 0
+    flat: array[float] = field(init=False, repr=False, compare=False)
+    """As the compiled cores take them: numbers of the feature maps', numbers of the constants', shared or not, and the timing."""
+
+    def __post_init__(self) -> None:
+        """Work out what the cores take."""
+        timing = self.timing
+        units = timing.drain_responses, self.slot_response, self.single, timing.kernel_start_cycles, timing.weights_ahead
+        flat = array("d", (*_flat(self.maps), *_flat(self.constants), self.shared, timing.shared_cap, *units))
+        object.__setattr__(self, "flat", flat)
 
     @property
     def pace(self) -> float:
@@ -104,15 +116,3 @@ class Sources:
         """Sources with the constants read from their home."""
         home = Source.of(system.ports[system.port_of(CONSTANTS)])
         return replace(cls.staged(system, timing), constants=home, shared=system.port_of(CONSTANTS) == system.port_of(ARENA))
-
-
-def _flat(source: Source) -> tuple[float, ...]:
-    return source.word, source.latency, source.reads, source.burst, source.sustained
-
-
-@lru_cache(maxsize=256)
-def flat_sources(sources: Sources) -> array[float]:
-    """Sources as the compiled cores take them: numbers of the feature maps', numbers of the constants', shared or not, and the timing."""
-    timing = sources.timing
-    units = timing.drain_responses, sources.slot_response, sources.single, timing.kernel_start_cycles, timing.weights_ahead
-    return array("d", (*_flat(sources.maps), *_flat(sources.constants), sources.shared, timing.shared_cap, *units))

@@ -29,25 +29,33 @@ class Neighbours:
         self._accelerator = accelerator
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
+        self._stripes: dict[tuple[int, int], list[StripeJob]] = {}
         self._operations: dict[StripeJob, KernelOperation | None] = {}
         self._couplings: dict[tuple[StripeJob, StripeJob], Coupling | None] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """State for another process: the cycles that are known, without the kernels and couplings that they were found with."""
-        return self.__dict__ | {"_couplings": {}, "_operations": {}}
+        return self.__dict__ | {"_couplings": {}, "_operations": {}, "_stripes": {}}
 
     def _typical(self, job: StripeJob) -> StripeJob:
         """A stripe of the same height in the middle of the part."""
         start = self._graph.parts[job.part].typical(job.end - job.start)
         return StripeJob(job.part, start, start + job.end - job.start)
 
+    def _from_the_middle(self, job: StripeJob) -> list[StripeJob]:
+        """All stripes of the same height of a job's part, the one nearest to its middle first."""
+        key = job.part, job.end - job.start
+        if key not in self._stripes:
+            part, middle = self._graph.parts[job.part], self._typical(job)
+            starts = sorted({part.border_until(start) for start in range(part.rows - key[1] + 1)})
+            starts.sort(key=lambda start: (abs(start - middle.start), start))
+            self._stripes[key] = [StripeJob(job.part, start, start + key[1]) for start in starts]
+        return self._stripes[key]
+
     def _typical_pair(self, before: StripeJob, after: StripeJob, distance: int) -> tuple[StripeJob, StripeJob]:
         """The pair of stripes of the same heights and distance whose second one is nearest to the middle of its part."""
-        part, middle = self._graph.parts[after.part], self._typical(after)
         last = self._graph.parts[before.part].rows - (before.end - before.start)
-        starts = sorted({part.border_until(start) for start in range(part.rows - (after.end - after.start) + 1)})
-        seconds = [StripeJob(after.part, start, start + after.end - after.start) for start in starts]
-        for second in sorted(seconds, key=lambda job: (abs(job.start - middle.start), job.start)):
+        for second in self._from_the_middle(after):
             first = first_read(self._graph, before.part, second)
             if first is not None and 0 <= first + distance <= last:
                 return StripeJob(before.part, first + distance, first + distance + before.end - before.start), second

@@ -6,7 +6,7 @@ row high, as sequences of sound are, or whose kernels are turned in place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, Padding, Tiles
@@ -69,12 +69,12 @@ class Axis(Enum):
     def padding(self, padding: Padding, before: int, after: int) -> Padding:
         """``padding`` with other extents along the axis."""
         if self is Axis.ROWS:
-            return replace(padding, top=before, bottom=after)
-        return replace(padding, left=before, right=after)
+            return Padding(top=before, left=padding.left, bottom=after, right=padding.right)
+        return Padding(top=padding.top, left=before, bottom=padding.bottom, right=after)
 
     def cut(self, shape: Shape3D, extent: int) -> Shape3D:
         """``shape`` with ``extent`` elements along the axis."""
-        return replace(shape, height=extent) if self is Axis.ROWS else replace(shape, width=extent)
+        return Shape3D(extent, shape.width, shape.depth) if self is Axis.ROWS else Shape3D(shape.height, extent, shape.depth)
 
     def tiles(self, shape: Shape3D, first: int, split: int, second: int) -> Tiles:
         """Tiles of ``shape`` whose elements from ``split`` on along the axis lie at base ``second``, those before at ``first``.

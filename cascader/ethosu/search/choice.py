@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from math import inf
 
 from cascader.ethosu.search.best import Best
-from cascader.ethosu.search.replays import close, promising, replayed
-from cascader.ethosu.search.search import Explored, explore, new_candidates, search
+from cascader.ethosu.search.replays import REACH, close, promising, replayed
+from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
 from npu_model.errors import InputError
@@ -43,8 +44,8 @@ class _Chooser:
     def _fitting(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         return [candidate for candidate in candidates if self.best.fits(candidate)]
 
-    def _found(self, wish: Wish) -> tuple[Candidate, ...]:
-        return search(self.explored, wish, self.executor, self.show, self.best.came, self.best.known).candidates
+    def _found(self, wish: Wish) -> Found:
+        return search(self.explored, wish, self.executor, self.show, self.best.came, self.best.known)
 
     def _require_fit(self, least: int) -> None:
         if self.aim.budget is not None and least > self.aim.budget:
@@ -59,7 +60,7 @@ class _Chooser:
 
     def smallest(self) -> list[Candidate]:
         """The candidates of least bytes."""
-        candidates = self._found(Wish(frontier=False, smallest=True))
+        candidates = self._found(Wish(frontier=False, smallest=True)).candidates
         least = min(candidate.memory for candidate in candidates)
         self._require_fit(least)
         return [candidate for candidate in candidates if candidate.memory == least]
@@ -67,16 +68,16 @@ class _Chooser:
     def near(self) -> Sequence[Candidate]:
         """The schedules found near the budget that are worth a replay."""
         wish = Wish(frontier=False, budgets=self._budgets, near=self.aim.budget or _UNBOUNDED)
-        return close(self._fitting(self._found(wish)))
+        return close(self._fitting(self._found(wish).candidates))
 
     def everywhere(self) -> Sequence[Candidate]:
         """The schedules of a whole frontier, and those for the budget, that fit and are worth a replay."""
         found = self._found(replace(EVERYTHING, thorough=self.aim.thorough))
         wish = Wish(frontier=False, budgets=self._budgets, thorough=self.aim.thorough)
-        more = new_candidates(self.explored, found, wish, self.executor, self.show)
-        self._require_fit(min(candidate.memory for candidate in (*found, *more)))
+        more = new_candidates(self.explored, found.candidates, wish, self.executor, self.show)
+        self._require_fit(min(candidate.memory for candidate in (*found.candidates, *more)))
         # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
-        return self._fitting((*promising(found), *more))
+        return self._fitting((*promising(found.candidates, reach=inf if found.whole else REACH), *more))
 
     def chosen(self) -> Sequence[Candidate]:
         """The schedules that are worth a replay for the aim."""

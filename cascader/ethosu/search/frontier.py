@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.near_misses import made_up
-from cascader.ethosu.search.replays import promising, replayed
+from cascader.ethosu.search.replays import REACH, promising, replayed, within_reach
 from cascader.ethosu.search.search import Found, new_candidates
 from cascader.ethosu.search.task import Point, Show, Task, silent
 from cascader.ethosu.search.wish import Wish
@@ -149,7 +150,8 @@ def frontier_of(
     candidates = found.candidates
     if budgets:
         candidates = (*candidates, *new_candidates(explored, candidates, replace(further, budgets=budgets), executor, show))
-    chosen = promising(candidates)
+    reach = inf if found.whole else REACH
+    chosen = promising(candidates, reach=reach)
     seen = replayed(chosen, explored.forms, task.replay, executor, show)
     points = pareto(seen)
     tried = set(budgets)
@@ -157,7 +159,9 @@ def frontier_of(
         sizes = tuple(size for size in look(points, targets) if size not in tried)
         tried.update(sizes)
         more = new_candidates(explored, candidates, replace(further, budgets=sizes), executor, show)
-        candidates, chosen = (*candidates, *more), (*chosen, *more)
+        candidates = (*candidates, *more)
+        more = within_reach(more, candidates, reach)
+        chosen = (*chosen, *more)
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
     seen = (*seen, *made_up(points, targets, {id(form.network): form for form in explored.forms}, task.replay, executor))

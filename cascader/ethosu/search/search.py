@@ -71,6 +71,8 @@ class Found:
 
     candidates: tuple[Candidate, ...]
     explored: Explored
+    whole: bool = False
+    """Whether every limit was searched to its end, as nothing that is expected may decide."""
 
 
 def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
@@ -99,7 +101,8 @@ def search(
     """
     pairs = zip(explored.forms, explored.ladders, strict=True)
     places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*wish.budgets, *wish.limits(rungs)))]
-    if not wish.thorough and max(len(form.network.graph.parts) for form in explored.forms) > _TINY:
+    whole = wish.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
+    if not whole:
         for part, times in HOPEFUL_ANYWHERE if wish.near is None else HOPEFUL:
             promised = answers([executor.submit(promise, *place, part) for place in places], "Looking at {} of {} memory limits", show)
             places = list(hopeful(places, list(promised), wish, times))
@@ -112,7 +115,7 @@ def search(
         for decided in some:
             candidates.append(decided.candidate(form))
             came(candidates[-1])
-    return Found(distinct(candidates), explored)
+    return Found(distinct(candidates), explored, whole)
 
 
 def new_candidates(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-NEAR = Fraction(3, 4)
+NEAR = Fraction(9, 10)
 """Least part of a budget at which limits are tried for it."""
 
 
@@ -38,8 +38,8 @@ def near_limits(ladder: Sequence[int], budget: int) -> tuple[int, ...]:
 
     A search with a little less room goes another way, which may end better. Below the least limit there is nothing to look for.
 
-    >>> near_limits((100, 150, 200, 300, 400), 290), near_limits((100, 150, 200), 1000), near_limits((100, 150), 90)
-    ((), (150, 200), ())
+    >>> near_limits((100, 150, 270, 300, 400), 290), near_limits((100, 190, 200), 1000), near_limits((100, 150), 90)
+    ((270,), (190, 200), ())
     """
     top = min(budget, ladder[-1])
     return tuple(limit for limit in ladder if NEAR * top <= limit <= top)

@@ -26,7 +26,7 @@ from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds
 from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, made_up, near_misses, with_copies_later
-from cascader.ethosu.search.replays import GAIN, promising
+from cascader.ethosu.search.replays import GAIN, REACH, promising, within_reach
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Task
 from cascader.ethosu.search.wish import EVERYTHING
@@ -177,6 +177,24 @@ def test_what_saves_too_little_or_nothing_is_replayed_while_the_effort_lasts() -
     assert promising((d, c, b, a), gain=0.01, effort=0) == (a, d)
     assert promising((d, c, b, a), gain=0.01, effort=2971) == (a, b, d)
     assert promising((d, c, b, a), gain=0.01, effort=4271) == (a, b, c, d)
+
+
+def striped(memory: int, cycles: int) -> Candidate:
+    whole = layer_by_layer("tiny_conv")
+    return Candidate(replace(whole, arena_size=memory, jobs=(*whole.jobs, *whole.jobs)), cycles)
+
+
+def test_what_promises_to_be_much_slower_than_what_needs_no_more_is_not_replayed_whatever_the_effort() -> None:
+    a, b, c, smaller = striped(10, 1000), striped(20, 1039), striped(20, 1041), striped(9, 1041)
+    assert promising((c, b, a)) == (a, b, c)
+    assert promising((c, b, a), reach=REACH) == (a, b)
+    assert within_reach((c, b, smaller), (a, b, c, smaller)) == (b, smaller)
+
+
+def test_the_network_layer_by_layer_is_replayed_whatever_is_expected_of_it() -> None:
+    a, plain = striped(10, 1000), candidate(20, 1170)
+    assert promising((plain, a), reach=REACH) == (a, plain)
+    assert within_reach((plain,), (a, plain)) == (plain,)
 
 
 def test_a_schedule_within_a_budget_fits_it_and_is_no_slower_than_any_point_that_fits() -> None:

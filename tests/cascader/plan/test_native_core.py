@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from row_graphs import row_graphs
 from toy_costs import ToyCosts
 
-from cascader.allocate.extents import Extents, live_bytes
+from cascader.allocate.extents import live_bytes
 from cascader.allocate.first_fit import every_placement, search
 from cascader.allocate.moving import allocate, placements
 from cascader.graph.row_graph import RowGraph
@@ -68,10 +68,10 @@ def test_buffers_are_those_of_the_python_form(case: tuple[RowGraph, Groups], in_
     graph, groups = case
     scheduler = DepthFirstScheduler(graph)
     stores = storages(graph, schedule_groups(scheduler, groups), groups, in_place=in_place)
-    extents = Extents.of([s.extent for s in stores])
     jobs = group_table(scheduler, groups)
-    live = int(live_bytes(extents, len(jobs)).max())
-    expected = Buffers(tuple(s.tensors for s in stores), tuple(s.rows for s in stores), extents, live)
+    expected = Buffers.of(stores, len(jobs))
+    assert expected.live == int(live_bytes([store.extent for store in stores], len(jobs)).max())
+    assert (expected.tensors, expected.rows) == (tuple(store.tensors for store in stores), tuple(store.rows for store in stores))
     assert plain(buffers(scheduler, jobs, groups, in_place=in_place)) == plain(expected)
 
 
