@@ -14,8 +14,10 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search import errands
 from cascader.ethosu.search.errands import Decisions
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.task import Replay, Task
+from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
+from cascader.plan.depth_first import Group
+from cascader.search.local_moves import Groups
 from testbed.answers import FOLDER, Answers, key_of
 from testbed.compare import vela_points
 from testbed.point_files import PointFiles
@@ -30,6 +32,25 @@ def _decisions_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions
     return found
 
 
+def _delayed_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int]:
+    decided, cycles = from_plain(tuple[Decisions, int], plain)
+    check_schedule(decided.schedule(form))
+    return decided, cycles
+
+
+_Regrouped = tuple[Decisions, int, tuple[tuple[int, int, int, int], ...]]
+"""A regrouped candidate: its decisions, its cycles, and the numbers of its groups."""
+
+
+def _regrouped_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int, Groups] | None:
+    (found,) = from_plain(tuple[_Regrouped | None], plain)
+    if found is None:
+        return None
+    decided, cycles, groups = found
+    check_schedule(decided.schedule(form))
+    return decided, cycles, tuple(Group(*numbers) for numbers in groups)
+
+
 @lru_cache(maxsize=8)
 def _form(form: Form) -> str:
     """The key of a form: of what its plans follow from."""
@@ -42,8 +63,8 @@ def _form_key(form: Form, *wanted: object) -> str:
     return key_of([_form(form), repr(wanted)])
 
 
-def _replay_key(decisions: Decisions, form: Form, judge: Replay) -> str:
-    return key_of([_form(form), to_plain(decisions), repr(judge)])
+def _decisions_key(decisions: Decisions, form: Form, *wanted: object) -> str:
+    return key_of([_form(form), to_plain(decisions), *map(repr, wanted)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +84,10 @@ _KINDS: dict[object, _Kind] = {
     errands.promise: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(int | None, plain)),
     errands.at_limit: _Kind(_form_key, to_plain, _decisions_from_plain),
     errands.smallest: _Kind(_form_key, to_plain, _decisions_from_plain),
-    errands.replay: _Kind(_replay_key, to_plain, lambda plain, *_: from_plain(int, plain)),
+    # That nothing fits is an answer, too: in a list of one it is kept.
+    errands.regrouped: _Kind(_form_key, lambda found: [to_plain(found)], _regrouped_from_plain),
+    errands.delayed: _Kind(_decisions_key, to_plain, _delayed_from_plain),
+    errands.replay: _Kind(_decisions_key, to_plain, lambda plain, *_: from_plain(int, plain)),
     vela_points.outcome: _Kind(vela_points.outcome_key, vela_points.outcome_json, lambda plain, _, run: vela_points.outcome_of(plain, run)),
 }
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from command_line import call, refusal
 
+import cascader.ethosu.search.near_misses
 import cascader.ethosu.search.replays
 import cascader.ethosu.search.search
 import testbed.compare.beside_vela
@@ -25,8 +26,11 @@ import testbed.portfolio.examination
 import testbed.replaying
 import testbed.resume
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.search import errands
+from cascader.ethosu.search.form import Form, Place
 from testbed.answers import FOLDER, Answers
 from testbed.compare.comparison import compare
+from testbed.legalise import load_task
 
 ROOT = str(Path(__file__).parents[2])
 OPTIONS = ("zoo:tiny_residual", "--rungs", "3", "--jobs", "1", "--schedules")
@@ -102,11 +106,22 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
 
 
 def test_every_errand_that_is_handed_out_is_kept() -> None:
-    modules = (cascader.ethosu.search.search, cascader.ethosu.search.replays, testbed.compare.vela_points)
+    search = cascader.ethosu.search
+    modules = (search.search, search.replays, search.near_misses, testbed.compare.vela_points)
     handed = {name for module in modules for name in re.findall(r"\.submit\((\w+)", inspect.getsource(module))}
     kept = {kind.__name__ for kind in testbed.resume._KINDS}
     # The forms of a network are made anew in each run: what is kept is known by them.
     assert handed == kept | {"rewritten"}
+
+
+def test_what_replays_made_of_groups_is_kept_with_its_groups_and_so_is_that_nothing_fits() -> None:
+    task = load_task("zoo:tiny_residual")
+    form = Form(Place(0, 1), task.network, task.accelerator, task.system, task.options, task.provenance)
+    kind = testbed.resume._KINDS[errands.regrouped]
+    found = errands.regrouped(form, 1 << 20, 0, task.replay, 2, ())
+    assert found is not None
+    for answer in (found, None, errands.regrouped(form, 16, 0, task.replay, 2, ())):
+        assert kind.value(json.loads(json.dumps(kind.plain(answer))), form) == answer
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'[{"cycles": 1}]', b"-1.5", b"null", b'{"a": 1}', b"[" * 100_000, b"\xff"])

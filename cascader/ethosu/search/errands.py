@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.catalogue import Thunk
+from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.form import Form
@@ -86,6 +87,19 @@ def regrouped(
     """The fastest candidate of a form for ``limit`` bytes after changes that are judged by replays, with its cycles and its groups."""
     found = form.cascader.regrouped(limit, target, judge, most, begin)
     return None if found is None else (Decisions.of(found[0]), *found[1:])
+
+
+def delayed(decisions: Decisions, form: Form, cycles: int, judge: Replay) -> tuple[Decisions, int]:
+    """A candidate of so many replayed ``cycles`` with copies issued later, one after the other, as long as the replay shows fewer."""
+    best, improved = decisions, True
+    while improved:
+        improved = False
+        for later in with_later_copies(best.schedule(form)):
+            found = judge(lower(later, checked=False))
+            if found < cycles:
+                best, cycles, improved = replace(best, copies=later.copies), found, True
+                break
+    return best, cycles
 
 
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:

@@ -11,9 +11,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.later_copies import with_later_copies
-from cascader.ethosu.search.errands import regrouped
+from cascader.ethosu.cascade import Candidate
+from cascader.ethosu.search.errands import Decisions, delayed, regrouped
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Point, Replay
 from cascader.plan.pareto import pareto
@@ -49,19 +48,6 @@ def least_meeting(points: Sequence[Point], target: int) -> int | None:
     return min((point.memory for point in points if point.cycles <= target), default=None)
 
 
-def with_copies_later(point: Point, judge: Replay) -> Point:
-    """The point with copies issued later, one after the other, as long as the replay shows fewer cycles."""
-    improved = True
-    while improved:
-        improved = False
-        for later in with_later_copies(point.schedule):
-            cycles = judge(lower(later, checked=False))
-            if cycles < point.cycles:
-                point, improved = replace(point, cycles=cycles, schedule=later), True
-                break
-    return point
-
-
 @dataclass(frozen=True, slots=True)
 class _Search:
     """A search of one form for schedules of at most ``target`` cycles, their groups changed by what replays say."""
@@ -78,6 +64,12 @@ class _Search:
             return None
         decisions, cycles, groups = found
         return Point(decisions.arena_size, cycles, decisions.cycles, decisions.schedule(self.form)), groups
+
+    def later(self, point: Point) -> Point:
+        """The point with copies issued later where the replay shows fewer cycles."""
+        decisions = Decisions.of(Candidate(point.schedule, point.estimate))
+        best, cycles = self.executor.submit(delayed, decisions, self.form, point.cycles, self.judge).result()
+        return replace(point, cycles=cycles, schedule=best.schedule(self.form))
 
     def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:
         """What is found for arenas between one that misses the target and one of some groups that meet it.
@@ -107,11 +99,11 @@ def _made_up(points: Sequence[Point], target: int, forms: Mapping[int, Form], ju
     """What becomes of the near misses of a target: each with its copies later, and others for somewhat more bytes, until one meets it."""
     meeting = least_meeting(points, target)
     for point in near_misses(points, target):
-        later = with_copies_later(point, judge)
+        search = _Search(forms[id(point.schedule.network)], target, judge, executor)
+        later = search.later(point)
         yield later
         if later.cycles <= target:
             return
-        search = _Search(forms[id(point.schedule.network)], target, judge, executor)
         limit = round_up(int(point.memory * (1 + ROOM)), ALIGNMENT)
         found = search.at(limit if meeting is None or limit < meeting else point.memory, REPLAYED)
         if found is not None:
