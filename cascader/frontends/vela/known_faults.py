@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from math import prod
 
 import tflite
 
@@ -13,7 +14,7 @@ from npu_model.tflite.record_reader import RecordReader
 _VERSION = "5.2"
 """The version of Vela whose faults these are, seen beside LiteRT in networks of the portfolio.
 
-These are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`.
+These are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`, and `mean_at_ends` for the Python core.
 """
 
 _CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
@@ -99,14 +100,26 @@ def _padded_resize_fault(records: RecordReader) -> str:
     return ""
 
 
+def _dropped_mean_fault(model: TfliteModel) -> str:
+    """A MEAN of single elements that gives them another scale or zero point: the Python core drops it with what it should rescale."""
+    for operator in model.operators:
+        if operator.code == "MEAN":
+            given, made = model.tensors[operator.inputs[0]], model.tensors[operator.outputs[0]]
+            if prod(given.shape) == prod(made.shape) and (given.scales, given.zero_points) != (made.scales, made.zero_points):
+                return f"MEAN {made.name!r} of single elements does not rescale them"
+    return ""
+
+
 def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool = True) -> str:
     """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is.
 
     Without ``unsigned_copies`` the one that can be mended is left out: a TRANSPOSE of uint8.
     """
-    if core != CORES[0] or not version.startswith(_VERSION):
+    if not version.startswith(_VERSION):
         return ""
     records = RecordReader(model)
+    if core != CORES[0]:
+        return _dropped_mean_fault(records.model)
     found = _unsigned_transpose_fault(records.model) if unsigned_copies else ""
     found = found or _strided_slice_fault(records.model) or _grouped_batch_fault(records.model)
     return found or _part_fault(records.model) or _padded_resize_fault(records)

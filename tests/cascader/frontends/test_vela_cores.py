@@ -210,3 +210,14 @@ def test_an_input_that_no_layer_reads_is_no_part_of_the_arena(tmp_path: Path) ->
     found = read_schedule(plan)
     assert "training" not in {tensor.name for tensor in found.network.graph.tensors}
     assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()
+
+
+def test_a_mean_of_single_elements_that_rescales_them_is_not_left_to_the_core_that_drops_it(tmp_path: Path) -> None:
+    model = load_model("portfolio:mean_at_ends").data
+    assert "does not rescale" in known_fault(model, CORES[1], "5.2.0")
+    assert known_fault(model, CORES[0], "5.2.0") == ""
+    whole = load_model("portfolio:mnist").data
+    assert known_fault(whole, CORES[1], "5.2.0") == ""
+    plan = tmp_path / "plan.json"
+    write_schedule(schedule("portfolio:mean_at_ends", optimise="Size"), plan)
+    assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()
