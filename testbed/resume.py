@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cascader.ethosu.schedule.codec import from_plain, to_plain
+from cascader.ethosu.schedule.file import plain_network
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search import errands
 from cascader.ethosu.search.errands import Decisions
@@ -54,9 +55,8 @@ def _regrouped_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions
 @lru_cache(maxsize=8)
 def _form(form: Form) -> str:
     """The key of a form: of what its plans follow from."""
-    plain = to_plain(replace(form.network, constants=b""))
     machine = form.accelerator, to_plain(form.system), to_plain(form.provenance.timing)
-    return key_of([plain, *machine, repr(form.options)], form.network.constants)
+    return key_of([plain_network(form.network), *machine, repr(form.options)], form.network.constants)
 
 
 def _form_key(form: Form, *wanted: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npu_model.program import FeatureMap, Tiles
+from npu_model.shapes import Shape3D
 
 
 def rebase(feature_map: FeatureMap, delta: int) -> FeatureMap:
@@ -17,10 +18,10 @@ def rebase(feature_map: FeatureMap, delta: int) -> FeatureMap:
         third + delta if below else third,
         fourth + delta if right and height > tiles.height1 else fourth,
     )
-    return with_tiles(feature_map, Tiles(tiles.height0, tiles.height1, tiles.width0, bases))
+    return placed(feature_map, feature_map.shape, Tiles(tiles.height0, tiles.height1, tiles.width0, bases))
 
 
-def with_tiles(feature_map: FeatureMap, tiles: Tiles) -> FeatureMap:
-    """``feature_map`` in other tiles; by its constructor, which takes a fifth of the time of ``dataclasses.replace``."""
+def placed(feature_map: FeatureMap, shape: Shape3D, tiles: Tiles) -> FeatureMap:
+    """``feature_map`` of another shape in other tiles; by its constructor, which takes a fifth of the time of ``dataclasses.replace``."""
     old = feature_map
-    return FeatureMap(old.region, old.shape, old.dtype, old.layout, tiles, old.strides, old.zero_point)
+    return FeatureMap(old.region, shape, old.dtype, old.layout, tiles, old.strides, old.zero_point)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.codegen.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Upscale
@@ -54,8 +54,7 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: Place, axis:
     second = place.address + (start + before_wrap * step) % place.size if count > before_wrap else 0
     shape = axis.cut(feature_map.shape, count)
     tiles = axis.tiles(shape, place.address + slot, before_wrap, second)
-    old = feature_map
-    return FeatureMap(old.region, shape, old.dtype, old.layout, tiles, old.strides, old.zero_point)
+    return placed(feature_map, shape, tiles)
 
 
 def _window(operation: KernelOperation, start: int, end: int, axis: Axis) -> tuple[int, int, int, int]:

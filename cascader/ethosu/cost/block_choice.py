@@ -157,7 +157,7 @@ class Estimator:
 
     def beside(self, sources: Sources) -> Estimator:
         """The same kernel with its operands elsewhere, in an NPU of the same timing."""
-        other: Estimator = Estimator.__new__(Estimator)
+        other: Estimator = Estimator.__new__(Estimator)  # as copy.copy does, in a fifth of its time
         other.__dict__.update(self.__dict__)
         other._sources = sources
         return other
@@ -355,7 +355,7 @@ class Ranking:
 
     def beside(self, sources: Sources, operand_latency: int = 0) -> Ranking:
         """The ranking of the same operation with its operands elsewhere, in an NPU of the same timing."""
-        other: Ranking = Ranking.__new__(Ranking)
+        other: Ranking = Ranking.__new__(Ranking)  # as copy.copy does, in a fifth of its time
         other.__dict__.update(self.__dict__)
         other._estimator = self._estimator.beside(sources)
         other._rank(operand_latency)

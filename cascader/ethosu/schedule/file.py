@@ -32,7 +32,7 @@ _LATELY: deque[tuple[Network, dict[str, Any]]] = deque(maxlen=8)
 """Networks whose JSON values were worked out last, without their constants: the points of a frontier are of a few forms."""
 
 
-def _plain_network(network: Network) -> dict[str, Any]:
+def plain_network(network: Network) -> dict[str, Any]:
     """The JSON value of a network without its constants, which are not compressed for nothing; not to be changed."""
     found = next((plain for one, plain in _LATELY if one is network), None)
     if found is None:
@@ -43,7 +43,7 @@ def _plain_network(network: Network) -> dict[str, Any]:
 
 def _plain(schedule: Schedule, **constants: str) -> dict[str, Any]:
     """The JSON value of a schedule with something in place of its constants."""
-    network = _plain_network(schedule.network) | constants
+    network = plain_network(schedule.network) | constants
     plain: dict[str, Any] = to_plain(schedule, {id(schedule.network): network})
     return plain
 
