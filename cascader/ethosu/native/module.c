@@ -3,11 +3,13 @@
 #include "blockdep.h"
 #include "estimate.h"
 #include "flow.h"
+#include "kernel.h"
 
 static PyMethodDef METHODS[] = {
     {"kernel_load", (PyCFunction)(void (*)(void))kernel_load, METH_FASTCALL, "What block work asks of the units."},
     {"kernel_flow", (PyCFunction)(void (*)(void))kernel_flow, METH_FASTCALL, "Some blocks of a load through the units."},
     {"estimates", (PyCFunction)(void (*)(void))estimates, METH_FASTCALL, "Cycles of a kernel in each of some blocks."},
+    {"kernel_estimates", (PyCFunction)(void (*)(void))kernel_estimates, METH_FASTCALL, "A kernel's estimates in its fastest blocks."},
     {"blockdep_distance", (PyCFunction)(void (*)(void))blockdep_distance, METH_FASTCALL, "Blocks between a writer and its reader."},
     {NULL, NULL, 0, NULL},
 };
