@@ -85,7 +85,7 @@ TURNS = (
     Turn("cascader.ethosu.cost.estimate_terms", "PARTITIONS", 1),
     Turn("cascader.ethosu.cost.estimate_terms", "BURDEN", 0.0),
     Turn("cascader.ethosu.cost.estimate_terms", "CROWDED_SHARE", 1.0),
-    Turn("cascader.ethosu.cost.block_chain", "NEAR", _FAR),
+    Turn("cascader.ethosu.cost.coupling", "NEAR", _FAR),
     Turn("cascader.ethosu.rewrites.turned", "WORTHWHILE", 1.0),
     Turn("cascader.ethosu.rewrites.turned", "_TRIED", 1),
     Turn("cascader.ethosu.rewrites.reblock", "GAIN", 1.0),

@@ -3,51 +3,32 @@
 from __future__ import annotations
 
 from array import array
-from functools import cached_property
 
-from cascader.ethosu.cost.block_chain import BlockOption
 from cascader.ethosu.cost.block_choice import PROMISING, WORTHWHILE, Estimator, candidates
+from cascader.ethosu.cost.block_option import CompiledOptions
 from cascader.ethosu.cost.estimate_terms import BLOCKS, BURDEN, PARTITIONS, Facts, Terms
-from cascader.ethosu.cost.kernel_flow import KernelLoad
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.cost.flat_operation import flat_decoding
 from npu_model.cost.shram import BlockQuery, flat_query
 from npu_model.native import native
 from npu_model.program import KernelOperation
-from npu_model.program.operations import Shram
-from npu_model.shapes import Shape3D
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import decoding_cycles
 
 _NATIVE = native("cascader.ethosu")
 """Compiled: the estimates of a kernel; None if it is not built."""
 
-_FACTS, _OPTION = 5, 12
-"""Integers of the facts, and of an option: ``push_facts`` and ``push_option`` of the core."""
+_FACTS = 5
+"""Integers of the facts: ``push_facts`` of cascader/ethosu/native/kernel.c. The number of options is behind them."""
 
 
 class CompiledEstimate:
     """The estimate of a kernel with its constants in one place: the integers from ``begin`` on of what the core has found."""
 
     def __init__(self, flat: memoryview, begin: int, sources: Sources, latency: int) -> None:
-        self._flat = flat
-        self._options = begin + _FACTS + 1
-        self._sources = sources
-        self._latency = latency
         self.facts = Facts(*flat[begin : begin + _FACTS])
-        self.end = self._options + _OPTION * flat[self._options - 1]
-
-    @cached_property
-    def options(self) -> tuple[BlockOption, ...]:
+        self.options = CompiledOptions(flat, begin + _FACTS + 1, flat[begin + _FACTS], sources, latency)
         """The operation's own block, and the fastest ones of different partitions of the shared buffer."""
-        return tuple(self._option(at) for at in range(self._options, self.end, _OPTION))
-
-    def _option(self, at: int) -> BlockOption:
-        flat = self._flat
-        height, width, depth, end, start, start2, cycles, burden, lead, tail, first, last = flat[at : at + _OPTION]
-        load = KernelLoad(flat[flat[0] + first : flat[0] + last])
-        block, shram = Shape3D(height, width, depth), Shram(end, start, start2)
-        return BlockOption(block, shram, cycles, load, self._sources, self._latency, burden, lead, tail)
 
 
 class CompiledEstimates:
@@ -55,7 +36,7 @@ class CompiledEstimates:
 
     def __init__(self, flat: memoryview, terms: Terms) -> None:
         self.staged = CompiledEstimate(flat, 1, terms.staged, terms.overhead)
-        self.direct = CompiledEstimate(flat, self.staged.end, terms.direct, terms.overhead)
+        self.direct = CompiledEstimate(flat, self.staged.options.end, terms.direct, terms.overhead)
         self.size = flat.nbytes
         """Bytes that they keep, about."""
 

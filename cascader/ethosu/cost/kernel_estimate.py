@@ -6,8 +6,8 @@ from array import array
 from functools import cached_property
 from math import ceil
 
-from cascader.ethosu.cost.block_chain import BlockOption
 from cascader.ethosu.cost.block_choice import Ranking
+from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import BLOCKS, BURDEN, PARTITIONS, Facts, Terms
 from cascader.ethosu.cost.kernel_flow import Flow, KernelLoad, Pipeline, block_load
 from cascader.ethosu.cost.memory_path import Sources

@@ -7,11 +7,12 @@ count: that is within 4 % of the simulator's cycles in the cases of its tests, t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.stripes import Place, stripe, whole
-from cascader.ethosu.cost.block_chain import BlockOption
+from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import AnyEstimate, AnyEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.network.network import Network, ethosu_part
@@ -106,7 +107,7 @@ class StripeCost:
         estimate = self._estimate(part, start, end, staged=staged)
         return NOTHING if estimate is None else estimate.facts
 
-    def options(self, part: int, start: int, end: int, *, staged: bool) -> tuple[BlockOption, ...]:
+    def options(self, part: int, start: int, end: int, *, staged: bool) -> Sequence[BlockOption]:
         """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a CPU part.
 
         They are the fastest ones of different partitions of the shared buffer, so that neighbours may agree on one.

@@ -6,6 +6,7 @@
 #include "block_work.h"
 #include "estimate.h"
 #include "flow.h"
+#include "option.h"
 #include "shram.h"
 
 enum { OWN_BLOCK = 5, BLOCK_SIZE = 3, FITTING_SIZE = 4, MOST_BLOCKS = 64 };
@@ -180,14 +181,14 @@ static int push_facts(const Kernel *k, Growing *out)
     return 0;
 }
 
-/* KernelEstimate.options, of one block: the block, its partition, cycles, burden, lead, tail, and where its load is. */
+/* KernelEstimate.options, of one block. */
 static void push_option(const Kernel *k, const InBlock *b, Growing *out)
 {
     i64 home = ceiling((double)load_at(k, b)[LOAD_CONSTANTS] * k->home_rate) + k->numbers->overhead, cycles = most(b->led, home);
-    for (int i = 0; i < 3; i++) growing_push(out, b->block[i]);
-    for (int i = 0; i < 3; i++) growing_push(out, b->shram[i]);
-    i64 rest[6] = {cycles, burden(k, b), most(0, b->cold - cycles), b->tail, b->load, b->load + b->length};
-    for (int i = 0; i < 6; i++) growing_push(out, rest[i]);
+    Option option = {{0}, {0}, cycles, burden(k, b), most(0, b->cold - cycles), b->tail, b->load, b->load + b->length};
+    memcpy(option.block, b->block, sizeof b->block);
+    memcpy(option.shram, b->shram, sizeof b->shram);
+    for (int i = 0; i < OPTION_SIZE; i++) growing_push(out, ((const i64 *)&option)[i]);
 }
 
 /* The facts and the options with the constants in one place. */

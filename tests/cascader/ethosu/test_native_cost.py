@@ -1,4 +1,4 @@
-"""The compiled cost model is the Python one: the work of blocks, loads, flows, estimates, partitions, weight streams and BLOCKDEP."""
+"""The compiled cost model is the Python one: blocks, loads, flows, estimates, partitions, weight streams, BLOCKDEP, shared cycles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise, product
 from unittest.mock import patch
 
 import numpy as np
@@ -22,6 +23,7 @@ from cascader.ethosu.cost import block_choice, blockdep, kernel_flow
 from cascader.ethosu.cost.block_choice import Estimator, Ranking
 from cascader.ethosu.cost.blockdep import Dependency
 from cascader.ethosu.cost.compiled_estimate import Core
+from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.cost.estimate_terms import Facts, Terms
 from cascader.ethosu.cost.estimates import AnyEstimate
 from cascader.ethosu.cost.kernel_estimate import KernelEstimates
@@ -38,7 +40,7 @@ from npu_model.memory.timing_adapter import profile
 from npu_model.native import native
 from npu_model.program import DataType, FeatureMap, KernelOperation, OperationKind, PoolKind, Strides
 from npu_model.shapes import Shape3D
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 from npu_model.weight_stream import mlw, mlw_work
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import operation_work
@@ -266,6 +268,32 @@ def test_estimates_of_kernels_state_the_same(name: str, system: str, timing: Tim
             compiled, twin = Core(terms).estimates(one, row, work), KernelEstimates(one, row, terms, work)
             assert stated(compiled.staged) == stated(twin.staged)
             assert stated(compiled.direct) == stated(twin.direct)
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        DEFAULT_TIMING,
+        replace(ROUGH, drain_responses=3),
+        replace(DEFAULT_TIMING, blockdep=BlockdepRule.IGNORED, shram_drains=False),
+        replace(DEFAULT_TIMING, blockdep=BlockdepRule.DRAINED),
+    ],
+    ids=["model", "rough", "ignored", "drained"],
+)
+@pytest.mark.parametrize("device", ["ethos-u55-32", "ethos-u55-128"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_two_kernels_share_the_same_in_all_of_their_blocks(name: str, device: str, timing: TimingParameters) -> None:
+    chosen = accelerator(device)
+    core = Core(Terms.of(chosen, profile("u55_high_end").memory_system(), timing))
+    kernels = operations(name) if device == "ethos-u55-128" else [(op, ()) for op, _ in operations(name)]
+    found = [core.estimates(op, flat_operation(op, chosen, timing, is_known=bool(work)), work) for op, work in kernels]
+    for ((before, _), (after, _)), (first, second) in zip(pairwise(kernels), pairwise(found), strict=True):
+        for ones, twos in product((first.staged.options, first.direct.options), (second.staged.options, second.direct.options)):
+            compiled, twin, costs = Coupling(before, after, chosen), Coupling(before, after, chosen), [one.cost for one in ones]
+            assert compiled.together(ones, twos) == twin.together([*ones], [*twos])
+            assert compiled.least(costs, ones, twos) == twin.least(costs, [*ones], [*twos])
+            _, *shared = compiled._compiled(ones, twos)
+            assert shared == [twin.shared(one, two) for one, two in product(ones, twos)]
 
 
 @pytest.mark.parametrize("device", accelerator_names())
