@@ -218,7 +218,7 @@ def shram_partition(query: BlockQuery, block: Shape3D, accelerator: Accelerator)
 
 
 def flat_query(query: BlockQuery, accelerator: Accelerator) -> array[int]:
-    """The query for the compiled core."""
+    """The query for the compiled core: queries of equal numbers have equal partitions."""
     kernel, ublock, limit = query.kernel, accelerator.ofm_ublock, accelerator.max_block
     is_elementwise = query.kind is OperationKind.ELEMENTWISE
     numbers = (

@@ -9,7 +9,6 @@ from cascader.ethosu.cost.block_option import CompiledOptions
 from cascader.ethosu.cost.estimate_terms import BLOCKS, BURDEN, PARTITIONS, Facts, Terms
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.cost.flat_operation import flat_decoding
-from npu_model.cost.shram import BlockQuery, flat_query
 from npu_model.native import native
 from npu_model.program import KernelOperation
 from npu_model.weight_stream.mlw_work import DecoderWork
@@ -55,12 +54,11 @@ class Core:
         """Whether the core is built."""
         return _NATIVE is not None
 
-    def estimates(self, operation: KernelOperation, row: array[int], work: tuple[DecoderWork, ...]) -> CompiledEstimates:
-        """The estimates of a kernel; ``row`` is that of ``flat_operation``, ``work`` the decoder's for its streams."""
+    def estimates(self, operation: KernelOperation, row: array[int], query: array[int], work: tuple[DecoderWork, ...]) -> CompiledEstimates:
+        """The estimates of a kernel; ``row`` and ``query`` are its flat forms, ``work`` is the decoder's for its streams."""
         terms, shram = self._terms, operation.shram
         decoding = decoding_cycles(work, terms.timing) if operation.weights else None
         kernel = Estimator(operation, terms.accelerator, terms.staged, decoding).flat
-        query = flat_query(BlockQuery.of(operation), terms.accelerator)
         latencies = terms.operand_latency(operation), terms.worst_operand_latency(operation)
         counts = terms.command_cycles, terms.overhead, BLOCKS, PARTITIONS, terms.choose_blocks
         numbers = array("q", (shram.ib_end, shram.ab_start, shram.ib2_start, *latencies, *counts))

@@ -13,7 +13,7 @@ from cascader.ethosu.cost.compiled_estimate import CompiledEstimate, CompiledEst
 from cascader.ethosu.cost.estimate_terms import Terms
 from cascader.ethosu.cost.kernel_estimate import KernelEstimate, KernelEstimates
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
-from npu_model.cost.shram import BlockQuery
+from npu_model.cost.shram import BlockQuery, flat_query
 from npu_model.program import KernelOperation
 from npu_model.weight_stream.mlw_work import DecoderWork
 
@@ -44,16 +44,17 @@ class Estimates:
     def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes) -> AnyEstimates:
         """The estimates of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
         row: array[int] = flat_operation(operation, self._terms.accelerator, self._terms.timing, is_known=bool(work))
-        key = row.tobytes(), BlockQuery.of(operation), operation.shram, decoding, self._terms.operand_latency(operation)
+        query = flat_query(BlockQuery.of(operation), self._terms.accelerator)
+        key = row.tobytes(), query.tobytes(), operation.shram, decoding, self._terms.operand_latency(operation)
         found = self._known.get(key)
         if found is None:
             self._make_room(len(decoding))
-            found = self._known[key] = self._made(operation, row, work)
+            found = self._known[key] = self._made(operation, row, query, work)
         return found
 
-    def _made(self, operation: KernelOperation, row: array[int], work: tuple[DecoderWork, ...]) -> AnyEstimates:
+    def _made(self, operation: KernelOperation, row: array[int], query: array[int], work: tuple[DecoderWork, ...]) -> AnyEstimates:
         if self._core.is_usable:
-            return self._core.estimates(operation, row, work)
+            return self._core.estimates(operation, row, query, work)
         return KernelEstimates(operation, row, self._terms, work)
 
     def _make_room(self, size: int) -> None:

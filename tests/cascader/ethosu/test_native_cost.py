@@ -34,7 +34,7 @@ from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.cost import shram
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
-from npu_model.cost.shram import BlockQuery, ShramQuery
+from npu_model.cost.shram import BlockQuery, ShramQuery, flat_query
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.native import native
@@ -265,7 +265,8 @@ def test_estimates_of_kernels_state_the_same(name: str, system: str, timing: Tim
         in_home = replace(op, ifm2=None if op.ifm2 is None else replace(op.ifm2, region=CONSTANTS))
         for one in (op, in_home):
             row = flat_operation(one, DEVICE, timing, is_known=bool(work))
-            compiled, twin = Core(terms).estimates(one, row, work), KernelEstimates(one, row, terms, work)
+            query = flat_query(BlockQuery.of(one), DEVICE)
+            compiled, twin = Core(terms).estimates(one, row, query, work), KernelEstimates(one, row, terms, work)
             assert stated(compiled.staged) == stated(twin.staged)
             assert stated(compiled.direct) == stated(twin.direct)
 
@@ -286,7 +287,9 @@ def test_two_kernels_share_the_same_in_all_of_their_blocks(name: str, device: st
     chosen = accelerator(device)
     core = Core(Terms.of(chosen, profile("u55_high_end").memory_system(), timing))
     kernels = operations(name) if device == "ethos-u55-128" else [(op, ()) for op, _ in operations(name)]
-    found = [core.estimates(op, flat_operation(op, chosen, timing, is_known=bool(work)), work) for op, work in kernels]
+    rows = [flat_operation(op, chosen, timing, is_known=bool(work)) for op, work in kernels]
+    queries = [flat_query(BlockQuery.of(op), chosen) for op, _ in kernels]
+    found = [core.estimates(op, row, query, work) for (op, work), row, query in zip(kernels, rows, queries, strict=True)]
     for ((before, _), (after, _)), (first, second) in zip(pairwise(kernels), pairwise(found), strict=True):
         for ones, twos in product((first.staged.options, first.direct.options), (second.staged.options, second.direct.options)):
             compiled, twin, costs = Coupling(before, after, chosen), Coupling(before, after, chosen), [one.cost for one in ones]
