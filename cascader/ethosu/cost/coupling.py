@@ -24,6 +24,8 @@ _RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINE
 _NO_PAIR = array("q")
 """In place of a pair of kernels where its blocks are not looked at."""
 
+_NO_COSTS = array("q")
+
 NEAR = 8
 """Blocks at the end of a kernel and at the beginning of the next one that decide what both share."""
 
@@ -102,9 +104,8 @@ class Coupling:
         With the first place that has it.
         """
         if _NATIVE is not None and isinstance(ones, CompiledOptions) and isinstance(twos, CompiledOptions):
-            _, *shared = self._compiled(ones, twos)
-            rows = [[cost - saved for cost, saved in zip(costs, shared[number :: len(twos)], strict=True)] for number in range(len(twos))]
-            return [(best := min(row), row.index(best)) for row in rows]
+            found = self._compiled(ones, twos, array("q", costs))
+            return list(zip(found[::2], found[1::2], strict=True))
         return [self._least(costs, ones, two) for two in twos]
 
     def _least(self, costs: Sequence[int], ones: Sequence[BlockOption], two: BlockOption) -> tuple[int, int]:
@@ -120,7 +121,7 @@ class Coupling:
     def together(self, ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> int:
         """Cycles of the two in the blocks that cost least together, of several those that take the fewest cycles."""
         if _NATIVE is not None and isinstance(ones, CompiledOptions) and isinstance(twos, CompiledOptions):
-            return self._compiled(ones, twos)[0]
+            return self._compiled(ones, twos, _NO_COSTS)[0]
         best: tuple[int, int] | None = None
         for two in twos:
             most = self.most_shared(two)
@@ -133,8 +134,8 @@ class Coupling:
         assert best is not None  # noqa: S101  # a kernel has its own block at least
         return best[1]
 
-    def _compiled(self, ones: CompiledOptions, twos: CompiledOptions) -> array[int]:
-        """Cycles of the two together, and then what they share in each block of the first with each of the second one."""
+    def _compiled(self, ones: CompiledOptions, twos: CompiledOptions, costs: array[int]) -> array[int]:
+        """The cycles of :meth:`together` without costs, with costs the least and its place of :meth:`least` for each block."""
         timing, limit, pair = twos.sources.timing, 0, _NO_PAIR
         further = further_responses(timing, twos.latency)
         may_overlap = not self._is_apart and not (timing.shram_drains and ones.shrams.isdisjoint(twos.shrams))
@@ -143,7 +144,7 @@ class Coupling:
         options = ones.begin, twos.begin, len(ones), len(twos), ones.latency, twos.latency
         terms = array("q", (*options, limit, self._is_apart, timing.shram_drains, _RULES[timing.blockdep], further, NEAR))
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
-        return array("q", _NATIVE.coupling(ones.flat, twos.flat, ones.sources.flat, twos.sources.flat, pair, terms))
+        return array("q", _NATIVE.coupling(ones.flat, twos.flat, ones.sources.flat, twos.sources.flat, pair, terms, costs))
 
     @cached_property
     def _blocks(self) -> Dependency:
