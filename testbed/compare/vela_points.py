@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cascader.ethosu.network.network import CpuPart, Network
 from cascader.ethosu.schedule.codec import to_plain
 from cascader.frontends.vela import CORES, checked_network, compile_network
-from npu_model.compiled.network import CompiledNetwork, CpuOperator
+from npu_model.compiled.network import COPIES, CompiledNetwork, CpuOperator
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -133,9 +134,11 @@ def outcome_of(plain: Any, run: VelaRun) -> Outcome:
     return Outcome(VelaPoint(run, memory, cycles), tuple(on_cpu))
 
 
-def _comparable(outcomes: Sequence[Outcome | VelaFailure]) -> Iterator[VelaPoint | VelaFailure]:
-    """The points, but of cores that leave more to the CPU than another one: their cycles leave out what others count."""
+def _comparable(outcomes: Sequence[Outcome | VelaFailure], ours: int | None) -> Iterator[VelaPoint | VelaFailure]:
+    """The points, but of cores that leave more to the CPU than another one or ``ours``: their cycles leave out what others count."""
     fewest = min((len(one.on_cpu) for one in outcomes if isinstance(one, Outcome)), default=0)
+    other = "another one" if ours is None or fewest <= ours else "ours"
+    fewest = fewest if ours is None else min(fewest, ours)
     for one in outcomes:
         if isinstance(one, VelaFailure):
             yield one
@@ -145,23 +148,32 @@ def _comparable(outcomes: Sequence[Outcome | VelaFailure]) -> Iterator[VelaPoint
             point = one.point
             yield VelaFailure(
                 point.run,
-                f"the {point.run.core} core leaves {left} on the CPU ({codes}), another one {fewest}: "
+                f"the {point.run.core} core leaves {left} on the CPU ({codes}), {other} {fewest}: "
                 f"its {point.memory:,} bytes and {point.cycles:,} cycles are of another network",
             )
         else:
             yield one.point
 
 
+def operators_on_cpu(network: Network) -> int:
+    """How many operators a network of ours leaves to the CPU, copies aside."""
+    left = [part.payload for part in network.graph.parts if isinstance(part.payload, CpuPart)]
+    return sum(operator.code not in COPIES or (len(operator.inputs), len(operator.outputs)) != (1, 1) for operator in left)
+
+
 def vela_points(
-    task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent
+    task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent, *, on_cpu: int | None = None
 ) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
-    """The points of ``runs`` in their order, and the runs that failed, are wrong or cannot be compared."""
+    """The points of ``runs`` in their order, and the runs that failed, are wrong or cannot be compared.
+
+    ``on_cpu`` is how many operators ours leaves to the CPU, if it is known.
+    """
     answers = [executor.submit(outcome, task, run) for run in runs]
     outcomes: list[Outcome | VelaFailure] = []
     for run, answer in zip(runs, answers, strict=True):
         show(f"Compiling and replaying {run.name} ({run.core} core)")
         outcomes.append(answer.result())
-    found = tuple(_comparable(outcomes))
+    found = tuple(_comparable(outcomes, on_cpu))
     points = tuple(one for one in found if isinstance(one, VelaPoint))
     return points, tuple(one for one in found if isinstance(one, VelaFailure))
 
