@@ -15,7 +15,7 @@ from npu_model.compiled.network import COPIES, CompiledNetwork, CpuOperator
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from sim import replay_network
+from sim import quick_cycles
 from sim.functional import is_copy
 from testbed.answers import key_of
 from testbed.configs import vela_ini_text
@@ -105,7 +105,7 @@ def outcome(task: VelaTask, run: VelaRun) -> Outcome | VelaFailure:
     """The point of one compilation, or why there is none."""
     try:
         network = vela_network(task, run)
-        cycles = replay_network(network, task.system, timing=task.timing).cycles
+        cycles = quick_cycles(network, task.system, task.timing)
     except InputError as error:
         return VelaFailure(run, str(error), ended=not isinstance(error, UnfinishedError))
     on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not is_copy(step))

@@ -186,7 +186,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, name, instead)
 
     counted(testbed.replaying, "quick_cycles")
-    counted(testbed.compare.vela_points, "replay_network")
+    counted(testbed.compare.vela_points, "vela_network")
     counted(testbed.compare.beside_vela, "validate_vela")
     for name in ("schedules_at", "smallest"):
         counted(Cascader, name)
@@ -200,7 +200,7 @@ def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_fligh
     monkeypatch.setattr(testbed.compare.beside_vela, "compare", QUICK)
     whole = call(*compared(tmp_path / "whole"))
     everything, answers = len(tasks), len(list((tmp_path / "whole").iterdir()))
-    assert {"quick_cycles", "replay_network", "validate_vela", "schedules_at", "smallest"} <= set(tasks)
+    assert {"quick_cycles", "vela_network", "validate_vela", "schedules_at", "smallest"} <= set(tasks)
 
     killed = tmp_path / "killed"
     command = [sys.executable, "-c", RUN, *compared(killed)]
@@ -234,7 +234,7 @@ def test_results_of_other_options_are_not_taken(tmp_path: Path, tasks: list[str]
     assert json.loads(call(*words).output) == found
     assert tasks == []
     other = json.loads(call(*words, "--accelerator-config", "ethos-u55-64").output)
-    assert {"quick_cycles", "replay_network"} <= set(tasks)
+    assert {"quick_cycles", "vela_network"} <= set(tasks)
     assert other == json.loads(call(*words[:4], "--json", "--accelerator-config", "ethos-u55-64").output)
 
 
@@ -262,5 +262,5 @@ def test_a_network_of_the_portfolio_goes_on_within_its_search(tmp_path: Path, ta
     assert len(list(folder.iterdir())) > 4
     tasks.clear()
     assert json.loads(call(*words).output)["networks"][0]["ours"]
-    assert "replay_network" not in tasks
+    assert "vela_network" not in tasks
     assert [path.is_file() for path in tmp_path.iterdir()] == [True]
