@@ -18,7 +18,8 @@ from testbed.compare import comparison as module
 from testbed.compare.comparison import Comparison, NoPeerError, SweepRow, compare, cycles_verdict, nothing_beside, sweep_sizes
 from testbed.compare.report import comparison_json, comparison_text
 from testbed.compare.summary import Summary, summary_table, sweep_table
-from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_points
+from testbed.compare.vela_points import vela_points
+from testbed.compare.vela_runs import VelaFailure, VelaPoint, VelaRun, VelaTask
 from testbed.compare.verdicts import Verdicts, verdicts
 from testbed.failures import Failure
 from testbed.frontier import Frontier, FrontierPoint, LowerBounds
