@@ -20,7 +20,7 @@ from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.depth_first import Group
 from cascader.search.local_moves import Groups
 from testbed.answers import FOLDER, Answers, key_of
-from testbed.compare import vela_points
+from testbed.compare import vela_runs
 from testbed.point_files import PointFiles
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ _KINDS: dict[object, _Kind] = {
     errands.regrouped: _Kind(_form_key, lambda found: [to_plain(found)], _regrouped_from_plain),
     errands.delayed: _Kind(_decisions_key, to_plain, _delayed_from_plain),
     errands.replay: _Kind(_decisions_key, to_plain, lambda plain, *_: from_plain(int, plain)),
-    vela_points.outcome: _Kind(vela_points.outcome_key, vela_points.outcome_json, lambda plain, _, run: vela_points.outcome_of(plain, run)),
+    vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }
 
 

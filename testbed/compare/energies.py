@@ -10,7 +10,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
 from sim import counted_network
 from testbed.compare.comparison import Answer
-from testbed.compare.vela_points import VelaRun, VelaTask, vela_network
+from testbed.compare.vela_runs import VelaRun, VelaTask, vela_network
 from testbed.energy import Energy, EnergyTable, energy, energy_ratio
 from testbed.progress import Progress, silent
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from npu_model.printable import printable
 from testbed.compare.comparison import NOISE, Answer, Comparison, SweepRow, cycles_verdict
-from testbed.compare.vela_points import VelaPoint
+from testbed.compare.vela_runs import VelaPoint
 from testbed.compare.verdicts import verdicts
 from testbed.energy.report import caveat
 from testbed.frontier import FrontierPoint

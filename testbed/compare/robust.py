@@ -14,7 +14,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from sim import quick_cycles
 from testbed.compare.comparison import Answer
-from testbed.compare.vela_points import VelaRun, VelaTask, vela_network
+from testbed.compare.vela_runs import VelaRun, VelaTask, vela_network
 from testbed.compare.verdicts import SLOWEST
 from testbed.frontier import Frontier, FrontierPoint
 from testbed.progress import Progress, silent

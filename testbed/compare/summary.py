@@ -10,7 +10,7 @@ from typing import Any
 from testbed.compare.comparison import Answer, Comparison, SweepRow
 from testbed.compare.report import comparison_json
 from testbed.compare.robust_notes import robust_notes
-from testbed.compare.vela_points import VelaPoint
+from testbed.compare.vela_runs import VelaPoint
 from testbed.compare.verdicts import SLOWEST, Gap, Verdicts, vela_fits, verdicts
 from testbed.failures import Failure
 from testbed.frontier import FrontierPoint

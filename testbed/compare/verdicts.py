@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cascader.plan.pareto import pareto
 from testbed.compare.comparison import Comparison, SweepRow
-from testbed.compare.vela_points import VelaPoint
+from testbed.compare.vela_runs import VelaPoint
 from testbed.frontier import FrontierPoint
 
 SLOWEST = 1.01

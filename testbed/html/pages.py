@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.compare.comparison import Comparison
-from testbed.compare.vela_points import VelaPoint
+from testbed.compare.vela_runs import VelaPoint
 from testbed.findings import Finding, findings
 from testbed.frontier import Frontier
 from testbed.html.beside import answers_data

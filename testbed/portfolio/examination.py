@@ -10,7 +10,7 @@ from pathlib import Path
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from testbed.compare.comparison import Comparison, NoPeerError, compare
-from testbed.compare.vela_points import VelaPoint
+from testbed.compare.vela_runs import VelaPoint
 from testbed.failures import Failure, attempt
 from testbed.frontier import FrontierPoint
 from testbed.legalise import load_task

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 from testbed.compare.comparison import Comparison
-from testbed.compare.vela_points import VelaPoint
+from testbed.compare.vela_runs import VelaPoint
 from testbed.frontier import Frontier
 from testbed.views.svg import Axis, axes, document, element, path_of, text, title
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import xml.etree.ElementTree as ET
 from functools import cache
 
@@ -12,14 +13,17 @@ from scheduling import schedule as layer_by_layer
 
 from cascader.search.workers import workers
 from npu_model.errors import InputError
+from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from testbed.compare import comparison as module
 from testbed.compare.comparison import Comparison, NoPeerError, SweepRow, compare, cycles_verdict, nothing_beside, sweep_sizes
 from testbed.compare.report import comparison_json, comparison_text
 from testbed.compare.summary import Summary, summary_table, sweep_table
-from testbed.compare.vela_points import VelaFailure, VelaPoint, VelaRun, VelaTask, vela_points
+from testbed.compare.vela_points import vela_points
+from testbed.compare.vela_runs import VelaFailure, VelaPoint, VelaRun, VelaTask
 from testbed.compare.verdicts import Verdicts, verdicts
 from testbed.failures import Failure
 from testbed.frontier import Frontier, FrontierPoint, LowerBounds
+from testbed.models import load_model
 from testbed.pipeline import VelaOptions, simulate_vela
 from testbed.views.frontier_plot import comparison_svg
 
@@ -112,11 +116,23 @@ def test_at_an_arena_size_the_core_that_fits_counts_and_else_the_one_that_overfl
     assert module._best_at(tried, 60) is None
 
 
-def test_velas_points_are_what_simulate_vela_replays() -> None:
+def test_velas_points_are_what_the_engine_replays_of_its_schedules() -> None:
     for optimise in ("Size", "Performance"):
         (ours,) = (p for p in comparison().points if p.run == VelaRun("C++", optimise))
-        simulation = simulate_vela(MODEL, VelaOptions(optimise=optimise))
+        simulation = simulate_vela(MODEL, VelaOptions(optimise=optimise), engine="simpy")
         assert (ours.memory, ours.cycles) == (simulation.planned_bytes, simulation.replay.cycles)
+
+
+def test_a_comparison_does_not_start_the_engine_whose_twin_is_equal_to_the_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object) -> None:
+        raise AssertionError("The engine was started.")
+
+    monkeypatch.setattr(sys.modules["sim.replay"], "run_engine", started)
+    system = module.MemoryOptions().memory_system()
+    task = VelaTask(load_model("zoo:tiny_conv").data, "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
+    with workers(1) as executor:
+        points, _ = vela_points(task, [VelaRun("C++", "Size")], executor)
+    assert points[0].cycles > 0
 
 
 def test_both_cores_are_asked_for_everything() -> None:

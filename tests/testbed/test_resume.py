@@ -23,13 +23,16 @@ import cascader.ethosu.search.replays
 import cascader.ethosu.search.search
 import testbed.compare.beside_vela
 import testbed.compare.vela_points
+import testbed.compare.vela_runs
 import testbed.replaying
 import testbed.resume
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.search import errands
 from cascader.ethosu.search.form import Form, Place
 from testbed.answers import FOLDER, Answers
+from testbed.compare.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
 from testbed.legalise import load_task
+from testbed.memory_options import MemoryOptions
 
 ROOT = str(Path(__file__).parents[2])
 OPTIONS = ("zoo:tiny_residual", "--rungs", "3", "--jobs", "1", "--schedules")
@@ -123,6 +126,24 @@ def test_what_replays_made_of_groups_is_kept_with_its_groups_and_so_is_that_noth
         assert kind.value(json.loads(json.dumps(kind.plain(answer))), form) == answer
 
 
+def test_of_runs_that_share_a_process_only_those_that_failed_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None
+    runs = tuple(VelaRun("Python", "Performance", size) for size in (16, 32, 48))
+    batch = VelaBatch(VelaTask(b"", *names, MemoryOptions().memory_system()), runs)
+    failed = VelaFailure(runs[1], "It crashed.")
+    found = Outcome(VelaPoint(runs[0], 16, 1), ()), failed, Outcome(VelaPoint(runs[2], 32, 2), ("SOFTMAX",))
+    kind, tried = testbed.resume._KINDS[testbed.compare.vela_runs.outcomes], list[tuple[VelaRun, ...]]()
+
+    def again(batch: VelaBatch) -> tuple[VelaFailure, ...]:
+        tried.append(batch.runs)
+        return (failed,)
+
+    monkeypatch.setattr(testbed.compare.vela_runs, "outcomes", again)
+    assert kind.value(json.loads(json.dumps(kind.plain(found))), batch) == found
+    assert tried == [runs[1:2]]
+    assert kind.plain((failed, failed)) is None
+
+
 NO_ANSWERS = [*map(zlib.compress, [b"", b"{", b'[{"cycles": 1}]', b"-1.5", b'{"a": 1}', b"[" * 100_000, b"\xff"]), b"no stream"]
 
 
@@ -187,7 +208,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, name, instead)
 
     counted(testbed.replaying, "quick_cycles")
-    counted(testbed.compare.vela_points, "replay_network")
+    counted(testbed.compare.vela_runs, "compile_at")
     counted(testbed.compare.beside_vela, "validate_vela")
     for name in ("schedules_at", "smallest"):
         counted(Cascader, name)
@@ -201,7 +222,7 @@ def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_fligh
     compare_quickly(monkeypatch)
     whole = call(*compared(tmp_path / "whole"))
     everything, answers = len(tasks), len(list((tmp_path / "whole").iterdir()))
-    assert {"quick_cycles", "replay_network", "validate_vela", "schedules_at", "smallest"} <= set(tasks)
+    assert {"quick_cycles", "compile_at", "validate_vela", "schedules_at", "smallest"} <= set(tasks)
 
     killed = tmp_path / "killed"
     command = [sys.executable, "-c", RUN, *compared(killed)]
@@ -235,7 +256,7 @@ def test_results_of_other_options_are_not_taken(tmp_path: Path, tasks: list[str]
     assert json.loads(call(*words).output) == found
     assert tasks == []
     other = json.loads(call(*words, "--accelerator-config", "ethos-u55-64").output)
-    assert {"quick_cycles", "replay_network"} <= set(tasks)
+    assert {"quick_cycles", "compile_at"} <= set(tasks)
     assert other == json.loads(call(*words[:4], "--json", "--accelerator-config", "ethos-u55-64").output)
 
 
@@ -263,5 +284,5 @@ def test_a_network_of_the_portfolio_goes_on_within_its_search(tmp_path: Path, ta
     assert len(list(folder.iterdir())) > 4
     tasks.clear()
     assert json.loads(call(*words).output)["networks"][0]["ours"]
-    assert "replay_network" not in tasks
+    assert "compile_at" not in tasks
     assert [path.is_file() for path in tmp_path.iterdir()] == [True]

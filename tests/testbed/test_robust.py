@@ -16,7 +16,7 @@ from testbed.compare.comparison import Answer, arenas_below, compare
 from testbed.compare.report import comparison_json, comparison_text
 from testbed.compare.robust import _holding, judged, robust_answers, tied
 from testbed.compare.summary import summary_table
-from testbed.compare.vela_points import VelaTask
+from testbed.compare.vela_runs import VelaTask
 from testbed.compare.verdicts import SLOWEST
 from testbed.frontier import FrontierPoint
 from validation.fvp.ablation import AblationScore

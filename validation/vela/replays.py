@@ -13,7 +13,7 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.memory.system import MemorySystem
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from sim import replay_network
+from sim import counted_network
 from validation.fvp.scores import relative
 from validation.tables import Table, percent
 
@@ -105,7 +105,7 @@ def score_vela(
     """
     result = compile_network(model, accelerator, optimise=optimise, cpu_operators=cpu_operators)
     network = checked_network(result, model)
-    run = replay_network(network, system)
+    run = counted_network(network, system)
     return VelaScore(
         network=name,
         accelerator=accelerator,

@@ -6,22 +6,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cascader.frontends.vela.compiler import CORES, VelaResult, VelaSummary, compile_network
+    from cascader.frontends.vela.branches import Limit, Target, compile_at
+    from cascader.frontends.vela.compiler import compile_network
     from cascader.frontends.vela.legalise import Legalised, alternative, import_network, legalised
     from cascader.frontends.vela.loops import MANY_SPARED
     from cascader.frontends.vela.mend import Mended, mended_network
     from cascader.frontends.vela.naming import named_network
+    from cascader.frontends.vela.results import CORES, VelaResult, VelaSummary
     from cascader.frontends.vela.stream_check import checked_network, stream_fault
 
 __all__ = [
     "CORES",
     "MANY_SPARED",
     "Legalised",
+    "Limit",
     "Mended",
+    "Target",
     "VelaResult",
     "VelaSummary",
     "alternative",
     "checked_network",
+    "compile_at",
     "compile_network",
     "import_network",
     "legalised",
@@ -31,11 +36,13 @@ __all__ = [
 ]
 
 _MODULES = {
-    "compiler": ("CORES", "VelaResult", "VelaSummary", "compile_network"),
+    "branches": ("Limit", "Target", "compile_at"),
+    "compiler": ("compile_network",),
     "legalise": ("Legalised", "alternative", "import_network", "legalised"),
     "loops": ("MANY_SPARED",),
     "mend": ("Mended", "mended_network"),
     "naming": ("named_network",),
+    "results": ("CORES", "VelaResult", "VelaSummary"),
     "stream_check": ("checked_network", "stream_fault"),
 }
 

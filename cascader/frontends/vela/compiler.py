@@ -5,20 +5,19 @@ Vela's native core can crash or hang on a damaged model; here that ends as one I
 
 from __future__ import annotations
 
-import csv
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from importlib import metadata
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
-from cascader.frontends.vela.direct import DirectCall, direct_call, read_figures
+from cascader.frontends.vela.direct import DirectCall, direct_call
+from cascader.frontends.vela.results import COMPILED, CORES, VelaResult, failure, read_result
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
@@ -47,39 +46,7 @@ _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining",
 _LEGALISE_PYTHON = "Sram_Only"
 """The memory mode that makes the Python core do the same: it knows none of the other options, and copies weights out of slower memories."""
 
-CORES = ("C++", "Python")
-"""Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
-
-_COMPILED = "out/network_vela.tflite"
-_KIB = 1024
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16")
-
-
-@dataclass(frozen=True, slots=True)
-class VelaSummary:
-    """Vela's own estimate: arena peak in bytes, and cycles in all, of the NPU alone and per memory (plain sums)."""
-
-    sram_memory_used: int
-    cycles_total: int
-    cycles_npu: int
-    cycles_sram_access: int
-    cycles_off_chip_flash_access: int
-
-
-@dataclass(frozen=True, slots=True)
-class VelaResult:
-    """A compilation: the compiled .tflite file and what Vela says of it.
-
-    ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
-    empty if the compilation was asked for no debug database, whose text is ``database``. ``core`` is one of :data:`CORES`.
-    """
-
-    compiled: bytes = field(repr=False)
-    layers: tuple[dict[int, str], ...] = field(repr=False)
-    summary: VelaSummary
-    version: str
-    database: str = field(default="", repr=False)
-    core: str = CORES[0]
 
 
 def vela_version() -> str:
@@ -90,7 +57,7 @@ def vela_version() -> str:
         raise InputError("Vela is not installed: pip install 'ethos-u-vela>=5.2,<6'.") from None
 
 
-def _read_model(model: bytes) -> TfliteModel:
+def read_model(model: bytes) -> TfliteModel:
     """The model, if it is one that Vela can be given."""
     from npu_model.compiled.network import is_compiled  # noqa: PLC0415  # as in compile_network
     from npu_model.tflite.model import read_tflite  # noqa: PLC0415  # the same
@@ -127,7 +94,7 @@ def _check_device(accelerator: str, system_config: str, *, legalise: bool) -> No
         require_schedulable(accelerator)
 
 
-def _arguments(  # noqa: PLR0913  # Vela's options
+def arguments_of(  # noqa: PLR0913  # Vela's options
     accelerator: str,
     optimise: str,
     arena_cache_size: int | None,
@@ -140,6 +107,7 @@ def _arguments(  # noqa: PLR0913  # Vela's options
     debug_database: bool,
     cpu_operators: tuple[str, ...],
 ) -> list[str]:
+    """The words of Vela's command line for the options of :func:`compile_network`; InputError if one of them is wrong."""
     if optimise not in ("Performance", "Size"):
         raise InputError(f"--optimise {optimise!r} is unknown: choose Performance or Size.")
     _check_device(accelerator, system_config, legalise=legalise)
@@ -163,22 +131,19 @@ def _arguments(  # noqa: PLR0913  # Vela's options
     return arguments
 
 
-def _failure(process: subprocess.CompletedProcess[str]) -> str:
-    """Why Vela failed: its own last error line, or the signal that ended it."""
-    if process.returncode < 0:
-        return f"crashed with signal {-process.returncode}"
-    lines = [line.strip() for line in (process.stderr + process.stdout).splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()]
-    reason = (errors or lines or [f"exit status {process.returncode}"])[-1]
-    return f"says {reason[:300]!r}"
+def unfinished(timeout: float) -> UnfinishedError:
+    """The error for a Vela that was ended after so many seconds."""
+    return UnfinishedError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.")
 
 
-def _child(words: Sequence[str], folder: Path, timeout: float, meanwhile: Callable[[], object]) -> subprocess.CompletedProcess[str]:
-    """Run a program of Vela's."""
+def child(
+    words: Sequence[str], folder: Path, timeout: float, meanwhile: Callable[[], object] = nothing
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of Vela's; UnfinishedError if it does not start, or end in time."""
     try:
         return run_child(words, folder=folder, timeout=timeout, meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
-        raise UnfinishedError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.") from None
+        raise unfinished(timeout) from None
     except OSError as error:
         raise UnfinishedError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
 
@@ -189,33 +154,14 @@ def _run(arguments: Sequence[str], call: DirectCall | None, folder: Path, timeou
     if call is not None:
         for name, text in call.files.items():
             (folder / name).write_text(text, encoding="utf-8")
-        process = _child([*call.command, *limits, *call.words], folder, timeout, meanwhile)
-        if process.returncode == 0 and (folder / _COMPILED).is_file():
+        process = child([*call.command, *limits, *call.words], folder, timeout, meanwhile)
+        if process.returncode == 0 and (folder / COMPILED).is_file():
             return
         shutil.rmtree(folder / "out", ignore_errors=True)
     command = [sys.executable, "-c", _LAUNCH, *limits, "network.tflite", "--output-dir", "out", *arguments]
-    process = _child(command, folder, timeout, meanwhile if call is None else nothing)
+    process = child(command, folder, timeout, meanwhile if call is None else nothing)
     if process.returncode != 0:
-        raise InputError(f"Vela cannot compile the network, it {_failure(process)}: check the model and the configuration names.")
-
-
-def _summary(folder: Path) -> VelaSummary:
-    if (figures := folder / "summary.txt").is_file():
-        found = read_figures(figures.read_text(encoding="utf-8"))
-        return VelaSummary(found["sram_used"], *(found[f"{name}_cycles"] for name in ("total", "npu", "sram", "offchipflash")))
-    files = sorted(folder.glob("*_summary_*.csv"))
-    if not files:
-        raise InputError("Vela wrote no summary of the compilation: check the model.")
-    with files[0].open(encoding="utf-8", newline="") as file:
-        row = next(csv.DictReader(file))
-    # The CSV gives memory in KiB as a decimal fraction, which is exact: bytes are its multiple of 1/1024.
-    return VelaSummary(
-        sram_memory_used=round(float(row["sram_memory_used"]) * _KIB),
-        cycles_total=round(float(row["cycles_total"])),
-        cycles_npu=round(float(row["cycles_npu"])),
-        cycles_sram_access=round(float(row["cycles_sram_access"])),
-        cycles_off_chip_flash_access=round(float(row["cycles_off_chip_flash_access"])),
-    )
+        raise failure(process.returncode, process.stderr + process.stdout)
 
 
 def compile_network(  # noqa: PLR0913  # Vela's options
@@ -249,11 +195,11 @@ def compile_network(  # noqa: PLR0913  # Vela's options
 
     def read() -> None:
         nonlocal parsed
-        parsed = _read_model(model)
+        parsed = read_model(model)
         meanwhile()
 
     version = vela_version()
-    arguments = _arguments(
+    arguments = arguments_of(
         accelerator,
         optimise,
         arena_cache_size,
@@ -273,21 +219,5 @@ def compile_network(  # noqa: PLR0913  # Vela's options
         folder = Path(name)
         (folder / "network.tflite").write_bytes(model)
         _run(arguments, call, folder, time_limit() if timeout is None else timeout, read)
-        output = folder / _COMPILED
-        if not output.is_file():
-            raise InputError(
-                "Vela wrote no compiled network: it found nothing that the NPU can run; use quantised operators that it supports."
-            )
-        compiled = output.read_bytes()
-        summary = _summary(folder / "out")
-        database = folder / "out" / "network_debug.xml"
-        text = database.read_text(encoding="utf-8", errors="replace") if database.is_file() else ""
-    # What reads a model takes longer to import than Vela to start: it is imported while Vela runs.
-    from cascader.frontends.vela.debug_database import layer_names  # noqa: PLC0415
-    from npu_model.compiled.network import is_compiled  # noqa: PLC0415
-    from npu_model.tflite.model import read_tflite  # noqa: PLC0415
-
-    assert parsed is not None  # noqa: S101  # it was read while Vela ran
-    if not is_compiled(read_tflite(compiled)):
-        raise InputError(f"Vela left all {len(parsed.operators)} operators on the CPU: use quantised operators that the NPU supports.")
-    return VelaResult(compiled, layer_names(text, parsed), summary, version, text, CORES[legacy])
+        assert parsed is not None  # noqa: S101  # it was read while Vela ran
+        return read_result(folder, parsed, version, CORES[legacy])

@@ -7,7 +7,7 @@ from math import prod
 
 import tflite
 
-from cascader.frontends.vela.compiler import CORES
+from cascader.frontends.vela.results import CORES
 from npu_model.tflite.model import TfliteModel, TfliteOperator
 from npu_model.tflite.record_reader import RecordReader
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cascader.frontends.children import nothing
-from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
+from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.results import CORES, VelaResult
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import Tables, read_tables
 from cascader.frontends.vela.naming import named_network
+from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
 from npu_model.tflite.model import TfliteModel, read_tflite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate
 
-from cascader.frontends.vela.compiler import VelaResult
+from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.program import Control, KernelOperation, Program
 

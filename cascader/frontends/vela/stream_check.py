@@ -7,10 +7,10 @@ outputs, and any schedule made of it, are wrong. Bytes that are wrong within a t
 from __future__ import annotations
 
 from cascader.frontends.vela.allocations import StrayAccess, stray_accesses
-from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.naming import named_network
+from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError

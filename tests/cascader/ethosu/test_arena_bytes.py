@@ -23,7 +23,8 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType
 from sim import footprint, quick_cycles
-from testbed.compare.vela_points import VelaPoint, VelaRun, VelaTask, vela_points
+from testbed.compare.vela_points import vela_points
+from testbed.compare.vela_runs import VelaPoint, VelaRun, VelaTask
 from testbed.frontier import Frontier, replayed_frontier
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from testbed.memory_use import arena_bytes

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from cascader.frontends.vela import compiler, direct
-from cascader.frontends.vela.compiler import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, VelaResult, compile_network
+from cascader.frontends.vela.compiler import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, compile_network
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
+from cascader.frontends.vela.results import VelaResult
 from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator
 

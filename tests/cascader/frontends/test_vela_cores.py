@@ -16,7 +16,8 @@ from cascader.search.workers import workers
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from sim import quick_cycles
-from testbed.compare.vela_points import VelaTask, both_cores, vela_points
+from testbed.compare.vela_points import both_cores, vela_points
+from testbed.compare.vela_runs import VelaTask
 from testbed.compare.verdicts import SLOWEST
 from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import read_tables
+from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, Kernel, KernelOperation, Layout, Program

@@ -1,0 +1,174 @@
+"""Compilations by Vela's Python core that differ in nothing but their limit: what does not depend on it is worked out once.
+
+The core reads a network, optimises it, codes its weights and plans it before it first asks for the bytes that its schedule may take. There
+its process is copied, once for each limit, and each copy goes on as if it had been alone: what is written are the same files.
+"""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from cascader.frontends.children import GUARD, LIMITS
+from cascader.frontends.vela import branching
+from cascader.frontends.vela.branching import STREAMS
+from cascader.frontends.vela.compiler import (
+    DEFAULT_MEMORY_MODE,
+    DEFAULT_SYSTEM_CONFIG,
+    MEMORY_BYTES,
+    arguments_of,
+    child,
+    compile_network,
+    read_model,
+    unfinished,
+    vela_version,
+)
+from cascader.frontends.vela.direct import ARENA_LIMIT
+from cascader.frontends.vela.results import CORES, VelaResult, failure, read_result
+from cascader.frontends.vela_timeout import time_limit
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.errors import InputError, UnfinishedError
+
+_VERSION = "5.2"
+
+_LAUNCH = f"""{inspect.getsource(branching)}
+
+{GUARD}
+import runpy
+base = os.getcwd()
+end_with_parent(base)
+{LIMITS}
+Branches(base, sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3]), lambda: end_with_parent(base)).prepare()
+del sys.argv[1:4]
+runpy.run_module("ethosu.vela", run_name="__main__", alter_sys=True)
+"""
+"""Program of the child, which runs Vela's command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The terms of one compilation: its strategy, by Vela's name, and its arena in bytes (None: Vela's default)."""
+
+    optimise: str
+    arena_cache_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is compiled for, by Vela's names."""
+
+    accelerator: str = DEFAULT_ACCELERATOR
+    system_config: str = DEFAULT_SYSTEM_CONFIG
+    memory_mode: str = DEFAULT_MEMORY_MODE
+    config: Path | None = None
+
+    def words(self, limit: Limit) -> list[str]:
+        """The words of Vela's command line; InputError if one of them is wrong."""
+        return arguments_of(
+            self.accelerator,
+            limit.optimise,
+            limit.arena_cache_size,
+            self.system_config,
+            self.memory_mode,
+            self.config,
+            legalise=False,
+            legacy=True,
+            debug_database=True,
+            cpu_operators=(),
+        )
+
+
+def can_branch(limits: Sequence[Limit]) -> bool:
+    """Whether these limits are worth one process, the way of this Vela is known, and this system has copies of processes.
+
+    As for our own processes, only Linux promises that libraries work in a copy.
+    """
+    sizes = [limit.arena_cache_size or ARENA_LIMIT for limit in limits]
+    return len(limits) > 1 and max(sizes) <= ARENA_LIMIT and sys.platform == "linux" and vela_version().startswith(_VERSION)
+
+
+def _status(folder: Path) -> int | None:
+    """How the copy with this folder ended; None if it did not begin, or was left behind."""
+    file = folder / "status"
+    return int(file.read_text(encoding="ascii")) if file.is_file() else None
+
+
+def _result(folder: Path, model: bytes, status: int, said: tuple[str, str], timeout: float) -> VelaResult | InputError:
+    """The result of a copy that has ended, or why there is none; ``said`` is what Vela wrote into its streams before there were copies."""
+    if status == -signal.SIGALRM:
+        return unfinished(timeout)
+    output, errors = (
+        before + (folder / name).read_text(encoding="utf-8", errors="replace") for before, name in zip(said, STREAMS, strict=True)
+    )
+    try:
+        return failure(status, errors + output) if status else read_result(folder, read_model(model), vela_version(), CORES[1])
+    except InputError as error:
+        return error
+
+
+def _branched(model: bytes, target: Target, limits: Sequence[Limit], at_once: int) -> tuple[VelaResult | InputError, ...] | None:
+    """The results of one process at some limits; None if it ends before the first limit counts, InputError if one of them is wrong."""
+    read_model(model)
+    for limit in limits:
+        target.words(limit)
+    timeout = time_limit()
+    with tempfile.TemporaryDirectory(prefix="npu-testbed-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "network.tflite").write_bytes(model)
+        texts = [f"{limit.optimise}:{limit.arena_cache_size or ''}" for limit in limits]
+        words = [
+            sys.executable,
+            "-c",
+            _LAUNCH,
+            str(MEMORY_BYTES),
+            str(2 * ceil(timeout)),
+            ",".join(texts),
+            str(at_once),
+            str(ceil(timeout)),
+        ]
+        words += ["network.tflite", "--output-dir", "out", *target.words(Limit(limits[0].optimise))]
+        try:
+            process = child(words, folder, timeout * (1 + len(limits)))
+        except UnfinishedError as error:
+            return (error,) * len(limits)
+        if process.returncode == -signal.SIGALRM:
+            return (unfinished(timeout),) * len(limits)
+        folders = [folder / str(number) for number in range(len(limits))]
+        found = [status for status in map(_status, folders) if status is not None]
+        if len(found) < len(limits):
+            return None
+        said = process.stdout, process.stderr
+        return tuple(_result(at, model, status, said, timeout) for at, status in zip(folders, found, strict=True))
+
+
+def _alone(model: bytes, target: Target, limit: Limit, core: str) -> VelaResult | InputError:
+    try:
+        return compile_network(
+            model,
+            target.accelerator,
+            optimise=limit.optimise,
+            arena_cache_size=limit.arena_cache_size,
+            system_config=target.system_config,
+            memory_mode=target.memory_mode,
+            config=target.config,
+            legacy=core == CORES[1],
+        )
+    except InputError as error:
+        return error
+
+
+def compile_at(model: bytes, target: Target, limits: Sequence[Limit], core: str, at_once: int = 1) -> tuple[VelaResult | InputError, ...]:
+    """What :func:`compile_network` returns, or raises, for each limit on a core; on the Python core so many are compiled ``at_once``."""
+    found = None
+    if core == CORES[1] and can_branch(limits):
+        # What is wrong with a model or a name is said one by one.
+        with suppress(InputError):
+            found = _branched(model, target, limits, at_once)
+    return found or tuple(_alone(model, target, limit, core) for limit in limits)
