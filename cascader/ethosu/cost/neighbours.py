@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cascader.ethosu.codegen.stripes import Place, stripe
-from cascader.ethosu.cost.block_chain import BlockOption, Coupling, further_responses
+from cascader.ethosu.cost.block_option import BlockOption
+from cascader.ethosu.cost.coupling import Coupling, further_responses
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
@@ -78,7 +81,7 @@ class Neighbours:
             self._couplings[before, after] = Coupling(first, second, self._accelerator) if first and second else None
         return self._couplings[before, after]
 
-    def _options(self, job: StripeJob, *, staged: bool) -> tuple[BlockOption, ...]:
+    def _options(self, job: StripeJob, *, staged: bool) -> Sequence[BlockOption]:
         return self._cost.options(job.part, job.start, job.end, staged=staged)
 
     @staticmethod

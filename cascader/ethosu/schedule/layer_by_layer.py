@@ -24,15 +24,17 @@ def schedule_layer_by_layer(
     arena_cache_size: int | None = None,
     in_place: bool = True,
     provenance: Provenance = _UNKNOWN,
+    scheduler: DepthFirstScheduler | None = None,
 ) -> Schedule:
     """Every part whole, in the network's order, at addresses that are reused as tensors die.
 
-    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. InputError if the
+    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. ``scheduler`` is that of the network's
+    row graph, where it is known already. InputError if the
     accelerator is unknown or the arena would exceed ``arena_cache_size`` bytes.
     """
     find_accelerator(accelerator)
-    graph = row_graph(network)
-    scheduler = DepthFirstScheduler(graph)
+    scheduler = scheduler or DepthFirstScheduler(row_graph(network))
+    graph = scheduler.graph
     groups = [Group(index, index, part.rows) for index, part in enumerate(graph.parts)]
     # Every part makes all of its rows, those that nobody reads too, as a compiler's schedule does.
     jobs = np.array([(group.first, 0, group.stripe_rows) for group in groups], dtype=np.int64).reshape(-1, 3)
