@@ -8,6 +8,8 @@ from setuptools import Extension, setup
 # The limited API has buffers from Python 3.11 on: from there one wheel serves every later Python.
 ABI3 = sys.version_info >= (3, 11)
 ROOT = Path(__file__).parent
+# What a core calls of another package's is built into both.
+BORROWED = {"cascader/ethosu": ("npu_model/native/block_work.c", "npu_model/native/shram.c")}
 
 
 def core(folder: Path) -> Extension:
@@ -15,8 +17,8 @@ def core(folder: Path) -> Extension:
     package = folder.parent.relative_to(ROOT)
     return Extension(
         ".".join((*package.parts, "_native")),
-        sorted(str(path.relative_to(ROOT)) for path in folder.glob("*.c")),
-        include_dirs=["npu_model"],
+        [*sorted(str(path.relative_to(ROOT)) for path in folder.glob("*.c")), *BORROWED.get(package.as_posix(), ())],
+        include_dirs=["npu_model", "npu_model/native"],
         depends=["npu_model/flat.h", *sorted(str(path.relative_to(ROOT)) for path in folder.glob("*.h"))],
         define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
         # Fused multiply-adds would round otherwise than the Python forms do.

@@ -57,7 +57,7 @@ def in_words(choice: Choice) -> str:
 def best_in_time(search: Callable[[Progress, Seen], Choice], show: Progress, seconds: float | None = None) -> Ending:
     """Search to the end, or until so many seconds are over, Ctrl-C is pressed or the process is asked to end.
 
-    A search that is left early has its best schedule so far as its answer.
+    A search that is left early has its best schedule so far as its answer, checked as that of one that ends.
 
     InputError if time was over before anything was found. Other interruptions before that are raised again.
     """
@@ -70,6 +70,9 @@ def best_in_time(search: Callable[[Progress, Seen], Choice], show: Progress, sec
             if isinstance(stop, TimeIsUp):
                 raise InputError(f"--time-limit {seconds:g} was over before a schedule was found that fits: allow more.") from None
             raise
+        from cascader.ethosu.verify.check import check_schedule  # noqa: PLC0415  # imported by the search that was left
+
+        check_schedule(watched.best.point.schedule)
         if isinstance(stop, TimeIsUp):
             return Ending(watched.best, f"the time limit of {seconds:g} s")
         if isinstance(stop, Terminated):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import flatbuffers
@@ -13,6 +10,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from cascader.frontends.vela import compile_network
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from sim.functional import FilterCache, run
 
@@ -73,13 +71,11 @@ def unit_network(code: str, inputs: list[Tensor], output: Tensor, options: str =
     return bytes(builder.Output())
 
 
-def compile_network(model: bytes, folder: Path, *options: str, accelerator: str = "ethos-u55-128") -> CompiledNetwork:
-    """Compile a network with Vela and read the compiled file."""
-    source = folder / "unit.tflite"
-    source.write_bytes(model)
-    command = [sys.executable, "-m", "ethosu.vela", str(source), "--accelerator-config", accelerator, "--output-dir", str(folder)]
-    subprocess.run([*command, *options], check=True, capture_output=True, timeout=120)
-    return read_compiled((folder / "unit_vela.tflite").read_bytes())
+def compiled_network(
+    model: bytes, optimise: str = "Performance", *, legacy: bool = False, accelerator: str = "ethos-u55-128"
+) -> CompiledNetwork:
+    """A network compiled with Vela, with its Python core if ``legacy``, and read."""
+    return read_compiled(compile_network(model, accelerator, optimise=optimise, legacy=legacy, debug_database=False).compiled)
 
 
 class Reference:

@@ -85,7 +85,7 @@ class Cascader:
         return ladder(self.plans, self.options.rungs)
 
     def realise(self, draft: Draft) -> Candidate:
-        """The schedule of a draft, with the blocks that are fastest together; of each draft once."""
+        """The schedule of a draft, with the blocks that are fastest together, not checked yet; of each draft once."""
         key = draft.groups, draft.placement.addresses, draft.timeline, draft.shares
         if key not in self._made:
             self._made[key] = self._realised(draft)
@@ -110,6 +110,7 @@ class Cascader:
                 for part in (issue.constants.part,)
             ),
             provenance=self.provenance,
+            checked=False,
         )
         options = [self.cost.options(job.part, job.start, job.end, staged=job.part in kept) for job in jobs]
         chosen = choose_together(operations(schedule), options, find_accelerator(self.accelerator))
@@ -144,7 +145,7 @@ class Cascader:
     @cached_property
     def _plain(self) -> Candidate:
         """The network layer by layer, its constants at home, with the cycles that its kernels take one after the other."""
-        schedule = schedule_layer_by_layer(self.network, self.accelerator, provenance=self.provenance, graph=self.graph)
+        schedule = schedule_layer_by_layer(self.network, self.accelerator, provenance=self.provenance, scheduler=self.scheduler)
         return Candidate(schedule, sum(self.cost.direct_cycles(number, 0, part.rows) for number, part in enumerate(self.graph.parts)))
 
     def smallest(self) -> Candidate:

@@ -19,6 +19,8 @@ from npu_model.native import native
 
 Numbers = npt.NDArray[np.int64]
 _NATIVE = native("cascader")
+_UNREACHED = 1 << 62
+"""More bytes than any arena has: in place of a limit where no plans cover the parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ class PlanTable(Generic[G]):
     @property
     def sizes(self) -> list[int]:
         """The bytes that plans need, ascending, each once."""
-        return [int(size) for size in np.unique(self.columns[:, 1])]
+        found: list[int] = np.unique(self.columns[:, 1]).tolist()
+        return found
 
 
 def _table(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> PlanTable[G]:
@@ -121,14 +124,15 @@ def propose_in_python(ending: Sequence[Sequence[Plan[G]]], limit: int, cold: Fra
 def smallest_limit(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> int:
     """Least limit for which there is a proposal: below it no plans of this class cover the graph; InputError if none ever do."""
     table = _table(plans)
-    lines, least = table.columns[:, :2].tolist(), list[int | None]([0])
-    for begin, end in pairwise(table.begins.tolist()):
-        reached = (max(before, memory) for first, memory in lines[begin:end] if (before := least[first]) is not None)
-        least.append(min(reached, default=None))
-    if least[-1] is None:
+    firsts, sizes = table.columns[:, 0], table.columns[:, 1]
+    least = np.full(len(table.begins), _UNREACHED, dtype=np.int64)
+    least[0] = 0
+    for part, (begin, end) in enumerate(pairwise(table.begins.tolist())):
+        least[part + 1] = np.maximum(least[firsts[begin:end]], sizes[begin:end]).min(initial=_UNREACHED)
+    if least[-1] == _UNREACHED:
         last = next(part for part, (begin, end) in enumerate(pairwise(table.begins.tolist())) if begin == end)
         raise InputError(f"No plan of these options ends with part {last}, so that none cover the graph: allow longer groups.")
-    return least[-1]
+    return int(least[-1])
 
 
 def require_proposal(ending: Sequence[Sequence[Plan[G]]], limit: int) -> Proposal[G]:

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from cascader.search.luggage import Shelf, sent
 from npu_model.errors import InputError
 
 T = TypeVar("T")
@@ -96,12 +97,14 @@ class _Processes(Executor):
     """Processes, each with a line of errands of its own; the first may be this one.
 
     A first argument with ``homes`` (which of so many processes it belongs to) leads its errand there, where earlier ones have left
-    what it needs. Of several, and with any other argument, the process with the shortest line takes it.
+    what it needs. Of several, and with any other argument, the process with the shortest line takes it. Another process is sent each
+    piece of luggage (:mod:`cascader.search.luggage`) once.
     """
 
     def __init__(self, lines: Sequence[Executor]) -> None:
         self._lines = lines
         self._waiting = [0] * len(lines)
+        self._shelves = [None if isinstance(line, _Here) else Shelf() for line in lines]
         # Every line tells of its answers in a thread of its own.
         self._lock = threading.Lock()
 
@@ -112,7 +115,8 @@ class _Processes(Executor):
         with self._lock:
             line = min(open_to, key=lambda number: self._waiting[number])
             self._waiting[line] += 1
-        answer = self._lines[line].submit(fn, *args, **kwargs)
+            shelf = self._shelves[line]
+            answer = self._lines[line].submit(fn, *(args if shelf is None else (sent(one, shelf) for one in args)), **kwargs)
         answer.add_done_callback(lambda _: self._done(line))
         return answer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,13 +116,3 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storag
         )
     buffer = writer.pointer(name, str(feature_map.dtype), (storage.size - start.offset) // size)
     return Elements(buffer, feature_map, storage.size // step if rolls else None, axis, start.rows)
-
-
-def channel_groups(writer: Writer, depth: int) -> Iterator[Channels]:
-    """Groups of 16 channels, in a loop over whole bricks that is open while a group is used, and then the rest."""
-    whole, rest = divmod(depth, BRICK)
-    if whole:
-        with writer.loop("brick", whole) as brick:
-            yield Channels(brick, BRICK)
-    if rest:
-        yield Channels(writer.constant(whole, "int32"), rest)

@@ -6,17 +6,14 @@ consecutive weights and accumulators: compilers make vectors of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.tensorir.elements import Channels, Elements, channel_groups
-from cascader.tensorir.kernel_window import Stripe, axes, inside
-from cascader.tensorir.numerics import finished, rescaled_by_table
-from cascader.tensorir.writer import Writer
+from cascader.tensorir.kernel_body import KernelBody
+from cascader.tensorir.numerics import rescaled_by_table
 from npu_model.program import BRICK, KernelOperation, OperationKind
 
 BLOCK = 32
@@ -25,13 +22,10 @@ BLOCK = 32
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Parameters of a convolution beside its feature maps: weights, the channel table, accumulators and their type, counter or None."""
+    """Constants of a convolution: its weights as :func:`blocked_weights` lays them out, and its channel table."""
 
     weights: Any
     table: Any
-    scratch: Any
-    accumulator: str
-    macs: Any
 
 
 def block_extents(operation: KernelOperation) -> list[tuple[int, int]]:
@@ -57,82 +51,44 @@ def blocked_weights(operation: KernelOperation, weights: NDArray[np.int16]) -> N
     return flat.astype(np.int8) if int(flat.min()) >= -128 and int(flat.max()) <= 127 else flat
 
 
-def count(writer: Writer, macs: Any, number: int) -> None:
-    """Add to the counter of multiply-accumulates, if there is one."""
-    if macs is not None:
-        writer.store(macs, 0, macs[0] + writer.constant(number))
-
-
-def _store_block(  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
-    writer: Writer, operation: KernelOperation, made: Filter, ofm: Elements, place: tuple[Any, Any, Any], lanes: int, lut: Any, what: str
-) -> None:
+def _store_block(body: KernelBody, table: Any, place: tuple[Any, Any, Any], lanes: int) -> None:
     """Rescale and store ``lanes`` accumulators as the channels from ``place``'s first one, a multiple of 16, on."""
     y, x, first = place
-    with writer.loop("c", lanes) as c:
-        accumulator = writer.cast("int64", made.scratch[c])
-        value = rescaled_by_table(writer, accumulator, made.table, first + c)
-        channel = ((first + c) // BRICK, (first + c) % BRICK)
-        writer.store(ofm.buffer, ofm.index(writer, y, x, channel), finished(writer, operation, value, lut, what))
+    with body.writer.loop("c", lanes) as c:
+        value = rescaled_by_table(body.writer, body.writer.cast("int64", body.scratch[c]), table, first + c)
+        body.store(y, x, ((first + c) // BRICK, (first + c) % BRICK), value)
 
 
-def _clear(writer: Writer, made: Filter, lanes: int) -> None:
-    with writer.loop("c", lanes) as c:
-        writer.store(made.scratch, c, writer.constant(0, made.accumulator))
-
-
-def convolve(  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
-    writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, made: Filter, lut: Any, stripe: Stripe, what: str
-) -> None:
+def convolve(body: KernelBody, filters: Filter) -> None:
     """A stripe of a CONV_2D operation (fully connected is one of 1x1)."""
-    row_axis, column_axis = axes(operation)
-    kernel, depth = operation.kernel, operation.ifm.shape.depth
-    with stripe.positions(writer, operation) as (y, x):
+    writer, kernel, depth, dtype = body.writer, body.operation.kernel, body.operation.ifm.shape.depth, body.accumulator
+    with body.positions() as (y, x):
         start = first = 0
-        for blocks, lanes in block_extents(operation):
+        for blocks, lanes in block_extents(body.operation):
             with writer.loop("block", blocks) as block:
-                _clear(writer, made, lanes)
-                with inside(writer, "ky", row_axis, y) as (ky, iy), inside(writer, "kx", column_axis, x) as (kx, ix):
+                body.clear(lanes)
+                with body.taps(y, x) as (ky, kx, iy, ix):
                     tap = ((block * kernel.height + ky) * kernel.width + kx) * depth
                     with writer.loop("i", depth) as i:
-                        value = writer.bind("value", ifm.load(writer, iy, ix, (i // BRICK, i % BRICK), made.accumulator), made.accumulator)
+                        value = writer.bind("value", body.ifm.load(writer, iy, ix, (i // BRICK, i % BRICK), dtype), dtype)
                         with writer.loop("c", lanes) as c:
-                            weight = writer.cast(made.accumulator, made.weights[start + (tap + i) * lanes + c])
-                            writer.store(made.scratch, c, made.scratch[c] + value * weight)
-                    count(writer, made.macs, depth * lanes)
-                _store_block(writer, operation, made, ofm, (y, x, first + block * lanes), lanes, lut, what)
+                            body.add(c, value * writer.cast(dtype, filters.weights[start + (tap + i) * lanes + c]))
+                    body.count(depth * lanes)
+                _store_block(body, filters.table, (y, x, first + block * lanes), lanes)
             start += blocks * kernel.elements * depth * lanes
             first += blocks * lanes
 
 
-def each_group(
-    writer: Writer,
-    operation: KernelOperation,
-    stripe: Stripe,
-    body: Callable[[Any, Any, Channels], None],
-) -> None:
-    """``body(y, x, channels)`` for every OFM position of the stripe and every 16 channels."""
-    with stripe.positions(writer, operation) as (y, x):
-        for channels in channel_groups(writer, operation.ofm.shape.depth):
-            body(y, x, channels)
-
-
-def depthwise(  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
-    writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, made: Filter, lut: Any, stripe: Stripe, what: str
-) -> None:
+def depthwise(body: KernelBody, filters: Filter) -> None:
     """A stripe of a DEPTHWISE operation."""
-    row_axis, column_axis = axes(operation)
-    kernel = operation.kernel
-
-    def group(y: Any, x: Any, channels: Channels) -> None:
-        _clear(writer, made, channels.lanes)
-        with inside(writer, "ky", row_axis, y) as (ky, iy), inside(writer, "kx", column_axis, x) as (kx, ix):
+    writer, kernel, dtype = body.writer, body.operation.kernel, body.accumulator
+    for y, x, channels in body.groups():
+        body.clear(channels.lanes)
+        with body.taps(y, x) as (ky, kx, iy, ix):
             # All blocks before this one are whole bricks.
             start = channels.brick * (BRICK * kernel.elements) + (ky * kernel.width + kx) * channels.lanes
             with writer.loop("c", channels.lanes) as c:
-                value = ifm.load(writer, iy, ix, (channels.brick, c), made.accumulator)
-                weight = writer.cast(made.accumulator, made.weights[start + c])
-                writer.store(made.scratch, c, made.scratch[c] + value * weight)
-            count(writer, made.macs, channels.lanes)
-        _store_block(writer, operation, made, ofm, (y, x, channels.brick * BRICK), channels.lanes, lut, what)
-
-    each_group(writer, operation, stripe, group)
+                value = body.ifm.load(writer, iy, ix, (channels.brick, c), dtype)
+                body.add(c, value * writer.cast(dtype, filters.weights[start + c]))
+            body.count(channels.lanes)
+        _store_block(body, filters.table, (y, x, channels.brick * BRICK), channels.lanes)

@@ -5,13 +5,10 @@ Scaling modes are those of :mod:`sim.functional.elementwise`, written anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from cascader.tensorir.elements import Channels, Elements
-from cascader.tensorir.kernel_convolution import each_group
-from cascader.tensorir.kernel_window import Stripe
-from cascader.tensorir.numerics import Value, bounded, finished, rescaled
+from cascader.tensorir.kernel_body import KernelBody
+from cascader.tensorir.numerics import Value, bounded, rescaled
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind, KernelOperation, Rounding, ScaledOperand
@@ -24,18 +21,6 @@ _MOST_SHIFT = 31
 
 _ONLY_32 = (ElementwiseKind.CLZ, ElementwiseKind.SHR, ElementwiseKind.SHL)
 _NOT_32 = (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.MIN, ElementwiseKind.MAX)
-
-
-@dataclass(frozen=True, slots=True)
-class Elementwise:
-    """An elementwise kernel: its operation, feature maps (``ifm2`` None for a scalar or a unary one) and look-up table or None."""
-
-    operation: KernelOperation
-    ifm: Elements
-    ifm2: Elements | None
-    ofm: Elements
-    lut: Any
-    what: str
 
 
 def check(operation: KernelOperation, what: str) -> None:
@@ -58,9 +43,9 @@ def _extents(feature_map: Any) -> tuple[int, int, int]:
     return shape.height, shape.width, shape.depth
 
 
-def _second(writer: Writer, kernel: Elementwise, y: Any, x: Any, channel: tuple[Any, Any]) -> Value:
+def _second(body: KernelBody, y: Any, x: Any, channel: tuple[Any, Any]) -> Value:
     """IFM2's element, repeated along the axes where it is 1 long, or the scalar."""
-    operation, ifm2 = kernel.operation, kernel.ifm2
+    writer, operation, ifm2 = body.writer, body.operation, body.ifm2
     if ifm2 is None:
         value = (operation.scalar or 0) - operation.scalar_zero_point
         return Value(writer.constant(value), abs(value))
@@ -156,18 +141,13 @@ def combined(writer: Writer, operation: KernelOperation, a: Value, b: Value | No
     return _binary(writer, operation, *((b, a) if operation.broadcast.swap else (a, b)), what)
 
 
-def elementwise(writer: Writer, kernel: Elementwise, stripe: Stripe) -> None:
+def elementwise(body: KernelBody) -> None:
     """A stripe of an ELEMENTWISE operation; InputError if it cannot be expressed."""
-    operation = kernel.operation
-    check(operation, kernel.what)
-
-    def group(y: Any, x: Any, channels: Channels) -> None:
+    writer, operation = body.writer, body.operation
+    check(operation, body.what)
+    for y, x, channels in body.groups():
         with writer.loop("c", channels.lanes) as c:
             channel = (channels.brick, c)
-            a = Value(kernel.ifm.load(writer, y, x, channel), kernel.ifm.bound)
-            b = _second(writer, kernel, y, x, channel) if operation.is_binary else None
-            result = combined(writer, operation, a, b, kernel.what)
-            element = finished(writer, operation, result.expression, kernel.lut, kernel.what)
-            writer.store(kernel.ofm.buffer, kernel.ofm.index(writer, y, x, channel), element)
-
-    each_group(writer, operation, stripe, group)
+            a = Value(body.ifm.load(writer, y, x, channel), body.ifm.bound)
+            b = _second(body, y, x, channel) if operation.is_binary else None
+            body.store(y, x, channel, combined(writer, operation, a, b, body.what).expression)

@@ -5,25 +5,14 @@ The rules of scaling are those that :mod:`sim.functional.pooling` has found to b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from cascader.tensorir.elements import Channels, Elements
-from cascader.tensorir.kernel_convolution import count, each_group
-from cascader.tensorir.kernel_window import Axis, Stripe, axes, inside, inside_count
-from cascader.tensorir.numerics import Value, finished, rescaled
+from cascader.tensorir.kernel_body import KernelBody
+from cascader.tensorir.kernel_window import Axis, axes, inside_count
+from cascader.tensorir.numerics import Value, rescaled
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, Kernel, KernelOperation, Padding, PoolKind, Rounding, Scale, Upscale
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Parameters of a pooling kernel beside its feature maps: int64 accumulators, the counter or None, and the look-up table or None."""
-
-    scratch: Any
-    macs: Any
-    lut: Any
 
 
 def check(operation: KernelOperation, what: str) -> None:
@@ -64,44 +53,41 @@ def averaged(
     return writer.select(negative, quotient * writer.constant(-1), quotient)
 
 
-def _reduce_sum(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, stripe: Stripe, what: str) -> None:  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
-    depth = operation.ifm.shape.depth
-    with stripe.positions(writer, operation) as (y, x):
-        writer.store(pool.scratch, 0, writer.constant(0))
+def _reduce_sum(body: KernelBody) -> None:
+    writer, operation, depth = body.writer, body.operation, body.operation.ifm.shape.depth
+    with body.positions() as (y, x):
+        writer.store(body.scratch, 0, writer.constant(0))
         with writer.loop("i", depth) as i:
-            writer.store(pool.scratch, 0, pool.scratch[0] + ifm.load(writer, y, x, (i // BRICK, i % BRICK)))
-        count(writer, pool.macs, depth)
-        total = Value(pool.scratch[0], ifm.bound * depth)
+            body.add(0, body.ifm.load(writer, y, x, (i // BRICK, i % BRICK)))
+        body.count(depth)
+        total = Value(body.scratch[0], body.ifm.bound * depth)
         if operation.global_scale:
-            total = rescaled(writer, total, operation.ofm_scale.scale, operation.ofm_scale.shift, operation.rounding, what)
+            total = rescaled(writer, total, operation.ofm_scale.scale, operation.ofm_scale.shift, operation.rounding, body.what)
         zero = writer.constant(0, "int32")
-        writer.store(ofm.buffer, ofm.index(writer, y, x, (zero, zero)), finished(writer, operation, total.expression, pool.lut, what))
+        body.store(y, x, (zero, zero), total.expression)
 
 
-def pooling(writer: Writer, operation: KernelOperation, ifm: Elements, ofm: Elements, pool: Pool, stripe: Stripe, what: str) -> None:  # noqa: PLR0913  # a kernel has its operands, its tables and its rows
+def pooling(body: KernelBody) -> None:
     """A stripe of a POOL operation; InputError if it cannot be expressed."""
-    check(operation, what)
+    writer, operation = body.writer, body.operation
+    check(operation, body.what)
     if operation.pool is PoolKind.REDUCE_SUM:
-        _reduce_sum(writer, operation, ifm, ofm, pool, stripe, what)
+        _reduce_sum(body)
         return
     maximum = operation.pool is PoolKind.MAX
     # Below every element, so that padding never wins: the executor's choice too.
     start = operation.ifm.dtype.minimum - (1 << operation.ifm.dtype.bits) if maximum else 0
-    row_axis, column_axis = axes(operation)
-
-    def group(y: Any, x: Any, channels: Channels) -> None:
-        with writer.loop("c", channels.lanes) as c:
-            writer.store(pool.scratch, c, writer.constant(start))
-        with inside(writer, "ky", row_axis, y) as (_, iy), inside(writer, "kx", column_axis, x) as (_, ix):
+    row, column = axes(operation)
+    for y, x, channels in body.groups():
+        body.clear(channels.lanes, start)
+        with body.taps(y, x) as (_, _, iy, ix):
             with writer.loop("c", channels.lanes) as c:
-                value, so_far = ifm.load(writer, iy, ix, (channels.brick, c)), pool.scratch[c]
-                writer.store(pool.scratch, c, writer.tvm.tirx.max(so_far, value) if maximum else so_far + value)
-            count(writer, pool.macs, channels.lanes)
+                value, so_far = body.ifm.load(writer, iy, ix, (channels.brick, c)), body.scratch[c]
+                writer.store(body.scratch, c, writer.tvm.tirx.max(so_far, value) if maximum else so_far + value)
+            body.count(channels.lanes)
         with writer.loop("c", channels.lanes) as c:
-            result = pool.scratch[c]
+            result = body.scratch[c]
             if not maximum:
-                bound = ifm.bound * operation.kernel.elements
-                result = averaged(writer, operation, result, ((row_axis, y), (column_axis, x)), bound, what)
-            writer.store(ofm.buffer, ofm.index(writer, y, x, (channels.brick, c)), finished(writer, operation, result, pool.lut, what))
-
-    each_group(writer, operation, stripe, group)
+                bound = body.ifm.bound * operation.kernel.elements
+                result = averaged(writer, operation, result, ((row, y), (column, x)), bound, body.what)
+            body.store(y, x, (channels.brick, c), result)

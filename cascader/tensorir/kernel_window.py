@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cascader.ethosu.network.axis import Axis as Cut
 from cascader.tensorir.writer import Writer
 from npu_model.program import KernelOperation, Upscale
 
@@ -40,24 +39,6 @@ class Axis:
     def source(self, position: Any) -> Any:
         """The IFM index behind a position."""
         return position if self.upscale is Upscale.NONE else position // 2
-
-
-@dataclass(frozen=True, slots=True)
-class Stripe:
-    """Share of the OFM that a call of a kernel makes: ``count`` rows or columns from ``first`` on."""
-
-    first: Any
-    count: Any
-    cut: Cut
-
-    @contextmanager
-    def positions(self, writer: Writer, operation: KernelOperation) -> Iterator[tuple[Any, Any]]:
-        """Loops over the stripe; gives (row, column)."""
-        rows, columns = (0, operation.ofm.shape.height), (0, operation.ofm.shape.width)
-        own = (self.first, self.count)
-        rows, columns = (own, columns) if self.cut is Cut.ROWS else (rows, own)
-        with writer.loop("y", rows[1], rows[0]) as y, writer.loop("x", columns[1], columns[0]) as x:
-            yield y, x
 
 
 def axes(operation: KernelOperation) -> tuple[Axis, Axis]:

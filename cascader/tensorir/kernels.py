@@ -12,17 +12,20 @@ from numpy.typing import NDArray
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from cascader.tensorir.constant_pool import ConstantPool
 from cascader.tensorir.elements import Elements, Start, Storage, elements, start_of
+from cascader.tensorir.kernel_body import KernelBody, Stripe
 from cascader.tensorir.kernel_constants import filter_values, lut_values, take
 from cascader.tensorir.kernel_convolution import Filter, blocked_weights, convolve, depthwise
-from cascader.tensorir.kernel_elementwise import Elementwise, elementwise
-from cascader.tensorir.kernel_pooling import Pool, pooling
-from cascader.tensorir.kernel_window import Stripe
+from cascader.tensorir.kernel_elementwise import elementwise
+from cascader.tensorir.kernel_pooling import pooling
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.program import ByteRange, FeatureMap, OperationKind
 
 SCRATCH = 32
 """Accumulators that a kernel works with: one block of output channels, which the NPU keeps in SHRAM."""
+
+_FILTERS = {OperationKind.CONV_2D: convolve, OperationKind.DEPTHWISE: depthwise}
+"""Bodies of the kernels with weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +83,15 @@ class _KernelInTheMaking:
         ofm = self._map("ofm", operation.ofm, self.part.ofm)
         lut = self._lut()
         windowed = operation.kind is not OperationKind.ELEMENTWISE
-        accumulator = ""
-        if operation.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
-            body = convolve if operation.kind is OperationKind.CONV_2D else depthwise
-            weights, table, accumulator = self._filter()
-            scratch, macs = self._counters(accumulator)
-            body(writer, operation, ifm, ofm, Filter(weights, table, scratch, accumulator, macs), lut, self._stripe(), what)
-        elif operation.kind is OperationKind.POOL:
-            accumulator = "int64"
-            scratch, macs = self._counters(accumulator)
-            pooling(writer, operation, ifm, ofm, Pool(scratch, macs, lut), self._stripe(), what)
+        filters, accumulator = self._filter() if operation.kind in _FILTERS else (None, "int64" if windowed else "")
+        scratch = writer.pointer("scratch", accumulator, SCRATCH) if windowed else None
+        macs = writer.pointer("macs", "int64", 1) if windowed and self.owner.counting else None
+        stripe = Stripe(writer.integer("first"), writer.integer("count"), self.part.axis)
+        body = KernelBody(writer, operation, ifm, ifm2, ofm, lut, scratch, accumulator, macs, stripe, what)
+        if filters is not None:
+            _FILTERS[operation.kind](body, filters)
         else:
-            elementwise(writer, Elementwise(operation, ifm, ifm2, ofm, lut, what), self._stripe())
+            (pooling if windowed else elementwise)(body)
         # An elementwise kernel may overwrite its operand; no other kernel's parameters share bytes.
         function = writer.function(no_alias=windowed)
         return Kernel(function, tuple(self.operands), accumulator, counts=windowed and self.owner.counting)
@@ -112,21 +112,13 @@ class _KernelInTheMaking:
         self.operands.append(Operand(None, self.owner.pool.add(values)))
         return self.writer.pointer(name, dtype, len(values))
 
-    def _counters(self, accumulator: str) -> tuple[Any, Any]:
-        """The parameters of accumulators and, if anything is counted, of the counter."""
-        scratch = self.writer.pointer("scratch", accumulator, SCRATCH)
-        return scratch, self.writer.pointer("macs", "int64", 1) if self.owner.counting else None
-
-    def _stripe(self) -> Stripe:
-        return Stripe(self.writer.integer("first"), self.writer.integer("count"), self.part.axis)
-
     def _lut(self) -> Any:
         values = lut_values(self.part, self.owner.constants, self.owner.accelerator, self.what)
         return None if values is None else self._pooled("lut", "int64", values)
 
-    def _filter(self) -> tuple[Any, Any, str]:
-        """Weights, channel table and the accumulators' type of a convolution."""
+    def _filter(self) -> tuple[Filter, str]:
+        """Weights and channel table of a convolution, and the type of its accumulators."""
         found = filter_values(self.operation, self.owner.constants, self.owner.accelerator, self.what)
         blocked = blocked_weights(self.operation, found.weights)
         weights = self._pooled("weights", str(blocked.dtype), blocked)
-        return weights, self._pooled("table", "int64", found.table), found.accumulator
+        return Filter(weights, self._pooled("table", "int64", found.table)), found.accumulator

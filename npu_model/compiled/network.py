@@ -36,11 +36,11 @@ DATA_TYPES = {
     "FLOAT32": DataType(32, signed=True, floating=True),
     "FLOAT64": DataType(64, signed=True, floating=True),
 }
-"""Element types of the arrays in an arena, by their names in the .tflite schema; 64 bits and ``floating`` are the CPU's alone."""
+"""Element types of the arrays in an arena, by their names in the .tflite schema; ``floating`` ones are the CPU's alone.
 
+The NPU writes 64 bits as two words of 32, as Vela 5.2's Python core has it in an ARG_MAX.
+"""
 
-_NPU_BITS = 32
-"""Widest elements that the NPU reads or writes (IFM_PRECISION and OFM_PRECISION)."""
 
 STATE_TYPES = ("RESOURCE", "VARIANT")
 """Types of handles to what a runtime keeps outside all tensors (VAR_HANDLE, READ_VARIABLE and so on)."""
@@ -137,10 +137,10 @@ def _bindings(model: TfliteModel, indices: tuple[int, ...], offsets: dict[int, i
 def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
     for index in indices:
         dtype = DATA_TYPES.get(model.tensors[index].dtype)
-        if dtype is not None and (dtype.floating or dtype.bits > _NPU_BITS):
+        if dtype is not None and dtype.floating:
             raise InputError(
-                f"Tensor {model.tensors[index].name!r} has type {model.tensors[index].dtype}: the NPU works on integers of up to "
-                f"{_NPU_BITS} bits; quantise the network."
+                f"Tensor {model.tensors[index].name!r} has type {model.tensors[index].dtype}: the NPU works on integers; "
+                "quantise the network."
             )
 
 

@@ -217,8 +217,8 @@ def shram_partition(query: BlockQuery, block: Shape3D, accelerator: Accelerator)
     return Shram(ib_end=ib_end, ab_start=ab_start) if ib_end <= ab_start else None
 
 
-def _flat_query(query: BlockQuery, accelerator: Accelerator) -> array[int]:
-    """The query for the compiled core."""
+def flat_query(query: BlockQuery, accelerator: Accelerator) -> array[int]:
+    """The query for the compiled core: queries of equal numbers have equal partitions."""
     kernel, ublock, limit = query.kernel, accelerator.ofm_ublock, accelerator.max_block
     is_elementwise = query.kind is OperationKind.ELEMENTWISE
     numbers = (
@@ -245,7 +245,7 @@ class ShramQuery:
         if _NATIVE is None:
             return self._fitting(blocks, count, distinct=distinct)
         if self._flat is None:
-            self._flat = _flat_query(self._query, self._accelerator)
+            self._flat = flat_query(self._query, self._accelerator)
         numbers = iter(array("q", _NATIVE.shram_fitting(self._flat, blocks, array("q", (count, distinct)))))
         return [(number, Shram(*one)) for number, *one in zip(numbers, numbers, numbers, numbers, strict=True)]
 

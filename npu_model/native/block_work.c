@@ -532,19 +532,12 @@ wrong:
     return -1;
 }
 
-PyObject *block_work(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+int work_of_blocks(const Flat *operation, const Flat *decoding, Growing *out)
 {
-    Flat flats[2];
     Blocks b = {0};
     Growing sequence = {0};
-    PyObject *result = NULL;
-    (void)module;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "a flat operation and the decoder's work are needed");
-        return NULL;
-    }
-    if (flat_all(arguments, flats, 2, 2) < 0) return NULL;
-    if (read_operation(&b.op, &flats[0], &flats[1]) < 0) goto done;
+    int result = -1;
+    if (read_operation(&b.op, operation, decoding) < 0) goto done;
     /* The head: places, depths, columns, where the sequence of columns is and where the places of the jobs are. */
     for (int i = 0; i < 5; i++) growing_push(&b.out, 0);
     if (make_parts(&b) < 0 || make_depths(&b) < 0 || make_columns(&b, &sequence) < 0 || sequence.failed || b.out.failed) {
@@ -555,8 +548,9 @@ PyObject *block_work(PyObject *module, PyObject *const *arguments, Py_ssize_t co
     for (size_t i = 0; i < sequence.length; i++) growing_push(&b.out, sequence.at[i]);
     for (i64 i = 0; i < b.column_count * b.depth_count; i++) growing_push(&b.out, (i64)b.jobs[i]);
     if (!b.out.failed) memcpy(b.out.at, head, sizeof head);
-    result = growing_bytes(&b.out);
+    *out = b.out;
     b.out.at = NULL;
+    result = 0;
 done:
     free(b.out.at);
     free(sequence.at);
@@ -565,6 +559,20 @@ done:
     free(b.steps);
     free(b.likes);
     free(b.jobs);
-    flat_release(flats, 2);
     return result;
+}
+
+PyObject *block_work(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Flat flats[2];
+    Growing out = {0};
+    (void)module;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "a flat operation and the decoder's work are needed");
+        return NULL;
+    }
+    if (flat_all(arguments, flats, 2, 2) < 0) return NULL;
+    int result = work_of_blocks(&flats[0], &flats[1], &out);
+    flat_release(flats, 2);
+    return result < 0 ? NULL : growing_bytes(&out);
 }

@@ -53,6 +53,20 @@ static int is_there(const Growing *found, const i64 *one)
     return 0;
 }
 
+int fitting_blocks(const Flat *flat, const i64 *blocks, i64 count, const i64 *how, Growing *found)
+{
+    const Query *query = (const Query *)flat->view.buf;
+    if (flat->length != (Py_ssize_t)(sizeof(Query) / 8)) return -1;
+    for (i64 b = 0; b < count && (i64)found->length < 4 * how[0] && !found->failed; b++) {
+        i64 one[3];
+        partition(query, blocks + 3 * b, one);
+        if (one[0] < 0 || (how[1] && is_there(found, one))) continue;
+        growing_push(found, b);
+        for (int i = 0; i < 3; i++) growing_push(found, one[i]);
+    }
+    return 0;
+}
+
 /* shram_fitting(query, blocks, [count, distinct]) -> number and partition of the first blocks that fit */
 PyObject *shram_fitting(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -64,19 +78,10 @@ PyObject *shram_fitting(PyObject *module, PyObject *const *arguments, Py_ssize_t
         return NULL;
     }
     if (flat_all(arguments, flats, 3, 3) < 0) return NULL;
-    const Query *query = (const Query *)flats[0].view.buf;
-    if (flats[0].length != (Py_ssize_t)(sizeof(Query) / 8) || flats[1].length % 3 || flats[2].length != 2) {
+    if (flats[1].length % 3 || flats[2].length != 2 || fitting_blocks(&flats[0], flats[1].at, flats[1].length / 3, flats[2].at, &found) < 0) {
         flat_release(flats, 3);
         PyErr_SetString(PyExc_ValueError, "this is no query of blocks");
         return NULL;
-    }
-    i64 wanted = flats[2].at[0], distinct = flats[2].at[1];
-    for (Py_ssize_t b = 0; b < flats[1].length && (i64)found.length < 4 * wanted && !found.failed; b += 3) {
-        i64 one[3];
-        partition(query, flats[1].at + b, one);
-        if (one[0] < 0 || (distinct && is_there(&found, one))) continue;
-        growing_push(&found, b / 3);
-        for (int i = 0; i < 3; i++) growing_push(&found, one[i]);
     }
     flat_release(flats, 3);
     return growing_bytes(&found);

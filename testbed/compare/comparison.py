@@ -16,7 +16,7 @@ from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from testbed.compare.vela_points import both_cores, vela_points
+from testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
 from testbed.compare.vela_runs import VelaFailure, VelaPoint, VelaTask
 from testbed.frontier import Frontier, FrontierPoint, replayed_frontier
 from testbed.legalise import load_task
@@ -193,14 +193,16 @@ def compare(
     many = processes_for(len(task.network.graph.parts), processes)
     with workers(many, takes_part=True) as pool:
         executor = resumed(pool, task, schedules, results)
-        plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress, many)
+        on_cpu = operators_on_cpu(task.network)
+        plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress, many, on_cpu=on_cpu)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:
             raise nothing_beside(failures)
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
         found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
         smallest = min(candidate.memory for candidate in found.candidates)
         sizes = sweep_sizes(smallest, performance.memory, sweep) if sweep else ()
-        swept, more = vela_points(vela, [run for at in sizes for run in both_cores("Performance", at)], executor, progress, many)
+        at_sizes = [run for at in sizes for run in both_cores("Performance", at)]
+        swept, more = vela_points(vela, at_sizes, executor, progress, many, on_cpu=on_cpu)
         budgets = tuple(
             sorted({*sizes, *(point.memory for point in plain), *(arenas_below((size, performance), smallest) if robust else ())})
         )

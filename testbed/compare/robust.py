@@ -10,6 +10,7 @@ from operator import attrgetter
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.frontier import NEAR
+from cascader.ethosu.verify.check import check_schedule
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from sim import quick_cycles
@@ -101,7 +102,7 @@ TRIED = 8
 def tied(frontier: Frontier, answer: Answer) -> tuple[FrontierPoint, ...]:
     """The schedules that may stand in an answer's place, the nearest first.
 
-    They keep its condition and are behind it by :data:`~cascader.ethosu.search.frontier.NEAR` at most.
+    They keep its condition and are behind it by :data:`~cascader.ethosu.search.frontier.NEAR` at most. All have passed the check.
     """
     ours, vela = answer.ours, answer.vela
     assert ours is not None  # noqa: S101  # only an answer has a verdict
@@ -113,7 +114,10 @@ def tied(frontier: Frontier, answer: Answer) -> tuple[FrontierPoint, ...]:
         most, cycles = vela.memory, int(ours.cycles * (1 + NEAR))
         order = attrgetter("cycles", "memory")
     found = {order(point): point for point in others if point.memory <= min(most, vela.memory) and point.cycles <= cycles}
-    return tuple(found[key] for key in sorted(found)[:TRIED])
+    nearest = tuple(found[key] for key in sorted(found)[:TRIED])
+    for point in nearest:
+        check_schedule(point.schedule)
+    return nearest
 
 
 def _holding(

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 
+from cascader.ethosu.network.network import CpuPart, Network
 from cascader.frontends.vela import CORES
 from cascader.search.workers import in_order
+from npu_model.compiled.network import COPIES
 from testbed.compare.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask, outcomes
 from testbed.progress import Progress, silent
 
 
-def _comparable(outcomes: Sequence[Outcome | VelaFailure]) -> Iterator[VelaPoint | VelaFailure]:
-    """The points, but of cores that leave more to the CPU than another one: their cycles leave out what others count."""
+def _comparable(outcomes: Sequence[Outcome | VelaFailure], ours: int | None) -> Iterator[VelaPoint | VelaFailure]:
+    """The points, but of cores that leave more to the CPU than another one or ``ours``: their cycles leave out what others count."""
     fewest = min((len(one.on_cpu) for one in outcomes if isinstance(one, Outcome)), default=0)
+    other = "another one" if ours is None or fewest <= ours else "ours"
+    fewest = fewest if ours is None else min(fewest, ours)
     for one in outcomes:
         if isinstance(one, VelaFailure):
             yield one
@@ -23,11 +27,17 @@ def _comparable(outcomes: Sequence[Outcome | VelaFailure]) -> Iterator[VelaPoint
             point = one.point
             yield VelaFailure(
                 point.run,
-                f"the {point.run.core} core leaves {left} on the CPU ({codes}), another one {fewest}: "
+                f"the {point.run.core} core leaves {left} on the CPU ({codes}), {other} {fewest}: "
                 f"its {point.memory:,} bytes and {point.cycles:,} cycles are of another network",
             )
         else:
             yield one.point
+
+
+def operators_on_cpu(network: Network) -> int:
+    """How many operators a network of ours leaves to the CPU, copies aside."""
+    left = [part.payload for part in network.graph.parts if isinstance(part.payload, CpuPart)]
+    return sum(operator.code not in COPIES or (len(operator.inputs), len(operator.outputs)) != (1, 1) for operator in left)
 
 
 def _batches(task: VelaTask, runs: Sequence[VelaRun], at_once: int) -> Iterator[VelaBatch]:
@@ -46,11 +56,18 @@ def _text(batch: VelaBatch) -> str:
 
 
 def vela_points(
-    task: VelaTask, runs: Sequence[VelaRun], executor: Executor, show: Progress = silent, at_once: int = 1
+    task: VelaTask,
+    runs: Sequence[VelaRun],
+    executor: Executor,
+    show: Progress = silent,
+    at_once: int = 1,
+    *,
+    on_cpu: int | None = None,
 ) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
     """The points of ``runs`` in their order, and the runs that failed, are wrong or cannot be compared.
 
-    So many runs of the Python core are compiled ``at_once``, whatever the executor has.
+    So many runs of the Python core are compiled ``at_once``, whatever the executor has. ``on_cpu`` is how many operators ours leaves to
+    the CPU, if it is known.
     """
     batches = tuple(_batches(task, runs, at_once))
     answers = in_order([executor.submit(outcomes, batch) for batch in batches])
@@ -58,7 +75,7 @@ def vela_points(
     for batch in batches:
         show(_text(batch))
         known.update(zip(batch.runs, next(answers), strict=True))
-    found = tuple(_comparable([known[run] for run in runs]))
+    found = tuple(_comparable([known[run] for run in runs], on_cpu))
     points = tuple(one for one in found if isinstance(one, VelaPoint))
     return points, tuple(one for one in found if isinstance(one, VelaFailure))
 

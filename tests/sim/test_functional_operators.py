@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT's reference kernels are not installed")
 
-from unit_networks import Reference, Tensor, compile_network, differing_bytes, unit_network
+from unit_networks import Reference, Tensor, compiled_network, differing_bytes, unit_network
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
@@ -21,7 +19,6 @@ ZERO = {"int8": (4, -7, 11), "uint8": (130, 100, 128), "int16": (0, 0, 0)}
 UNIT = {"int8": 1.0, "uint8": 1.0, "int16": 1 / 200}
 """Factors of the scales by type, so that values of every type span about the same range."""
 SHAPE = (1, 6, 7, 20)
-LEGACY = "--debug-force-legacy-core"
 CASES: dict[str, bytes] = {}
 
 
@@ -121,19 +118,19 @@ CASES["bilinear resize"] = resized("RESIZE_BILINEAR", "ResizeBilinearOptions")
 BOTH_CORES = ("padded average int8", "bilinear resize", "add, A scaled, int8", "exponential int16", "transposed convolution")
 
 
-def compiled(name: str, folder: Path, *options: str) -> CompiledNetwork:
-    return compile_network(CASES[name], folder, *options)
+def compiled(name: str, *, legacy: bool = False) -> CompiledNetwork:
+    return compiled_network(CASES[name], legacy=legacy)
 
 
-@pytest.mark.parametrize(("name", "options"), [*((name, ()) for name in CASES), *((name, (LEGACY,)) for name in BOTH_CORES)])
-def test_an_operator_equals_the_reference_kernel(name: str, options: tuple[str, ...], tmp_path: Path) -> None:
-    network, reference = compiled(name, tmp_path, *options), Reference(CASES[name])
+@pytest.mark.parametrize(("name", "legacy"), [*((name, False) for name in CASES), *((name, True) for name in BOTH_CORES)])
+def test_an_operator_equals_the_reference_kernel(name: str, *, legacy: bool) -> None:
+    network, reference = compiled(name, legacy=legacy), Reference(CASES[name])
     assert [differing_bytes(network, reference, seed, extreme=seed == 3) for seed in range(4)] == [0] * 4
 
 
-def test_the_units_exercise_what_they_are_named_for(tmp_path: Path) -> None:
+def test_the_units_exercise_what_they_are_named_for() -> None:
     def kernels(name: str) -> tuple[object, ...]:
-        return compiled(name, tmp_path).programs[0].kernels
+        return compiled(name).programs[0].kernels
 
     assert kernels("transposed convolution")[0].upscale is Upscale.ZEROS
     assert kernels("dilated depthwise int8")[0].kernel.dilation_y == 2
@@ -148,19 +145,19 @@ def test_the_units_exercise_what_they_are_named_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scale", [2**-15, 2**-12, 2**-11, 0.0001, 0.00071, 0.01])
 @pytest.mark.parametrize("code", ["LOGISTIC", "TANH"])
-def test_the_native_functions_equal_the_reference_kernels_on_every_input(code: str, scale: float, tmp_path: Path) -> None:
+def test_the_native_functions_equal_the_reference_kernels_on_every_input(code: str, scale: float) -> None:
     shape = (1, 64, 64, 16)
     model = unit_network(code, [Tensor(shape, "int16", scale)], Tensor(shape, "int16", 2**-15))
     values = np.arange(-(2**15), 2**15).astype(np.int16).reshape(shape)
-    network = compile_network(model, tmp_path)
+    network = compiled_network(model)
     native = {"LOGISTIC": ActivationKind.SIGMOID, "TANH": ActivationKind.TANH}[code]
     assert [op.activation.kind for op in network.programs[0].kernels] == [native]
     (expected,), (found,) = Reference(model).run({"tensor0": values}).values(), run(network, [values]).values()
     np.testing.assert_array_equal(found, expected)
 
 
-def test_an_operator_on_the_cpu_is_refused_by_name(tmp_path: Path) -> None:
-    network = compiled("absolute int8", tmp_path)
+def test_an_operator_on_the_cpu_is_refused_by_name() -> None:
+    network = compiled("absolute int8")
     left = type(network)((*network.steps, cpu_operator(network)), network.arena_size, network.inputs, network.outputs)
     with pytest.raises(InputError, match="runs CUMSUM on the CPU"):
         run(left, [np.zeros(SHAPE, np.int8)])
@@ -172,8 +169,8 @@ def cpu_operator(network: CompiledNetwork) -> object:
     return CpuOperator("CUMSUM", network.outputs, network.outputs)
 
 
-def test_inputs_of_another_type_count_or_name_are_refused(tmp_path: Path) -> None:
-    network = compiled("absolute int8", tmp_path)
+def test_inputs_of_another_type_count_or_name_are_refused() -> None:
+    network = compiled("absolute int8")
     with pytest.raises(InputError, match="is given as float64"):
         run(network, [np.zeros(SHAPE)])
     with pytest.raises(InputError, match="2 inputs were given"):

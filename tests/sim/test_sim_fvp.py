@@ -1,10 +1,9 @@
-"""The replay against the counters of the Corstone FVPs, on the very streams that were measured."""
+"""The replay of the very streams that the Corstone FVPs were measured with; test_validation_fvp.py has it beside their counters."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -12,10 +11,10 @@ from reference_data import shared_data
 
 from npu_model.compiled.network import read_compiled
 from npu_model.memory.timing_adapter import profile
-from sim import Replay, operation_beats, replay
+from npu_model.program import Program
+from sim import QuickReplay, operation_beats, quick_replay, replay
 
 PROFILES = {"on": "u55_high_end", "off": "off"}
-MEAN_BAR, WORST_BAR = 0.01, 0.03
 
 
 def rows(adapters: str) -> list[dict[str, str]]:
@@ -23,37 +22,27 @@ def rows(adapters: str) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["timing_adapters"] == adapters]
 
 
-@cache
-def run(stream: str, adapters: str) -> Replay:
+def program_of(stream: str) -> Program:
     (program,) = read_compiled((shared_data() / "fvp" / stream).read_bytes()).programs
-    return replay(program, profile(PROFILES[adapters]).memory_system())
+    return program
 
 
-@pytest.mark.parametrize("adapters", ["on", "off"])
-def test_npu_active_is_within_the_bars(adapters: str) -> None:
-    errors = [abs(run(row["stream"], adapters).cycles / int(row["npu_active_cycles"]) - 1) for row in rows(adapters)]
-    assert len(errors) == 12
-    assert sum(errors) / len(errors) <= MEAN_BAR
-    assert max(errors) <= WORST_BAR
-
-
-def test_data_beats_of_every_port_equal_the_fvp_s_counters() -> None:
-    measured = [(int(row["axi0_rd_beats"]), int(row["axi0_wr_beats"]), int(row["axi1_rd_beats"])) for row in rows("on")]
-    runs = [run(row["stream"], "on") for row in rows("on")]
-    assert len(measured) == 12
-    assert [(one.beats.axi0_read, one.beats.axi0_write, one.beats.axi1_read) for one in runs] == measured
+def quick(stream: str, adapters: str) -> QuickReplay:
+    return quick_replay(program_of(stream), profile(PROFILES[adapters]).memory_system())
 
 
 def test_adapters_change_the_cycles_but_not_the_beats() -> None:
     for row in rows("on"):
-        on, off = run(row["stream"], "on"), run(row["stream"], "off")
+        on, off = quick(row["stream"], "on"), quick(row["stream"], "off")
         assert on.beats == off.beats
         assert on.cycles >= off.cycles
 
 
 def test_beats_of_the_ports_are_those_of_the_operations_and_of_the_command_fetch() -> None:
-    for row in rows("on"):
-        one = run(row["stream"], "on")
+    some = rows("on")[::3]
+    assert len(some) == 4
+    for row in some:
+        one = replay(program_of(row["stream"]), profile(PROFILES["on"]).memory_system())
         counted = [operation_beats(op.op, one.accelerator, one.system) for op in one.operations]
         assert one.beats.axi0_read == sum(beats.axi0_read for beats in counted)
         assert one.beats.axi0_write == sum(beats.axi0_write for beats in counted)

@@ -161,7 +161,7 @@ def test_a_compilation_that_fails_is_named_and_not_counted() -> None:
 
 def test_nothing_to_compare_with_is_an_error_of_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = VelaFailure(VelaRun("C++", "Size"), "It crashed.")
-    monkeypatch.setattr(module, "vela_points", lambda *_: ((), (failure,)))
+    monkeypatch.setattr(module, "vela_points", lambda *_, **__: ((), (failure,)))
     with pytest.raises(InputError, match="It crashed"):
         compare(MODEL, rungs=2, processes=1)
 

@@ -191,7 +191,9 @@ def process_of(*argv: object, **settings: object) -> subprocess.CompletedProcess
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("words", [("--help",), ("validate", "fvp", "--json"), ("simulate", "vela", "zoo:tiny_conv")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("--help",), ("validate", "portfolio", "--list", "--json"), ("simulate", "vela", "zoo:tiny_conv")], ids=" ".join
+)
 def test_standard_output_that_is_full_is_one_sentence(words: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
         done = process_of(*words, stdout=full)

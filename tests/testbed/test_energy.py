@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from quick_comparisons import compare_quickly
 
 from sim import NetworkReplay
 from testbed.energy import EnergyTable, energy, energy_json, energy_ratio, load_energy_table
@@ -70,7 +71,8 @@ def test_nothing_but_ratios_and_shares_is_said() -> None:
     assert sum(part["share_after"] for part in found["parts"]) == pytest.approx(1)
 
 
-def test_compare_weighs_each_of_its_answers(tmp_path: Path) -> None:
+def test_compare_weighs_each_of_its_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch)
     table = tmp_path / "cycles.toml"
     table.write_text("mac = 0\n[cycle]\nactive = 1\nidle = 1\n[memory.sram]\nread = 0\nwrite = 0\n[memory.ext]\nread = 0\nwrite = 0\n")
     outcome = call("compare", "zoo:tiny_conv", "--no-advice", "--json", "--energy", table)

@@ -53,5 +53,5 @@ def test_an_output_of_the_npu_of_elements_that_no_register_can_name_is_refused()
     for port in plain["network"]["segments"][-1]["outputs"]:
         port["dtype"] |= {"bits": 16, "floating": True}
         port["shape"] = [1]
-    with pytest.raises(InputError, match=r"Port .* has elements of type float16: the NPU has integers of 8, 16 and 32 bits"):
+    with pytest.raises(InputError, match=r"Port .* has elements of type float16: the NPU has integers"):
         reread(plain)

@@ -6,19 +6,19 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import call
+from fvp_cards import show, small_card
 from fvp_stand_in import stand_in
+from quick_comparisons import compare_quickly
 
-import testbed.portfolio.examination
+import testbed
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import build, cpu_split_network
-from testbed.compare.comparison import compare
 from testbed.json_schemas import json_schema, schema_names, schema_version
 
 jsonschema = pytest.importorskip("jsonschema", reason="the package jsonschema is not installed")
@@ -115,12 +115,14 @@ def test_a_frontier_is_as_published_on_standard_output_and_in_its_file(tmp_path:
     assert json.loads(path.read_text()) == printed
 
 
-def test_a_comparison_is_as_published() -> None:
+def test_a_comparison_is_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch, sweep=2)
     require_valid("compare", "zoo:tiny_conv", "--jobs", 1)
 
 
 @pytest.mark.parametrize("command", ["validate vela", "validate vela-estimate", "validate all"])
-def test_validations_of_a_network_are_as_published(command: str) -> None:
+def test_validations_of_a_network_are_as_published(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    show(monkeypatch, small_card())
     require_valid(command, "zoo:tiny_residual")
 
 
@@ -129,7 +131,8 @@ def test_the_validation_against_litert_is_as_published() -> None:
     require_valid("validate litert", "zoo:tiny_residual")
 
 
-def test_the_validation_against_the_fvp_is_as_published() -> None:
+def test_the_validation_against_the_fvp_is_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    show(monkeypatch, small_card())
     require_valid("validate fvp")
 
 
@@ -140,13 +143,14 @@ def test_a_live_run_of_an_fvp_is_as_published(tmp_path: Path) -> None:
     assert document["command"] == "validate fvp --live"
 
 
-def test_comparisons_of_several_networks_beside_vela_are_as_published() -> None:
+def test_comparisons_of_several_networks_beside_vela_are_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch, sweep=2)
     document = require_valid("validate vela", "zoo:tiny_conv", "--compare", "--jobs", 1, "--optimise", "Size")
     assert document["comparisons"][0]["networks"]
 
 
 def test_the_portfolio_is_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testbed.portfolio.examination, "compare", partial(compare, rungs=2, sweep=2))
+    compare_quickly(monkeypatch, sweep=2)
     listed = require_valid("validate portfolio", "--list")
     assert listed["command"] == "validate portfolio --list"
     assert "uint8_hard_swish" in {one["name"] for one in listed["networks"]}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from quick_comparisons import compare_quickly
 
 from testbed.output import Output
 from testbed.terminal import spans
@@ -106,7 +107,8 @@ def test_every_layer_is_in_the_csv(tmp_path: Path) -> None:
     assert sum(int(row["cycles"]) for row in rows) == int(total[1].replace(",", ""))
 
 
-def test_a_comparison_shows_the_layers_of_our_schedule(tmp_path: Path) -> None:
+def test_a_comparison_shows_the_layers_of_our_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_quickly(monkeypatch)
     path = tmp_path / "t.csv"
     output = call("compare", "zoo:tiny_conv", "--jobs", 1, "--csv", path).output
     assert re.search(r"^Ours in [\d,]+ bytes, layer by layer:$", output, re.MULTILINE)
@@ -117,6 +119,7 @@ def test_a_section_of_a_page_asks_for_no_advice_that_it_does_not_show(monkeypatc
     def asked(*_: object) -> None:
         raise AssertionError
 
+    compare_quickly(monkeypatch)
     monkeypatch.setattr("testbed.findings.findings", asked)
     assert call("compare", "zoo:tiny_conv", "--jobs", 1, "--markdown").status == 0
 

@@ -58,6 +58,12 @@ def _half_pixel_padded(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.pad(x, 2, 1, 1, 2), 8, (1, 1), strides=(2, 2))]
 
 
+def _labels(net: NetworkBuilder) -> list[TensorHandle]:
+    """A segmenter in Keras: its argmax has 64 bits unless told otherwise."""
+    x = net.conv2d(net.input((1, 48, 48, 3), "image"), 16, strides=(2, 2), activation="RELU")
+    return [net.arg_max(net.resize_bilinear(net.conv2d(net.conv2d(x, 16, activation="RELU"), 6, (1, 1))), wide=True)]
+
+
 def _ssd(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 64, 64, 3), "image"), 16, strides=(2, 2), activation="RELU6")
     boxes, scores = [], []
@@ -92,6 +98,7 @@ NETWORKS = (
     _of("espcn", "ESPCN: super-resolution that ends in DEPTH_TO_SPACE", _espcn, sampled=True),
     _of("fsrcnn", "FSRCNN: PReLUs and an 8x8 transposed convolution at the end", _fsrcnn),
     _of("half_pixel_padded", "PyTorch's upsampled map, padded to another one's size", _half_pixel_padded),
+    _of("labels_int64", "a segmenter that ends in Keras' argmax, whose labels have 64 bits", _labels),
     _of("ssd_heads", "SSD heads: boxes and scores of three maps, reshaped and concatenated", _ssd, sampled=True),
     _of("yolo_heads", "YOLO heads: leaky ReLU, upsampled map, two scales concatenated", _yolo),
 )

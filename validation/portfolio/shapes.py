@@ -49,6 +49,16 @@ def _batch(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.flatten(net.conv2d(x, 8, strides=(2, 2))), 10)]
 
 
+def _batch_unet(net: NetworkBuilder) -> list[TensorHandle]:
+    """Down and up again with a cropped skip."""
+    first = net.conv2d(net.input((2, 26, 26, 3), "images"), 8, padding="VALID", activation="RELU6")
+    x = net.conv2d(net.max_pool(first), 16, padding="VALID", activation="RELU6")
+    up = net.conv2d(net.resize_nearest(x), 8, (1, 1), activation="RELU6")
+    edge = (first.shape[1] - up.shape[1]) // 2
+    crop = net.slice(first, (0, edge, edge, 0), (2, *up.shape[1:]))
+    return [net.conv2d(net.concat([crop, up]), 2)]
+
+
 def _two_inputs(net: NetworkBuilder) -> list[TensorHandle]:
     image = net.conv2d(net.input((1, 48, 48, 3), "image"), 16, strides=(2, 2), activation="RELU6")
     depth = net.conv2d(net.input((1, 48, 48, 1), "depth"), 16, strides=(2, 2), activation="RELU6")
@@ -121,6 +131,7 @@ NETWORKS = (
     _of("tall", "160 rows of 6", _tall),
     _of("wide", "6 rows of 160", _wide),
     _of("batch_2", "a batch of two images", _batch, sampled=True),
+    _of("batch_2_unet", "a U-Net of two images with a cropped skip, which neither of Vela's cores compiles", _batch_unet),
     _of("three_inputs", "image, depth and pose, joined late", _two_inputs),
     _of("middle_outputs", "outputs in the middle, which later layers read", _middle_outputs, sampled=True),
     _of("early_exit", "a classifier half-way and one at the end", _early_exit),

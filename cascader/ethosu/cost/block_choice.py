@@ -57,7 +57,7 @@ def _grid(extent: Shape3D, depths: tuple[int, ...], accelerator: Accelerator) ->
     return found
 
 
-def _candidates(op: KernelOperation, accelerator: Accelerator) -> Numbers:
+def candidates(op: KernelOperation, accelerator: Accelerator) -> Numbers:
     """Blocks of the depth that the weights are encoded for, of any allowed depth where there are none."""
     ofm, limit = op.ofm.shape, accelerator.max_block
     depths = {op.block.depth}
@@ -188,7 +188,7 @@ class Estimator:
         return list(numbers), order
 
     @cached_property
-    def _flat(self) -> array[int]:
+    def flat(self) -> array[int]:
         """The kernel for the compiled core."""
         op, (rate, divisor), ublock = self._op, self._output, self._ublock
         ofm, ifm, kernel = op.ofm, op.ifm, op.kernel
@@ -308,7 +308,7 @@ class Estimator:
         if _NATIVE is None:
             return self._cycles(blocks) + start
         found = np.empty(len(blocks))
-        _NATIVE.estimates(self._flat, self._sources.flat, blocks, found)
+        _NATIVE.estimates(self.flat, self._sources.flat, blocks, found)
         return found + start if start else found
 
     def _cycles(self, blocks: Numbers) -> Cycles:
@@ -348,7 +348,7 @@ class Ranking:
         """Every block waits ``operand_latency`` cycles, one after the other, for an operand that is a constant."""
         own = op.block
         self._ofm = op.ofm.shape
-        self._candidates = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), _candidates(op, accelerator)))
+        self._candidates = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), candidates(op, accelerator)))
         self._query = ShramQuery(BlockQuery.of(op), accelerator)
         self._estimator = Estimator(op, accelerator, sources, decoding)
         self._rank(operand_latency)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from npu_model.accelerator import Accelerator
@@ -128,21 +129,32 @@ class Dependency:
     def __init__(self, previous: KernelOperation, operation: KernelOperation) -> None:
         self._written, self._operation = previous.ofm, operation
         self._operand: FeatureMap | None = None
-        self._flat: array[int] | None = None
-        self._limit = MAX_BLOCKDEP
+        self.limit = MAX_BLOCKDEP
+        """Blocks that may be unfinished where no two blocks tell it."""
         first, second = _overlap(operation.ifm, previous.ofm), _overlap(operation.ifm2, previous.ofm)
         if not first and not second:
             return
         operand = operation.ifm if first else operation.ifm2
-        self._limit = 0
+        self.limit = 0
         if operand is None or (first and second):
             return
         broadcast = second and operand.shape.elements < operation.ifm.shape.elements
         if not broadcast and _same_grid(operand, previous.ofm):
             self._operand = operand
 
+    @classmethod
+    def none(cls) -> Dependency:
+        """The dependency of an operation that reads nothing that the previous one makes."""
+        one: Dependency = cls.__new__(cls)
+        one._operand, one.limit = None, MAX_BLOCKDEP
+        return one
+
+    @cached_property
+    def pair(self) -> array[int]:
+        """The two for the compiled core, their blocks last; empty where no two blocks tell more than the limit."""
+        return array("q") if self._operand is None else self._row(self._operand)
+
     def _row(self, operand: FeatureMap) -> array[int]:
-        """The two for the compiled core, their blocks last."""
         op, query = self._operation, BlockQuery.of(self._operation)
         ofm, kernel, padding = op.ofm.shape, op.kernel, op.padding
         window = kernel.stride_y, kernel.stride_x, kernel.dilated_height, kernel.dilated_width, padding.top, padding.left
@@ -153,13 +165,12 @@ class Dependency:
     def blocks(self, before: Shape3D, block: Shape3D) -> int:
         """Blocks of the previous kernel (0 to 3) that may be unfinished; its blocks are of size ``before``, the operation's ``block``."""
         if self._operand is None:
-            return self._limit
+            return self.limit
         if _NATIVE is None:
             return _distance(self._written, before, self._operation, block, self._operand)
-        if self._flat is None:
-            self._flat = self._row(self._operand)
-        self._flat[-6:] = array("q", (before.height, before.width, before.depth, block.height, block.width, block.depth))
-        found: int = _NATIVE.blockdep_distance(self._flat)
+        flat = self.pair
+        flat[-6:] = array("q", (before.height, before.width, before.depth, block.height, block.width, block.depth))
+        found: int = _NATIVE.blockdep_distance(flat)
         return found
 
 

@@ -1,119 +1,21 @@
-"""Estimates of kernels: the cycles of one, with the blocks that it had better be made in, known by what decides them.
-
-Stripes of many layers, and of one layer in several forms of a network, are equal in all that their cycles depend on: where their
-tensors are and what they compute changes nothing. Such kernels have one estimate, for as long as the process lives.
-"""
+"""The estimate of a kernel: its cycles, with the blocks that it had better be made in. It is the twin of the compiled core's."""
 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import ceil
 
-from cascader.ethosu.cost.block_chain import BlockOption
 from cascader.ethosu.cost.block_choice import Ranking
+from cascader.ethosu.cost.block_option import BlockOption
+from cascader.ethosu.cost.estimate_terms import BLOCKS, BURDEN, PARTITIONS, Facts, Terms
 from cascader.ethosu.cost.kernel_flow import Flow, KernelLoad, Pipeline, block_load
-from cascader.ethosu.cost.memory_path import Source, Sources
-from cascader.ethosu.network.network import ARENA, CONSTANTS
-from npu_model.accelerator import Accelerator
-from npu_model.cost.flat_operation import flat_decoding, flat_operation
-from npu_model.cost.shram import BlockQuery
-from npu_model.memory.system import MemorySystem
+from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import decoding_cycles
-
-BLOCKS = 2
-"""Blocks that are looked at beside a layer's own."""
-
-PARTITIONS = 4
-"""Partitions of the shared buffer from which neighbours may choose a common one."""
-
-BURDEN = 0.05
-"""Part of the cycles of a block's reads at home that counts against the block: of two equally fast ones one may read twice as much."""
-
-CROWDED_SHARE = 0.5
-"""The part of its memory's bandwidth that a kernel gets beside a copy: two readers that always have something to ask take turns."""
-
-KERNEL_WORDS = 29
-"""Words of the command stream for a kernel: the mean of the measured streams (25 to 37), as registers keep what does not change."""
-
-_MOST_BYTES = 64 << 20
-"""Bytes of loads and decoders' work that are kept before all estimates are forgotten."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins.
-
-    ``tail`` are the cycles at its end in which the decoder reads for the next kernel,
-    ``crowded_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
-    """
-
-    cycles: int
-    lead: int
-    tail: int
-    crowded_cycles: int
-    home_cycles: int
-
-
-NOTHING = Facts(0, 0, 0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks."""
-
-    accelerator: Accelerator
-    staged: Sources
-    direct: Sources
-    overhead: int
-    choose_blocks: bool = True
-
-    @classmethod
-    def of(
-        cls, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, *, choose_blocks: bool = True
-    ) -> Terms:
-        """The terms of a device with its memories and its timing."""
-        overhead = system.ports[system.port_of(ARENA)].write_latency
-        return cls(accelerator, Sources.staged(system, timing), Sources.direct(system, timing), overhead, choose_blocks)
-
-    @property
-    def timing(self) -> TimingParameters:
-        """The timing parameters."""
-        return self.direct.timing
-
-    @property
-    def command_cycles(self) -> int:
-        """Cycles in which the command processor takes the words of a kernel: 0 unless it has a pace of its own."""
-        return self.timing.command_cycles_per_word * KERNEL_WORDS
-
-    def operand_latency(self, operation: KernelOperation) -> int:
-        """Cycles that every block of the operation waits for an operand that is a constant; 0 if none is."""
-        maps = (operation.ifm, operation.ifm2)
-        return self.direct.constants.latency if any(one is not None and one.region == CONSTANTS for one in maps) else 0
-
-    def worst_operand_latency(self, operation: KernelOperation) -> int:
-        """As :meth:`operand_latency` while weights are copied from the same memory: no block is chosen that suffers from that."""
-        return self.crowded.constants.latency if self.operand_latency(operation) else 0
-
-    @property
-    def crowded(self) -> Sources:
-        """Constants read at home beside a copy, whose transactions have every other turn at the port."""
-        return _crowded(self.direct)
-
-
-@lru_cache(maxsize=8)
-def _crowded(direct: Sources) -> Sources:
-    """As :attr:`Terms.crowded`."""
-    home: Source = direct.constants
-    turn = ceil(home.rate * direct.timing.grant * home.burst)
-    slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
-    return replace(direct, constants=slow)
 
 
 class _Kernel:
@@ -260,46 +162,3 @@ class KernelEstimates:
     def size(self) -> int:
         """Bytes that they keep, about."""
         return self.staged.size + self.direct.size
-
-
-class Estimates:
-    """The estimates of all kernels on one device with its memories."""
-
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-        self._known: dict[object, KernelEstimates] = {}
-        self._bytes = 0
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Another process has estimates of its own."""
-        return shared_estimates, (self._terms,)
-
-    def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes) -> KernelEstimates:
-        """The estimates of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
-        row: array[int] = flat_operation(operation, self._terms.accelerator, self._terms.timing, is_known=bool(work))
-        key = row.tobytes(), BlockQuery.of(operation), operation.shram, decoding, self._terms.operand_latency(operation)
-        found = self._known.get(key)
-        if found is None:
-            self._make_room(len(decoding))
-            found = self._known[key] = KernelEstimates(operation, row, self._terms, work)
-        return found
-
-    def _make_room(self, size: int) -> None:
-        # The newest estimate has worked out what is asked of it first by the time that the next one is made.
-        newest = next(reversed(self._known.values()), None)
-        self._bytes += size + (newest.size if newest is not None else 0)
-        if self._bytes > _MOST_BYTES:
-            self._known.clear()
-            self._bytes = 0
-
-
-@lru_cache(maxsize=8)
-def shared_estimates(terms: Terms) -> Estimates:
-    """The estimates that all networks on these terms share."""
-    return Estimates(terms)
-
-
-@lru_cache(maxsize=1024)
-def decoding_bytes(work: tuple[DecoderWork, ...]) -> bytes:
-    """The decoder's work as the key of an estimate."""
-    return flat_decoding(work).tobytes()

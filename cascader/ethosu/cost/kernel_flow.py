@@ -263,9 +263,9 @@ class Pipeline:
         kernel before. Blocks before the ``first`` and from the ``last`` on are left out.
         """
         last = kernel.places if last is None else last
-        steps_led = 2 if led and sources.timing.weights_ahead else 0
         if _FLOW is not None:
-            return Flow(*_FLOW.kernel_flow(kernel.flat, sources.flat, self._units, first, last, steps_led, distance))
+            return Flow(*_FLOW.kernel_flow(kernel.flat, sources.flat, self._units, first, last, led, distance))
+        steps_led = 2 if led and sources.timing.weights_ahead else 0
         return self._run(kernel, sources, steps_led, distance, range(first, last))
 
     def _run(self, kernel: KernelLoad, sources: Sources, steps_led: int, distance: int, places: range) -> Flow:

@@ -7,12 +7,14 @@ count: that is within 4 % of the simulator's cycles in the cases of its tests, t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.stripes import Place, stripe, whole
-from cascader.ethosu.cost.block_chain import BlockOption
-from cascader.ethosu.cost.kernel_estimate import NOTHING, Facts, KernelEstimate, KernelEstimates, Terms, decoding_bytes, shared_estimates
+from cascader.ethosu.cost.block_option import BlockOption
+from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
+from cascader.ethosu.cost.estimates import AnyEstimate, AnyEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
@@ -66,14 +68,14 @@ class StripeCost:
         self._terms = Terms.of(accelerator, system, timing, choose_blocks=choose_blocks)
         self._estimates = shared_estimates(self._terms)
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
-        self._known: dict[tuple[int, int], KernelEstimates | None] = {}
+        self._known: dict[tuple[int, int], AnyEstimates | None] = {}
         self._times: dict[tuple[int, int], JobTimes] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Estimates stay in this process: another one has its own."""
         return self.__dict__ | {"_known": {}}
 
-    def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> KernelEstimate | None:
+    def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> AnyEstimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a CPU part."""
         key = part, end - start
         if key not in self._known:
@@ -83,7 +85,7 @@ class StripeCost:
             return None
         return found.staged if staged and self._constants[part] else found.direct
 
-    def _made(self, part: int, height: int) -> KernelEstimates | None:
+    def _made(self, part: int, height: int) -> AnyEstimates | None:
         payload, rows = self._payloads[part], self._graph.parts[part]
         if payload is None:
             return None
@@ -105,7 +107,7 @@ class StripeCost:
         estimate = self._estimate(part, start, end, staged=staged)
         return NOTHING if estimate is None else estimate.facts
 
-    def options(self, part: int, start: int, end: int, *, staged: bool) -> tuple[BlockOption, ...]:
+    def options(self, part: int, start: int, end: int, *, staged: bool) -> Sequence[BlockOption]:
         """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a CPU part.
 
         They are the fastest ones of different partitions of the shared buffer, so that neighbours may agree on one.

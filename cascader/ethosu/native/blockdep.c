@@ -139,6 +139,17 @@ static i64 distance(const Pair *p)
     return found;
 }
 
+int is_pair(const Flat *flat) { return flat->length * 8 == (Py_ssize_t)sizeof(Pair); }
+
+i64 blocks_between(const i64 *flat, const i64 *before, const i64 *block)
+{
+    Pair pair;
+    memcpy(&pair, flat, sizeof pair);
+    pair.before = (Shape){before[0], before[1], before[2]};
+    pair.block = (Shape){block[0], block[1], block[2]};
+    return distance(&pair);
+}
+
 PyObject *blockdep_distance(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     Flat flat;
@@ -148,7 +159,7 @@ PyObject *blockdep_distance(PyObject *module, PyObject *const *arguments, Py_ssi
         return NULL;
     }
     if (flat_all(arguments, &flat, 1, 1) < 0) return NULL;
-    if (flat.length * 8 != (Py_ssize_t)sizeof(Pair)) {
+    if (!is_pair(&flat)) {
         flat_release(&flat, 1);
         PyErr_SetString(PyExc_ValueError, "this is no pair of kernels");
         return NULL;

@@ -4,6 +4,12 @@
 
 #include "flat.h"
 
+/* Whether an array is a pair of kernels. */
+int is_pair(const Flat *flat);
+
+/* The distance of a pair in other blocks; less than nothing if memory ran out. */
+i64 blocks_between(const i64 *pair, const i64 *before, const i64 *block);
+
 PyObject *blockdep_distance(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

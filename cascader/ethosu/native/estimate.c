@@ -3,7 +3,7 @@
 
 #include "estimate.h"
 
-enum { BRICK_CHANNELS = 16, BEAT = 8, SOURCES_SIZE = 17 };
+enum { BRICK_CHANNELS = 16, BEAT = 8 };
 
 typedef struct {
     i64 ofm_height, ofm_width, ofm_depth, ofm_size, ifm_height, ifm_width, ifm_depth, ifm_size, ifm_bricks, ifm_stride_x, operands;
@@ -20,10 +20,6 @@ typedef struct {
 } Pair;
 
 typedef struct {
-    double word, latency, reads, burst, sustained;
-} Source;
-
-typedef struct {
     double inner, last, first, least;
 } Block;
 
@@ -36,23 +32,9 @@ typedef struct {
     double pace, *macs, *readies;
 } Estimator;
 
-static double larger(double a, double b) { return b > a ? b : a; }
-
-static double transfer(const Source *source, i64 words, i64 transactions)
-{
-    double path = (double)words * source->word;
-    return source->reads != 0 ? larger(path, ((double)(transactions * (i64)source->latency) + path) / source->reads) : path;
-}
-
 static double share_of(const Estimator *e, const Step *step, i64 depth)
 {
     return (double)(depth * step->share) / (double)(e->kernel->ofm_depth * e->kernel->shares);
-}
-
-static i64 ceiling(double value)
-{
-    i64 whole = (i64)value;
-    return whole + ((double)whole < value);
 }
 
 static i64 fetch(const Estimator *e, const Step *step, i64 height, i64 width, i64 depth, i64 *transactions)
@@ -95,7 +77,7 @@ static double constants(const Estimator *e, const Step *step, i64 depth, i64 *wo
     const Kernel *k = e->kernel;
     *words = ceiling((double)k->weights / BEAT * share_of(e, step, depth));
     if (step->first) *words += div_up(k->scales * depth, k->ofm_depth * BEAT);
-    double cycles = e->home.latency + transfer(&e->home, *words, div_up(*words, (i64)e->home.burst));
+    double cycles = e->home.latency + source_cycles(&e->home, *words, div_up(*words, (i64)e->home.burst));
     if (!e->shared) cycles = larger(cycles, (double)*words * e->home.sustained);
     return *words > 0 ? cycles : 0.0;
 }
@@ -114,7 +96,7 @@ static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int 
     for (i64 s = 0; s < k->kinds; s++) {
         const Step *step = &e->steps[s];
         i64 transactions, read_words, words = fetch(e, step, height, width, depth, &transactions);
-        double read = constants(e, step, depth, &read_words), brought = fetches ? transfer(&e->maps, words, transactions) : 0.0;
+        double read = constants(e, step, depth, &read_words), brought = fetches ? source_cycles(&e->maps, words, transactions) : 0.0;
         double ready = larger(brought + (fetches ? e->maps.latency : 0.0), read);
         e->macs[s] = mac(e, step, height, width, depth);
         if (e->shared) {
@@ -169,6 +151,34 @@ static double estimate(const Estimator *e, i64 height, i64 width, i64 depth)
     return total + (double)last * ((double)k->rate / (double)k->rate_divisor + (double)k->ofm_size / BEAT);
 }
 
+int estimate_blocks(const Flat *flat, const double *sources, const i64 *blocks, i64 count, double *out)
+{
+    const Kernel *k = (const Kernel *)flat->view.buf;
+    Estimator e = {.kernel = k};
+    const Py_ssize_t fixed = (Py_ssize_t)(sizeof(Kernel) / 8);
+    if (flat->length < fixed || k->kinds < 1 || k->pairs < 0 || flat->length != fixed + 10 * k->kinds + 3 * k->pairs) {
+        PyErr_SetString(PyExc_ValueError, "this is no kernel to estimate");
+        return -1;
+    }
+    e.steps = (const Step *)(flat->at + fixed);
+    e.pairs = (const Pair *)(flat->at + fixed + 10 * k->kinds);
+    memcpy(&e.maps, sources, sizeof(Source));
+    memcpy(&e.home, sources + 5, sizeof(Source));
+    e.shared = sources[10] != 0;
+    e.shared_cap = sources[11] != 0;
+    e.single = sources[14] != 0;
+    e.pace = larger(e.maps.word, e.maps.sustained);
+    e.macs = malloc(2 * sizeof(double) * (size_t)k->kinds);
+    if (!e.macs) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    e.readies = e.macs + k->kinds;
+    for (i64 b = 0; b < count; b++) out[b] = estimate(&e, blocks[3 * b], blocks[3 * b + 1], blocks[3 * b + 2]);
+    free(e.macs);
+    return 0;
+}
+
 PyObject *estimates(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     Flat flats[4];
@@ -178,37 +188,11 @@ PyObject *estimates(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
         return NULL;
     }
     if (flat_all(arguments, flats, 4, 3) < 0) return NULL;
-    const Kernel *k = (const Kernel *)flats[0].view.buf;
-    Estimator e = {.kernel = k};
-    const Py_ssize_t fixed = (Py_ssize_t)(sizeof(Kernel) / 8);
     Py_ssize_t blocks = flats[2].length / 3;
-    int wrong = flats[0].length < fixed || k->kinds < 1 || k->pairs < 0 || flats[0].length != fixed + 10 * k->kinds + 3 * k->pairs;
-    if (wrong || flats[1].length != SOURCES_SIZE || flats[3].length != blocks) {
-        flat_release(flats, 4);
-        PyErr_SetString(PyExc_ValueError, "this is no kernel to estimate");
-        return NULL;
-    }
-    const double *sources = (const double *)flats[1].view.buf;
-    e.steps = (const Step *)(flats[0].at + fixed);
-    e.pairs = (const Pair *)(flats[0].at + fixed + 10 * k->kinds);
-    memcpy(&e.maps, sources, sizeof(Source));
-    memcpy(&e.home, sources + 5, sizeof(Source));
-    e.shared = sources[10] != 0;
-    e.shared_cap = sources[11] != 0;
-    e.single = sources[14] != 0;
-    e.pace = larger(e.maps.word, e.maps.sustained);
-    e.macs = malloc(2 * sizeof(double) * (size_t)k->kinds);
-    if (!e.macs) {
-        flat_release(flats, 4);
-        return PyErr_NoMemory();
-    }
-    e.readies = e.macs + k->kinds;
-    double *out = (double *)flats[3].view.buf;
-    for (Py_ssize_t b = 0; b < blocks; b++) {
-        const i64 *block = flats[2].at + 3 * b;
-        out[b] = estimate(&e, block[0], block[1], block[2]);
-    }
-    free(e.macs);
+    int result = -1;
+    if (flats[1].length != SOURCES_SIZE || flats[3].length != blocks) PyErr_SetString(PyExc_ValueError, "this is no kernel to estimate");
+    else result = estimate_blocks(&flats[0], (const double *)flats[1].view.buf, flats[2].at, blocks, (double *)flats[3].view.buf);
     flat_release(flats, 4);
+    if (result < 0) return NULL;
     Py_RETURN_NONE;
 }

@@ -6,8 +6,6 @@
 
 #include "flow.h"
 
-enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, SOURCES_SIZE = 17 };
-
 static void add_reads(const Flat *work, i64 at, i64 burst, i64 *words, i64 *transactions)
 {
     if (!at) return;
@@ -31,6 +29,57 @@ static i64 written(const Flat *work, i64 at)
     return words;
 }
 
+int load_of_work(const Flat *work, i64 map_burst, i64 burst, Growing *out)
+{
+    i64 places = work->at[0], depths = work->at[1], columns = work->at[2], kinds = columns * depths, maps = 0, constants = 0;
+    const i64 *sequence = work->at + work->at[3], *jobs = work->at + work->at[4];
+    i64 *times = calloc((size_t)(columns ? columns : 1), sizeof(i64));
+    if (!times) {
+        out->failed = 1;
+        return -1;
+    }
+    size_t begin = out->length;
+    for (i64 p = 0; p < places; p++) times[sequence[p]]++;
+    growing_push(out, places * depths);
+    growing_push(out, kinds);
+    growing_push(out, 0);
+    growing_push(out, 0);
+    for (i64 p = 0; p < places; p++)
+        for (i64 d = 0; d < depths; d++) growing_push(out, sequence[p] * depths + d);
+    size_t table = out->length;
+    for (i64 k = 0; k < kinds; k++) growing_push(out, 0);
+    for (i64 k = 0; k < kinds; k++) {
+        const i64 *job = work->at + jobs[k];
+        i64 stored = written(work, job[1]), moved = stored, read = 0;
+        if (!out->failed) out->at[table + (size_t)k] = (i64)(out->length - begin);
+        growing_push(out, job[0]);
+        growing_push(out, stored);
+        growing_push(out, job[3]);
+        for (i64 s = 0; s < job[3]; s++) {
+            const i64 *step = job + 4 + 3 * s;
+            i64 fetched = 0, fetches = 0, words = 0, reads = 0;
+            add_reads(work, most(0, step[0]), map_burst, &fetched, &fetches);
+            add_reads(work, step[1], burst, &words, &reads);
+            if (!s) add_reads(work, job[2], burst, &words, &reads);
+            growing_push(out, fetched);
+            growing_push(out, fetches);
+            growing_push(out, words);
+            growing_push(out, reads);
+            growing_push(out, step[2]);
+            moved += fetched;
+            read += words;
+        }
+        maps += times[k / depths] * moved;
+        constants += times[k / depths] * read;
+    }
+    if (!out->failed) {
+        out->at[begin + 2] = maps;
+        out->at[begin + 3] = constants;
+    }
+    free(times);
+    return out->failed ? -1 : 0;
+}
+
 PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     Flat work;
@@ -42,65 +91,9 @@ PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     }
     i64 map_burst = PyLong_AsLongLong(arguments[1]), burst = PyLong_AsLongLong(arguments[2]);
     if (PyErr_Occurred() || flat_all(arguments, &work, 1, 1) < 0) return NULL;
-    i64 places = work.at[0], depths = work.at[1], columns = work.at[2], kinds = columns * depths, maps = 0, constants = 0;
-    const i64 *sequence = work.at + work.at[3], *jobs = work.at + work.at[4];
-    i64 *times = calloc((size_t)(columns ? columns : 1), sizeof(i64));
-    if (!times) {
-        flat_release(&work, 1);
-        return PyErr_NoMemory();
-    }
-    for (i64 p = 0; p < places; p++) times[sequence[p]]++;
-    growing_push(&out, places * depths);
-    growing_push(&out, kinds);
-    growing_push(&out, 0);
-    growing_push(&out, 0);
-    for (i64 p = 0; p < places; p++)
-        for (i64 d = 0; d < depths; d++) growing_push(&out, sequence[p] * depths + d);
-    size_t table = out.length;
-    for (i64 k = 0; k < kinds; k++) growing_push(&out, 0);
-    for (i64 k = 0; k < kinds; k++) {
-        const i64 *job = work.at + jobs[k];
-        i64 stored = written(&work, job[1]), moved = stored, read = 0;
-        if (!out.failed) out.at[table + (size_t)k] = (i64)out.length;
-        growing_push(&out, job[0]);
-        growing_push(&out, stored);
-        growing_push(&out, job[3]);
-        for (i64 s = 0; s < job[3]; s++) {
-            const i64 *step = job + 4 + 3 * s;
-            i64 fetched = 0, fetches = 0, words = 0, reads = 0;
-            add_reads(&work, most(0, step[0]), map_burst, &fetched, &fetches);
-            add_reads(&work, step[1], burst, &words, &reads);
-            if (!s) add_reads(&work, job[2], burst, &words, &reads);
-            growing_push(&out, fetched);
-            growing_push(&out, fetches);
-            growing_push(&out, words);
-            growing_push(&out, reads);
-            growing_push(&out, step[2]);
-            moved += fetched;
-            read += words;
-        }
-        maps += times[k / depths] * moved;
-        constants += times[k / depths] * read;
-    }
-    if (!out.failed) {
-        out.at[2] = maps;
-        out.at[3] = constants;
-    }
-    free(times);
+    load_of_work(&work, map_burst, burst, &out);
     flat_release(&work, 1);
     return growing_bytes(&out);
-}
-
-typedef struct {
-    double word, latency, reads, burst, sustained;
-} Source;
-
-static double larger(double a, double b) { return b > a ? b : a; }
-
-static double source_cycles(const Source *source, i64 words, i64 transactions)
-{
-    double path = (double)words * source->word;
-    return source->reads != 0 ? larger(path, ((double)(transactions * (i64)source->latency) + path) / source->reads) : path;
 }
 
 /* Cycles of a step: fetches, constants (less than nothing where there are none), constants at their sustained rate, MACs. */
@@ -128,17 +121,6 @@ static BlockCosts block_costs(const i64 *block, const Source *maps, const Source
     }
     return costs;
 }
-
-/* The units: latency of a store, and when each is free, as Pipeline keeps them; the last stores with their number before them. */
-typedef struct {
-    double latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, stores, last[MOST_STORES];
-} Units;
-
-/* Where a kernel reads, and the NPU's timing, as flat_sources of memory_path.py has them. */
-typedef struct {
-    Source maps, home;
-    double shared, shared_cap, drain_responses, slot_response, single, kernel_start, weights_ahead;
-} Sources;
 
 static void run_block(Units *u, const BlockCosts *block, const Sources *sources, int *led)
 {
@@ -188,61 +170,63 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
     u->stores = stores + 1;
 }
 
-PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+int flow_of_load(const i64 *load, const Sources *sources, Units *u, Run run, Flow *flow)
 {
-    Flat flats[3];
-    (void)module;
-    if (count != 7) {
-        PyErr_SetString(PyExc_TypeError, "a load, sources, units, first and last place, led steps and a distance are needed");
-        return NULL;
-    }
-    i64 numbers[4];
-    for (int i = 0; i < 4; i++) numbers[i] = PyLong_AsLongLong(arguments[3 + i]);
-    if (PyErr_Occurred() || flat_all(arguments, flats, 3, 2) < 0) return NULL;
-    const i64 *load = flats[0].at;
-    Units u;
-    i64 first = numbers[0], last = numbers[1], distance = numbers[3], kinds = flats[0].length < LOAD_HEAD ? 0 : load[1], steps = 0;
-    int led = (int)numbers[2], stores;
-    double released[MOST_STORES];
-    if (flats[0].length < LOAD_HEAD || flats[1].length != SOURCES_SIZE || flats[2].length != STATE_SIZE || first < 0 || last > load[0] ||
-        distance < 0 || distance >= MOST_STORES) {
-        flat_release(flats, 3);
-        PyErr_SetString(PyExc_ValueError, "this is no flow");
-        return NULL;
-    }
-    Sources sources;
-    memcpy(&sources, flats[1].view.buf, sizeof sources);
-    memcpy(&u, flats[2].view.buf, sizeof u);
     const i64 *sequence = load + LOAD_HEAD, *places = sequence + load[0];
+    i64 kinds = load[1], steps = 0;
     for (i64 k = 0; k < kinds; k++) steps += load[places[k] + 2];
     BlockCosts *costs = calloc((size_t)kinds + 1, sizeof(BlockCosts));
     StepCosts *all = malloc(sizeof(StepCosts) * (size_t)(steps + 1)), *next = all;
     if (!costs || !all) {
         free(costs);
         free(all);
-        flat_release(flats, 3);
-        return PyErr_NoMemory();
+        return -1;
     }
-    stores = (int)u.stores;
-    for (i64 i = 0; i <= distance; i++) {
-        i64 ahead = distance - i;
-        released[i] = ahead < stores ? u.last[stores - 1 - ahead] + u.latency * (distance ? 1 : 1 + sources.drain_responses) : 0.0;
+    double released[MOST_STORES];
+    int stores = (int)u->stores, led = run.led && sources->weights_ahead != 0 ? STEPS_LED : 0;
+    for (i64 i = 0; i <= run.distance; i++) {
+        i64 ahead = run.distance - i;
+        released[i] = ahead < stores ? u->last[stores - 1 - ahead] + u->latency * (run.distance ? 1 : 1 + sources->drain_responses) : 0.0;
     }
-    u.decoder = larger(u.decoder, u.load);
-    for (i64 p = first; p < last; p++) {
+    u->decoder = larger(u->decoder, u->load);
+    for (i64 p = run.first; p < run.last; p++) {
         i64 kind = sequence[p];
         if (!costs[kind].steps) {
-            costs[kind] = block_costs(load + places[kind], &sources.maps, &sources.home, next);
+            costs[kind] = block_costs(load + places[kind], &sources->maps, &sources->home, next);
             next += costs[kind].count;
         }
-        u.load = larger(u.load, released[least(p - first, distance)]);
-        if (sources.weights_ahead == 0) u.decoder = larger(u.decoder, u.load);
-        if (!p) u.load += sources.kernel_start;
-        run_block(&u, &costs[kind], &sources, &led);
+        u->load = larger(u->load, released[least(p - run.first, run.distance)]);
+        if (sources->weights_ahead == 0) u->decoder = larger(u->decoder, u->load);
+        if (!p) u->load += sources->kernel_start;
+        run_block(u, &costs[kind], sources, &led);
     }
-    memcpy(flats[2].view.buf, &u, sizeof u);
     free(costs);
     free(all);
+    *flow = (Flow){u->store, u->store - larger(larger(u->decoder, u->mac_before), u->load)};
+    return 0;
+}
+
+PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Flat flats[3];
+    (void)module;
+    if (count != 7) {
+        PyErr_SetString(PyExc_TypeError, "a load, sources, units, first and last place, whether it is led and a distance are needed");
+        return NULL;
+    }
+    i64 numbers[4];
+    for (int i = 0; i < 4; i++) numbers[i] = PyLong_AsLongLong(arguments[3 + i]);
+    if (PyErr_Occurred() || flat_all(arguments, flats, 3, 2) < 0) return NULL;
+    Run run = {numbers[0], numbers[1], numbers[3], (int)numbers[2]};
+    const i64 *load = flats[0].at;
+    if (flats[0].length < LOAD_HEAD || flats[1].length != SOURCES_SIZE || flats[2].length != STATE_SIZE || run.first < 0 ||
+        run.last > load[0] || run.distance < 0 || run.distance >= MOST_STORES) {
+        flat_release(flats, 3);
+        PyErr_SetString(PyExc_ValueError, "this is no flow");
+        return NULL;
+    }
+    Flow flow;
+    int result = flow_of_load(load, (const Sources *)flats[1].view.buf, (Units *)flats[2].view.buf, run, &flow);
     flat_release(flats, 3);
-    return Py_BuildValue("(dd)", u.store, u.store - larger(larger(u.decoder, u.mac_before), u.load));
+    return result < 0 ? PyErr_NoMemory() : Py_BuildValue("(dd)", flow.cycles, flow.tail);
 }

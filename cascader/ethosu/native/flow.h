@@ -2,7 +2,32 @@
 #ifndef FLOW_H
 #define FLOW_H
 
-#include "flat.h"
+#include "sources.h"
+
+enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, STEPS_LED = 2 };
+enum { LOAD_PLACES, LOAD_KINDS, LOAD_MAPS, LOAD_CONSTANTS };
+
+/* The units: latency of a store, and when each is free, as Pipeline keeps them; the last stores with their number before them. */
+typedef struct {
+    double latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, stores, last[MOST_STORES];
+} Units;
+
+/* The blocks that run, from the first to the last (exclusive); blocks of the kernel before that may be unfinished then; and whether the
+   first weights are there already. */
+typedef struct {
+    i64 first, last, distance;
+    int led;
+} Run;
+
+typedef struct {
+    double cycles, tail;
+} Flow;
+
+/* The load of an operation's blocks, behind what `out` has. Returns 0, or -1 if memory ran out. */
+int load_of_work(const Flat *work, i64 map_burst, i64 burst, Growing *out);
+
+/* One more kernel through the units. Returns 0, or -1 if memory ran out. */
+int flow_of_load(const i64 *load, const Sources *sources, Units *units, Run run, Flow *flow);
 
 PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

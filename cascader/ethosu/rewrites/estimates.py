@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
@@ -21,4 +20,4 @@ def kernel_cycles(kernels: Mapping[str, EthosuPart], accelerator: Accelerator, s
 def fitted(operation: KernelOperation, accelerator: Accelerator) -> KernelOperation | None:
     """The operation with the partition of the shared buffer for its block; None if the block does not fit."""
     shram = shram_partition(BlockQuery.of(operation), operation.block, accelerator)
-    return replace(operation, shram=shram) if shram is not None else None
+    return operation.having(shram=shram) if shram is not None else None

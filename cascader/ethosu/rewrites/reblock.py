@@ -9,7 +9,7 @@ the depth has to do for both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import choose_blocks
@@ -43,11 +43,11 @@ def _with_depth(
 ) -> _Choice | None:
     """The best block of this depth for the first of the sources; None if none fits."""
     smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
-    start = replace(operation, block=operation.block if depth == operation.block.depth else smallest)
+    start = operation.having(block=operation.block if depth == operation.block.depth else smallest)
     if fitted(start, accelerator) is None:
         return None
     found = choose_blocks(start, accelerator, sources, decoding)
-    best = fitted(replace(operation, block=found[0][0]), accelerator)
+    best = fitted(operation.having(block=found[0][0]), accelerator)
     return _Choice(best, tuple(cycles for _, cycles in found)) if best is not None else None
 
 

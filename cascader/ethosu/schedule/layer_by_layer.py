@@ -9,7 +9,6 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
-from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import buffers
 from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
 from npu_model.accelerator import accelerator as find_accelerator
@@ -25,16 +24,17 @@ def schedule_layer_by_layer(
     arena_cache_size: int | None = None,
     in_place: bool = True,
     provenance: Provenance = _UNKNOWN,
-    graph: RowGraph | None = None,
+    scheduler: DepthFirstScheduler | None = None,
 ) -> Schedule:
     """Every part whole, in the network's order, at addresses that are reused as tensors die.
 
-    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it; ``graph`` are the network's rows, if
-    they are known. InputError if the accelerator is unknown or the arena would exceed ``arena_cache_size`` bytes.
+    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. ``scheduler`` is that of the network's
+    row graph, where it is known already. InputError if the
+    accelerator is unknown or the arena would exceed ``arena_cache_size`` bytes.
     """
     find_accelerator(accelerator)
-    graph = graph or row_graph(network)
-    scheduler = DepthFirstScheduler(graph)
+    scheduler = scheduler or DepthFirstScheduler(row_graph(network))
+    graph = scheduler.graph
     groups = [Group(index, index, part.rows) for index, part in enumerate(graph.parts)]
     # Every part makes all of its rows, those that nobody reads too, as a compiler's schedule does.
     jobs = np.array([(group.first, 0, group.stripe_rows) for group in groups], dtype=np.int64).reshape(-1, 3)

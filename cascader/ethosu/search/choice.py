@@ -12,6 +12,7 @@ from cascader.ethosu.search.replays import REACH, close, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
+from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
 
 _UNBOUNDED = 1 << 60
@@ -87,18 +88,18 @@ class _Chooser:
 
 
 def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen) -> Choice:
-    """The schedule for an aim, replayed.
+    """The schedule for an aim, replayed and checked.
 
     ``seen`` is told of each schedule that is better than those before, the network layer by layer the first of them if that fits.
     InputError that names the smallest arena found if none fits.
     """
     best = Best(task, aim.budget, aim.smallest, seen)
-    show("Replaying the network layer by layer")
-    best.begin()
-    explored = explore(task, executor, show)
+    explored = explore(task, executor, show, best.begin)
     best.least_cycles = explored.least_cycles(aim.budget)
     candidates = _Chooser(explored, aim, best, executor, show).chosen()
     missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
     known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    return Choice(min((*known, *points), key=best.rank), best.least_cycles)
+    chosen = min((*known, *points), key=best.rank)
+    check_schedule(chosen.schedule)
+    return Choice(chosen, best.least_cycles)

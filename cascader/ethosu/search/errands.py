@@ -14,6 +14,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
+from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
 from cascader.search.local_moves import Groups
 
@@ -100,6 +101,11 @@ def delayed(decisions: Decisions, form: Form, cycles: int, judge: Replay) -> tup
                 best, cycles, improved = replace(best, copies=later.copies), found, True
                 break
     return best, cycles
+
+
+def check(decisions: Decisions, form: Form) -> None:
+    """Check a candidate that is reported: InputError if it breaks a rule of schedules."""
+    check_schedule(decisions.schedule(form))
 
 
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:

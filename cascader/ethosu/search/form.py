@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from uuid import uuid4
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
+from cascader.search.luggage import KEPT
 from npu_model.memory.system import MemorySystem
-
-_KEPT = 8
-"""Forms that a process keeps, with all that was worked out for earlier limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,29 @@ class Form:
         return Cascader(self.network, self.accelerator, self.system, self.options, self.provenance)
 
     @cached_property
+    def label(self) -> str:
+        """What tells this form from all others, as :class:`cascader.search.luggage.Luggage` has it."""
+        return uuid4().hex
+
+    @cached_property
     def _pickled(self) -> bytes:
         return pickle.dumps((self.place, self.network, self.accelerator, self.system, self.options, self.provenance))
+
+    def packed(self) -> tuple[Callable[[bytes], Form], bytes]:
+        """What a process makes its own form of, which has its own plans."""
+        return _form, self._pickled
 
     def homes(self, processes: int) -> range:
         """Numbers of the processes that plan this form: one if there are more forms than processes, else as many as each form can have."""
         classes = min(processes, self.place.count)
         return range(self.place.number % classes, processes, classes)
 
-    def __reduce__(self) -> tuple[object, tuple[bytes]]:
-        """The same bytes each time, by which a process knows what it has."""
-        return _received, (self._pickled,)
+    def __reduce__(self) -> tuple[object, ...]:
+        """The form without its plans."""
+        return _form, (self._pickled,)
 
 
-@lru_cache(maxsize=_KEPT)
-def _received(pickled: bytes) -> Form:
-    """The form as this process has it: what was worked out for one limit is there for the next, and changes no answer."""
+@lru_cache(maxsize=KEPT)
+def _form(pickled: bytes) -> Form:
+    """The form as another process has it: what was worked out for one limit is there for the next, and changes no answer."""
     return Form(*pickle.loads(pickled))  # noqa: S301  # made by this program a moment ago

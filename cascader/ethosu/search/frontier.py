@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.search.errands import Decisions, check
+from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.near_misses import made_up
 from cascader.ethosu.search.replays import REACH, promising, replayed, within_reach
 from cascader.ethosu.search.search import Found, new_candidates
-from cascader.ethosu.search.task import Point, Show, Task, silent
+from cascader.ethosu.search.task import Candidate, Point, Show, Task, silent
 from cascader.ethosu.search.wish import Wish
 from cascader.plan.pareto import pareto
+from cascader.search.workers import in_order
 from npu_model.shapes import round_up
 
 
@@ -132,6 +135,13 @@ def beside(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted({*beyond(points, targets), *below(points, targets)}))
 
 
+def _check(points: Sequence[Point], forms: Mapping[int, Form], executor: Executor) -> None:
+    """Check the points that are reported; ``forms`` has the form of a point by the identity of its schedule's network."""
+    made = ((Decisions.of(Candidate(p.schedule, p.estimate)), forms[id(p.schedule.network)]) for p in points)
+    for _ in in_order([executor.submit(check, *one) for one in made]):
+        pass
+
+
 def frontier_of(
     task: Task,
     found: Found,
@@ -164,7 +174,9 @@ def frontier_of(
         chosen = (*chosen, *more)
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
-    seen = (*seen, *made_up(points, targets, {id(form.network): form for form in explored.forms}, task.replay, executor))
+    forms = {id(form.network): form for form in explored.forms}
+    seen = (*seen, *made_up(points, targets, forms, task.replay, executor))
     points = pareto(seen)
+    _check(points, forms, executor)
     bounds = lower_bounds(task.network, explored.least_live_bytes)
     return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles(None), near(seen, points))

@@ -75,13 +75,21 @@ class Found:
     """Whether every limit was searched to its end, as nothing that is expected may decide."""
 
 
-def explore(task: Task, executor: Executor, show: Show = silent) -> Explored:
-    """Plan the task's network in every form."""
+def nothing() -> None:
+    """Do nothing meanwhile."""
+
+
+def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Callable[[], None] = nothing) -> Explored:
+    """Plan the task's network in every form; ``meanwhile`` is called once, as soon as other processes have something to do."""
     prepare(executor, ready)
     show("Rewriting the network")
+    left = [meanwhile]
 
     def spread(thunks: Sequence[Thunk]) -> Iterable[Network]:
-        return in_order([executor.submit(rewritten, thunk) for thunk in thunks])
+        asked = [executor.submit(rewritten, thunk) for thunk in thunks]
+        while left:
+            left.pop()()
+        return in_order(asked)
 
     origins = task.variants(spread)
     forms = tuple(

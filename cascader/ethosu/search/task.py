@@ -58,7 +58,7 @@ class Choice:
 
 
 Seen = Callable[[Choice], None]
-"""Listener that is told of each schedule that is better than all before it. It may raise, which ends the search."""
+"""Listener that is told of each schedule that is better than all before it, not checked yet. It may raise, which ends the search."""
 
 
 def unseen(_choice: Choice) -> None:

@@ -73,8 +73,8 @@ def _check_segment_ports(network: Network) -> None:
     for segment in network.segments:
         for port in segment.inputs + segment.outputs:
             _check_port(network, port)
-            if not on_cpu.intersection(segment.parts) and (port.dtype.floating or port.dtype.bits not in _BITS):
-                raise InputError(f"Port {port.name!r} has elements of type {port.dtype}: the NPU has integers of 8, 16 and 32 bits.")
+            if port.dtype.floating and not on_cpu.intersection(segment.parts):
+                raise InputError(f"Port {port.name!r} has elements of type {port.dtype}: the NPU has integers.")
 
 
 def _check_variable(network: Network, port: Port) -> None:

@@ -14,11 +14,13 @@ from npu_model.tflite.record_reader import RecordReader
 _VERSION = "5.2"
 """The version of Vela whose faults these are, seen beside LiteRT in networks of the portfolio.
 
-These are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`, and `mean_at_ends` for the Python core.
+These are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`; for the Python core `mean_at_ends` and a part of several
+images (`drawn_7215`).
 """
 
 _CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
 _PARTS = {"SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"}
+_IMAGE_RANK = 4
 _STRIDES, _PADDINGS, _WEIGHTS = 3, 1, 1
 """The operands of STRIDED_SLICE and PAD that hold strides and paddings, and that of a convolution with its weights."""
 
@@ -30,9 +32,9 @@ def _integers(model: TfliteModel, operator: TfliteOperator, operand: int) -> tup
 
 
 def _strided_slice_fault(model: TfliteModel) -> str:
-    """A STRIDED_SLICE with a step: behind or before a convolution the C++ core takes other elements."""
+    """A STRIDED_SLICE with a step: behind or before a convolution the C++ core takes other elements. Backwards it takes the right ones."""
     for operator in model.operators:
-        if operator.code == "STRIDED_SLICE" and any(stride != 1 for stride in _integers(model, operator, _STRIDES)):
+        if operator.code == "STRIDED_SLICE" and any(stride > 1 for stride in _integers(model, operator, _STRIDES)):
             name = model.tensors[operator.outputs[0]].name
             return f"STRIDED_SLICE {name!r} takes other elements than its strides say"
     return ""
@@ -110,6 +112,20 @@ def _dropped_mean_fault(model: TfliteModel) -> str:
     return ""
 
 
+def _first_image_fault(model: TfliteModel) -> str:
+    """A part of several images: the Python core copies that of the first image alone, as `drawn_7215` shows."""
+    for operator in model.operators:
+        if operator.code not in _PARTS | {"UNPACK"}:
+            continue
+        operands = (model.tensors[number].shape for number in operator.inputs if number >= 0 and not model.tensors[number].data)
+        images = next((shape[0] for shape in operands if len(shape) == _IMAGE_RANK), 1)
+        for number in operator.outputs if images > 1 else ():
+            part = model.tensors[number]
+            if part.shape[:1] > (1,):
+                return f"{operator.code} {part.name!r} of {images} images is that of the first alone"
+    return ""
+
+
 def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool = True) -> str:
     """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is.
 
@@ -119,7 +135,7 @@ def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool 
         return ""
     records = RecordReader(model)
     if core != CORES[0]:
-        return _dropped_mean_fault(records.model)
+        return _dropped_mean_fault(records.model) or _first_image_fault(records.model)
     found = _unsigned_transpose_fault(records.model) if unsigned_copies else ""
     found = found or _strided_slice_fault(records.model) or _grouped_batch_fault(records.model)
     return found or _part_fault(records.model) or _padded_resize_fault(records)

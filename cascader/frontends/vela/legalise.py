@@ -100,6 +100,46 @@ def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[st
     return found
 
 
+def _by_single_images(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | None:
+    """The first core's compilation of the network with operators of one image each; None if it has none to part, or no core can."""
+    from cascader.frontends.vela.single_images import with_single_images  # noqa: PLC0415  # as said above
+    from npu_model.compiled.cpu_operators import OperatorFinder  # noqa: PLC0415
+    from npu_model.compiled.network import COPIES, CpuOperator  # noqa: PLC0415
+    from npu_model.tflite.model import read_tflite  # noqa: PLC0415
+
+    made = with_single_images(model)
+    if made is None:
+        return None
+    for legacy in (False, True):
+        try:
+            found = _legalised(made, compile_network(made, accelerator_name, legalise=True, legacy=legacy, cpu_operators=cpu_operators))
+            if not isinstance(found, Legalised):
+                continue
+            found.network()
+            finder = OperatorFinder(read_tflite(model))
+            for step in found.stream.steps:
+                if isinstance(step, CpuOperator) and step.code not in COPIES:
+                    finder.find(step)  # what the original model does not have cannot be executed
+        except InputError:
+            continue
+        return found
+    return None
+
+
+def _stand_in(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | str:
+    """The compilation that replaces a wrong one of the C++ core, with what was done as its note, or why the Python core's cannot be taken.
+
+    It is the Python core's, unless operators of several images are left to the CPU there that run on the NPU for one image each.
+    """
+    second = _by_python_core(model, accelerator_name, cpu_operators)
+    if isinstance(second, Legalised) and not _on_cpu(second):
+        return replace(second, note=f"its {second.core} core legalised the network instead")
+    single = _by_single_images(model, accelerator_name, cpu_operators)
+    if single is not None and (not isinstance(second, Legalised) or _on_cpu(single) < _on_cpu(second)):
+        return replace(single, note=f"its {single.core} core legalised the network with operators of one image each instead")
+    return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
+
+
 def legalised(
     model: bytes,
     accelerator_name: str = DEFAULT_ACCELERATOR,
@@ -109,17 +149,18 @@ def legalised(
 ) -> Legalised:
     """Compile a quantised .tflite ``model`` into one kernel per operator, by the first core of Vela that does and whose stream is right.
 
-    InputError as :func:`compile_network` raises it for the C++ core where the other one cannot compile it either, or if neither core's
-    stream can be taken, nor mended: it names both, the layers and the accesses. ``meanwhile`` is called once Vela runs.
+    Where neither core does, operators of several images are run for one image each (:func:`with_single_images`).
+    InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be
+    taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs.
     """
     try:
         result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators, meanwhile=meanwhile)
     except InputError as error:
-        second = _by_python_core(model, accelerator_name, cpu_operators)
+        second = _stand_in(model, accelerator_name, cpu_operators)
         if not isinstance(second, Legalised):
             raise
         reason = str(error).rpartition(": ")[0] or str(error).rstrip(".")  # without the remedy
-        return replace(second, note=f"{reason}; its {CORES[1]} core legalised the network instead.")
+        return replace(second, note=f"{reason}; {second.note}.")
     try:
         first = _legalised(model, result)
     except InputError as error:  # what it emits cannot even be read
@@ -127,9 +168,9 @@ def legalised(
     if isinstance(first, Legalised):
         return first
     wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {first}"
-    second = _by_python_core(model, accelerator_name, cpu_operators)
+    second = _stand_in(model, accelerator_name, cpu_operators)
     if isinstance(second, Legalised):
-        return replace(second, note=f"{wrong}; its {CORES[1]} core legalised the network instead.")
+        return replace(second, note=f"{wrong}; {second.note}.")
     wrong = f"{wrong}; its {CORES[1]} core cannot stand in: {second}"
     mended = _with_whole_bytes(model, result)
     if mended is not None:

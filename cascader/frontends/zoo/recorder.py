@@ -131,11 +131,11 @@ class Recorder:
         self._tensors.append(TensorRecord(name, shape, dtype, (scale,), (zero_point,), is_variable=is_variable))
         return len(self._tensors) - 1
 
-    def indices(self, name: str, sample: Array) -> TensorHandle:
-        """Add a tensor of 32-bit integers without quantisation, which counts or numbers something."""
+    def indices(self, name: str, sample: Array, dtype: int = tflite.TensorType.INT32) -> TensorHandle:
+        """Add a tensor of 32-bit integers (or of ``dtype``) without quantisation, which counts or numbers something."""
         shape = (sample.shape[0] // CALIBRATION_IMAGES, *sample.shape[1:])
         handle = TensorHandle(len(self._tensors), shape)
-        self._tensors.append(TensorRecord(name, shape, tflite.TensorType.INT32))
+        self._tensors.append(TensorRecord(name, shape, dtype))
         self._values[handle.index] = Value(handle, sample, 1.0, 0)
         return handle
 

@@ -31,12 +31,13 @@ class Reductions(LayerBuilder):
         """REDUCE_MIN over ``axes``; the output keeps the scale."""
         return self._reduced("REDUCE_MIN", x, axes, keep=keep, name=name)
 
-    def arg_max(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
-        """ARG_MAX along the last axis: 32-bit numbers of channels, which only the user reads."""
+    def arg_max(self, x: TensorHandle, *, wide: bool = False, name: str | None = None) -> TensorHandle:
+        """ARG_MAX along the last axis: 32-bit numbers of channels, 64-bit ones if ``wide``, which only the user reads."""
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, "arg_max")
         constant = self._recorder.constant(f"{layer}/axis", np.array(len(x.shape) - 1, dtype="<i4"), tflite.TensorType.INT32)
-        output = self._recorder.indices(layer, value.sample.argmax(axis=-1).astype(np.float64))
-        return self._recorder.operator("ARG_MAX", (x.index, constant), output, "ArgMaxOptions", OutputType=tflite.TensorType.INT32)
+        dtype = tflite.TensorType.INT64 if wide else tflite.TensorType.INT32
+        output = self._recorder.indices(layer, value.sample.argmax(axis=-1).astype(np.float64), dtype)
+        return self._recorder.operator("ARG_MAX", (x.index, constant), output, "ArgMaxOptions", OutputType=dtype)
 
     def softmax(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
         """SOFTMAX over the last axis.

@@ -1,4 +1,4 @@
-"""The compiled cost model is the Python one: the work of blocks, loads, flows, estimates, partitions, weight streams and BLOCKDEP."""
+"""The compiled cost model is the Python one: blocks, loads, flows, estimates, partitions, weight streams, BLOCKDEP, shared cycles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise, product
 from unittest.mock import patch
 
 import numpy as np
@@ -21,19 +22,25 @@ from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost import block_choice, blockdep, kernel_flow
 from cascader.ethosu.cost.block_choice import Estimator, Ranking
 from cascader.ethosu.cost.blockdep import Dependency
+from cascader.ethosu.cost.compiled_estimate import Core
+from cascader.ethosu.cost.coupling import Coupling
+from cascader.ethosu.cost.estimate_terms import Facts, Terms
+from cascader.ethosu.cost.estimates import AnyEstimate
+from cascader.ethosu.cost.kernel_estimate import KernelEstimates
 from cascader.ethosu.cost.kernel_flow import KernelLoad, Pipeline, kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Source, Sources
-from cascader.ethosu.network.network import ethosu_part
+from cascader.ethosu.network.network import CONSTANTS, ethosu_part
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.cost import shram
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
-from npu_model.cost.shram import BlockQuery, ShramQuery
+from npu_model.cost.shram import BlockQuery, ShramQuery, flat_query
 from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
 from npu_model.native import native
 from npu_model.program import DataType, FeatureMap, KernelOperation, OperationKind, PoolKind, Strides
 from npu_model.shapes import Shape3D
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 from npu_model.weight_stream import mlw, mlw_work
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import operation_work
@@ -237,6 +244,57 @@ def test_estimates_are_equal_to_the_last_bit(name: str, ports: int, timing: Timi
             compiled = estimator.cycles_of(blocks).tolist()
             with patch.object(block_choice, "_NATIVE", None):
                 assert estimator.cycles_of(blocks).tolist() == compiled
+
+
+def stated(estimate: AnyEstimate) -> tuple[Facts, list[object]]:
+    """All that an estimate states: its facts and its options with their loads."""
+    options = [(o.block, o.shram, o.cycles, o.burden, o.lead, o.tail, o.latency, o.sources, o.load.flat.tolist()) for o in estimate.options]
+    return estimate.facts, [*options]
+
+
+ROUGH = replace(OTHER_TIMING, command_cycles_per_word=64)
+
+
+@pytest.mark.parametrize("chooses", [True, False])
+@pytest.mark.parametrize("timing", [DEFAULT_TIMING, ROUGH], ids=["model", "rough"])
+@pytest.mark.parametrize("system", ["u55_high_end", "off"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_estimates_of_kernels_state_the_same(name: str, system: str, timing: TimingParameters, *, chooses: bool) -> None:
+    terms = Terms.of(DEVICE, profile(system).memory_system(), timing, choose_blocks=chooses)
+    for op, work in operations(name):
+        in_home = replace(op, ifm2=None if op.ifm2 is None else replace(op.ifm2, region=CONSTANTS))
+        for one in (op, in_home):
+            row = flat_operation(one, DEVICE, timing, is_known=bool(work))
+            query = flat_query(BlockQuery.of(one), DEVICE)
+            compiled, twin = Core(terms).estimates(one, row, query, work), KernelEstimates(one, row, terms, work)
+            assert stated(compiled.staged) == stated(twin.staged)
+            assert stated(compiled.direct) == stated(twin.direct)
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        DEFAULT_TIMING,
+        replace(ROUGH, drain_responses=3),
+        replace(DEFAULT_TIMING, blockdep=BlockdepRule.IGNORED, shram_drains=False),
+        replace(DEFAULT_TIMING, blockdep=BlockdepRule.DRAINED),
+    ],
+    ids=["model", "rough", "ignored", "drained"],
+)
+@pytest.mark.parametrize("device", ["ethos-u55-32", "ethos-u55-128"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_two_kernels_share_the_same_in_all_of_their_blocks(name: str, device: str, timing: TimingParameters) -> None:
+    chosen = accelerator(device)
+    core = Core(Terms.of(chosen, profile("u55_high_end").memory_system(), timing))
+    kernels = operations(name) if device == "ethos-u55-128" else [(op, ()) for op, _ in operations(name)]
+    rows = [flat_operation(op, chosen, timing, is_known=bool(work)) for op, work in kernels]
+    queries = [flat_query(BlockQuery.of(op), chosen) for op, _ in kernels]
+    found = [core.estimates(op, row, query, work) for (op, work), row, query in zip(kernels, rows, queries, strict=True)]
+    for ((before, _), (after, _)), (first, second) in zip(pairwise(kernels), pairwise(found), strict=True):
+        for ones, twos in product((first.staged.options, first.direct.options), (second.staged.options, second.direct.options)):
+            compiled, twin, costs = Coupling(before, after, chosen), Coupling(before, after, chosen), [one.cost for one in ones]
+            assert compiled.together(ones, twos) == twin.together([*ones], [*twos])
+            assert compiled.least(costs, ones, twos) == twin.least(costs, [*ones], [*twos])
 
 
 @pytest.mark.parametrize("device", accelerator_names())

@@ -15,7 +15,8 @@ from scheduling import DEFAULT, network
 from small_programs import memories, memory, program
 from test_cascader_kernel_flow import OPERATIONS, max_pool
 
-from cascader.ethosu.cost.kernel_estimate import KERNEL_WORDS, Terms, shared_estimates
+from cascader.ethosu.cost.estimate_terms import KERNEL_WORDS, Terms
+from cascader.ethosu.cost.estimates import shared_estimates
 from cascader.ethosu.cost.kernel_flow import Pipeline, kernel_flow, operation_load
 from cascader.ethosu.cost.memory_path import Source, Sources
 from cascader.ethosu.cost.neighbours import Neighbours

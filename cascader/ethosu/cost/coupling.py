@@ -1,0 +1,161 @@
+"""Coupling: the cycles that two kernels in a row share, as the second may begin while the first one drains."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from math import ceil
+
+from cascader.ethosu.cost.block_option import BlockOption, CompiledOptions
+from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
+from cascader.ethosu.cost.kernel_flow import Pipeline
+from npu_model.accelerator import Accelerator
+from npu_model.native import native
+from npu_model.program import KernelOperation
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+
+_NATIVE = native("cascader.ethosu")
+"""Compiled: what two kernels share in all of their blocks; None if it is not built."""
+
+_RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINED: 2}
+"""The rules of BLOCKDEP as the core knows them."""
+
+_NO_PAIR = array("q")
+"""In place of a pair of kernels where its blocks are not looked at."""
+
+_NO_COSTS = array("q")
+
+NEAR = 8
+"""Blocks at the end of a kernel and at the beginning of the next one that decide what both share."""
+
+
+@lru_cache(maxsize=1 << 12)
+def _ended(option: BlockOption) -> tuple[Pipeline, float]:
+    """The units behind the last blocks of a kernel whose first weights are there, and when it is done."""
+    pipeline = Pipeline(option.latency)
+    done = pipeline.run(option.load, option.sources, led=True, first=max(0, option.load.places - NEAR))
+    return pipeline, done.cycles
+
+
+@lru_cache(maxsize=1 << 12)
+def _begun(option: BlockOption) -> tuple[float, float]:
+    """Cycles in which the words of a kernel's first blocks pass, and when these are done on their own if the first weights are there."""
+    places, sources = min(NEAR, option.load.places), option.sources
+    fetched, stored, constants = option.load.words(0, places)
+    flow = Pipeline().run(option.load, sources, led=True, last=places)
+    return sources.moving(fetched + (constants if sources.shared else 0), stored), max(flow.cycles, constants * sources.constants.rate)
+
+
+@lru_cache(maxsize=1 << 12)
+def _most_shared(two: BlockOption) -> int:
+    """Cycles that a kernel shares with any other one at most: its first blocks' words must pass behind whatever came before."""
+    moving, alone = _begun(two)
+    return max(0, ceil(alone - moving) + two.latency, -further_responses(two.sources.timing, two.latency))
+
+
+@lru_cache(maxsize=1 << 16)
+def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
+    """Cycles that a kernel is done earlier than on its own if it begins before the last ``distance`` blocks of another are stored.
+
+    On its own its first weights are there. Less than nothing if they are not, and that costs more than is shared.
+    """
+    (pipeline, begin), (moving, alone) = _ended(one), _begun(two)
+    units = pipeline.unordered() if two.sources.timing.blockdep is BlockdepRule.IGNORED else pipeline.copied()
+    done = units.run(two.load, two.sources, distance=distance, last=min(NEAR, two.load.places))
+    behind = max(done.cycles - begin, moving)
+    return ceil(alone - behind) + two.latency
+
+
+def further_responses(timing: TimingParameters, latency: int) -> int:
+    """Cycles that a kernel waits for a drained one beyond those of the default timing, for which replays confirm the costs of kernels."""
+    return (timing.drain_responses - DEFAULT_TIMING.drain_responses) * latency
+
+
+class Coupling:
+    """Coupling of two kernels in a row, in any of their blocks."""
+
+    def __init__(self, before: KernelOperation, after: KernelOperation, accelerator: Accelerator, *, reads: bool = True) -> None:
+        """With ``reads`` off the second kernel is known to read nothing that the first one makes."""
+        self._reads = reads
+        self._kernels = before, after
+        self._is_apart = shares_tables(before, after, accelerator)
+
+    def shared(self, one: BlockOption, two: BlockOption) -> int:
+        """Cycles that the two share: the second's fetches and MAC steps may begin while the first drains.
+
+        A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. The number is
+        negative if the second one waits longer for its first weights than the two share. It reads some of these weights while the first
+        one's decoder has nothing left to do.
+        """
+        waits, timing = max(0, two.lead - one.tail), two.sources.timing
+        further = further_responses(timing, two.latency)
+        if self._is_apart or (timing.shram_drains and one.shram != two.shram):
+            return -waits - (further if further and not self._distance(one, two) else 0)
+        distance = self._distance(one, two)
+        return max(_shared(one, two, distance), -waits) if distance else -waits - further
+
+    @staticmethod
+    def most_shared(two: BlockOption) -> int:
+        """Cycles that the two share at most if the second one is made in block ``two``."""
+        return _most_shared(two)
+
+    def least(self, costs: Sequence[int], ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> list[tuple[int, int]]:
+        """For each block of the second kernel the least of some costs, one for each of the first one, less what the two share.
+
+        With the first place that has it.
+        """
+        if _NATIVE is not None and isinstance(ones, CompiledOptions) and isinstance(twos, CompiledOptions):
+            found = self._compiled(ones, twos, array("q", costs))
+            return list(zip(found[::2], found[1::2], strict=True))
+        return [self._least(costs, ones, two) for two in twos]
+
+    def _least(self, costs: Sequence[int], ones: Sequence[BlockOption], two: BlockOption) -> tuple[int, int]:
+        """As :meth:`least` for one block. Those of the first kernel that cost more than they could share are not looked at."""
+        most = self.most_shared(two)
+        best, at = costs[0] - self.shared(ones[0], two), 0
+        for number in range(1, len(ones)):
+            if costs[number] - most < best:
+                cost = costs[number] - self.shared(ones[number], two)
+                best, at = (cost, number) if cost < best else (best, at)
+        return best, at
+
+    def together(self, ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> int:
+        """Cycles of the two in the blocks that cost least together, of several those that take the fewest cycles."""
+        if _NATIVE is not None and isinstance(ones, CompiledOptions) and isinstance(twos, CompiledOptions):
+            return self._compiled(ones, twos, _NO_COSTS)[0]
+        best: tuple[int, int] | None = None
+        for two in twos:
+            most = self.most_shared(two)
+            for one in ones:
+                cost = one.cost + two.cost
+                if best is None or cost - most <= best[0]:
+                    shared = self.shared(one, two)
+                    found = cost - shared, one.cycles + two.cycles - shared
+                    best = found if best is None else min(best, found)
+        assert best is not None  # noqa: S101  # a kernel has its own block at least
+        return best[1]
+
+    def _compiled(self, ones: CompiledOptions, twos: CompiledOptions, costs: array[int]) -> array[int]:
+        """The cycles of :meth:`together` without costs, with costs the least and its place of :meth:`least` for each block."""
+        timing, limit, pair = twos.sources.timing, 0, _NO_PAIR
+        further = further_responses(timing, twos.latency)
+        may_overlap = not self._is_apart and not (timing.shram_drains and ones.shrams.isdisjoint(twos.shrams))
+        if timing.blockdep is BlockdepRule.HONOURED and (may_overlap or further):
+            limit, pair = self._blocks.limit, self._blocks.pair
+        options = ones.begin, twos.begin, len(ones), len(twos), ones.latency, twos.latency
+        terms = array("q", (*options, limit, self._is_apart, timing.shram_drains, _RULES[timing.blockdep], further, NEAR))
+        assert _NATIVE is not None  # noqa: S101  # whoever calls knows
+        return array("q", _NATIVE.coupling(ones.flat, twos.flat, ones.sources.flat, twos.sources.flat, pair, terms, costs))
+
+    @cached_property
+    def _blocks(self) -> Dependency:
+        """The dependency of the two; it is looked at once two partitions agree."""
+        return Dependency(*self._kernels) if self._reads else Dependency.none()
+
+    def _distance(self, one: BlockOption, two: BlockOption) -> int:
+        """Blocks of the first kernel that may be unfinished when the second one begins."""
+        rule = two.sources.timing.blockdep
+        if rule is not BlockdepRule.HONOURED:
+            return MAX_BLOCKDEP if rule is BlockdepRule.IGNORED else 0
+        return self._blocks.blocks(one.block, two.block)

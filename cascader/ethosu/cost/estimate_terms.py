@@ -1,0 +1,99 @@
+"""Terms of estimates: the device with its memories as kernels read them, and the facts that an estimate states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
+
+from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.network.network import ARENA, CONSTANTS
+from npu_model.accelerator import Accelerator
+from npu_model.memory.system import MemorySystem
+from npu_model.program import KernelOperation
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+BLOCKS = 2
+"""Blocks that are looked at beside a layer's own."""
+
+PARTITIONS = 4
+"""Partitions of the shared buffer from which neighbours may choose a common one."""
+
+BURDEN = 0.05
+"""Part of the cycles of a block's reads at home that counts against the block: of two equally fast ones one may read twice as much."""
+
+CROWDED_SHARE = 0.5
+"""The part of its memory's bandwidth that a kernel gets beside a copy: two readers that always have something to ask take turns."""
+
+KERNEL_WORDS = 29
+"""Words of the command stream for a kernel: the mean of the measured streams (25 to 37), as registers keep what does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins.
+
+    ``tail`` are the cycles at its end in which the decoder reads for the next kernel,
+    ``crowded_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
+    """
+
+    cycles: int
+    lead: int
+    tail: int
+    crowded_cycles: int
+    home_cycles: int
+
+
+NOTHING = Facts(0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks."""
+
+    accelerator: Accelerator
+    staged: Sources
+    direct: Sources
+    overhead: int
+    choose_blocks: bool = True
+
+    @classmethod
+    def of(
+        cls, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, *, choose_blocks: bool = True
+    ) -> Terms:
+        """The terms of a device with its memories and its timing."""
+        overhead = system.ports[system.port_of(ARENA)].write_latency
+        return cls(accelerator, Sources.staged(system, timing), Sources.direct(system, timing), overhead, choose_blocks)
+
+    @property
+    def timing(self) -> TimingParameters:
+        """The timing parameters."""
+        return self.direct.timing
+
+    @property
+    def command_cycles(self) -> int:
+        """Cycles in which the command processor takes the words of a kernel: 0 unless it has a pace of its own."""
+        return self.timing.command_cycles_per_word * KERNEL_WORDS
+
+    def operand_latency(self, operation: KernelOperation) -> int:
+        """Cycles that every block of the operation waits for an operand that is a constant; 0 if none is."""
+        maps = (operation.ifm, operation.ifm2)
+        return self.direct.constants.latency if any(one is not None and one.region == CONSTANTS for one in maps) else 0
+
+    def worst_operand_latency(self, operation: KernelOperation) -> int:
+        """As :meth:`operand_latency` while weights are copied from the same memory: no block is chosen that suffers from that."""
+        return self.crowded.constants.latency if self.operand_latency(operation) else 0
+
+    @property
+    def crowded(self) -> Sources:
+        """Constants read at home beside a copy, whose transactions have every other turn at the port."""
+        return _crowded(self.direct)
+
+
+@lru_cache(maxsize=8)
+def _crowded(direct: Sources) -> Sources:
+    """As :attr:`Terms.crowded`."""
+    home: Source = direct.constants
+    turn = ceil(home.rate * direct.timing.grant * home.burst)
+    slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
+    return replace(direct, constants=slow)

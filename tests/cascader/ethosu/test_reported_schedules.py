@@ -1,0 +1,41 @@
+"""What a search reports has passed the check of schedules, which candidates that nobody sees have not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from scheduling import DEFAULT, network
+
+import cascader.ethosu.cascade
+from cascader import frontier, schedule
+from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.verb import How
+from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
+from sim import quick_cycles
+
+SYSTEM = profile("u55_high_end").memory_system()
+REPLAY = partial(quick_cycles, system=SYSTEM)
+
+
+def in_too_few_bytes(*arguments: Any, **options: Any) -> Schedule:
+    """A schedule whose buffers reach beyond its arena."""
+    made = make_schedule(*arguments, **options)
+    return replace(made, arena_size=made.arena_size - 16)
+
+
+@pytest.mark.parametrize("smallest", [False, True])
+def test_a_wrong_schedule_is_no_answer(monkeypatch: pytest.MonkeyPatch, *, smallest: bool) -> None:
+    monkeypatch.setattr(cascader.ethosu.cascade, "make_schedule", in_too_few_bytes)
+    with pytest.raises(InputError, match="arena"):
+        schedule(network("tiny_residual"), DEFAULT, SYSTEM, None if smallest else 4096, REPLAY, How(smallest=smallest))
+
+
+def test_a_wrong_schedule_is_no_point_of_a_frontier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cascader.ethosu.cascade, "make_schedule", in_too_few_bytes)
+    with pytest.raises(InputError, match="arena"):
+        frontier(network("tiny_residual"), DEFAULT, SYSTEM, REPLAY)

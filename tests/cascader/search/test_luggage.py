@@ -1,0 +1,71 @@
+"""Large arguments of errands are sent to a process once, and it keeps those that came last, as the sender knows."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from cascader.search.luggage import KEPT, Shelf, sent
+from cascader.search.workers import workers
+
+
+class Trunk:
+    """Luggage that counts how often it is packed and unpacked."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.packings = 0
+        self.opened = 0
+
+    def packed(self) -> tuple[Callable[[bytes], object], bytes]:
+        self.packings += 1
+        return _trunk, self.label.encode()
+
+
+def _trunk(content: bytes) -> Trunk:
+    return Trunk(content.decode())
+
+
+def opened(trunk: Trunk, times: int) -> tuple[str, int, int]:
+    """Open a trunk some times more: its label, how often it was opened in this process, and the process."""
+    trunk.opened += times
+    return trunk.label, trunk.opened, os.getpid()
+
+
+def test_a_process_is_sent_luggage_once_and_keeps_what_it_did_with_it() -> None:
+    with workers(2, takes_part=True) as executor:
+        trunks = [Trunk("one"), Trunk("two")]
+        found = [[executor.submit(opened, trunk, 1) for trunk in trunks] for _ in range(3)]
+        answers = [[answer.result() for answer in some] for some in found]
+    here = os.getpid()
+    for number, trunk in enumerate(trunks):
+        there = [count for _, count, process in (some[number] for some in answers) if process != here]
+        assert there == list(range(1, len(there) + 1))
+        assert trunk.packings == (1 if there else 0)
+    assert sum(trunk.packings for trunk in trunks) > 0
+
+
+def test_luggage_that_had_to_go_is_sent_again() -> None:
+    with workers(1 + 1) as executor:
+        lines = [Trunk(str(number)) for number in range(2 * (KEPT + 1))]
+        for trunk in (*lines, *lines):
+            assert executor.submit(opened, trunk, 0).result()[0] == trunk.label
+    assert all(trunk.packings == 2 for trunk in lines)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 0, 2], [*range(KEPT), 0, KEPT, 0, 1], [*range(KEPT + 1), 0]])
+def test_both_shelves_look_alike(order: list[int]) -> None:
+    ours, theirs = Shelf(), Shelf()
+    for number in order:
+        label = str(number)
+        assert ours.has(label) == theirs.has(label)
+        ours.take(label, lambda: None)
+        theirs.take(label, object)
+
+
+def test_small_arguments_are_sent_as_they_are() -> None:
+    assert [sent(one, Shelf()) for one in (1, "a", None)] == [1, "a", None]
+    assert len(pickle.dumps(sent(Trunk("x"), Shelf()))) < 500
