@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
+from operator import attrgetter
+from typing import Any
 
 from npu_model.program.feature_map import ByteRange, FeatureMap
 from npu_model.shapes import Shape3D, ceil_div
@@ -238,6 +240,17 @@ class KernelOperation:
     def writes(self) -> tuple[ByteRange, ...]:
         """Every byte range of external memory that the operation may write."""
         return self.ofm.byte_ranges()
+
+    def having(self, **changes: Any) -> KernelOperation:
+        """The operation with other values of some fields: ``dataclasses.replace`` in half of its time, as a search makes many of them."""
+        values = list(_VALUES(self))
+        for name, value in changes.items():
+            values[_PLACES[name]] = value
+        return KernelOperation(*values)
+
+
+_PLACES = {field.name: number for number, field in enumerate(fields(KernelOperation))}
+_VALUES = attrgetter(*_PLACES)
 
 
 @dataclass(frozen=True, slots=True)

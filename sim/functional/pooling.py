@@ -75,8 +75,6 @@ def _average(op: KernelOperation, values: Integers, user: str) -> Integers:
 
 
 def _reduce_sum(op: KernelOperation, values: Integers, user: str) -> Integers:
-    if op.ifm.dtype.bits == 8:
-        raise InputError(f"{user} sums {op.ifm.dtype} channels: 16 and 32 bits are verified; compile for a convolution with ones.")
     if op.kernel != Kernel() or op.padding != Padding() or op.ofm.shape.depth != 1:
         raise InputError(f"{user} sums a window of {op.kernel.elements} into {op.ofm.shape.depth} channels: 1 into 1 is what the NPU does.")
     sums = values.sum(axis=2, keepdims=True)

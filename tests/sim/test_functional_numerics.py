@@ -327,7 +327,7 @@ def test_a_32_bit_result_takes_neither_zero_point_nor_clamp() -> None:
     [
         ({"activation": Activation(ActivationKind.TANH, -128, 127)}, "native TANH for an int8 OFM"),
         ({"activation": Activation(ActivationKind.SIGMOID, -128, 127)}, "native SIGMOID for an int8 OFM"),
-        ({"pool": PoolKind.REDUCE_SUM}, "sums int8 channels"),
+        ({"pool": PoolKind.REDUCE_SUM}, "sums a window of 1 into"),
         ({"pool": PoolKind.AVERAGE}, "averages without padding and without a global scale"),
         (
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, stripe
@@ -112,7 +112,7 @@ def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) 
     shram = shram_partition(BlockQuery.of(operation), job.block, accelerator)
     if shram is None:
         raise InputError(f"Block {job.block} of part {job.part!r} does not fit into the SHRAM of {accelerator.name}: choose a smaller one.")
-    return replace(operation, block=job.block, shram=shram)
+    return operation.having(block=job.block, shram=shram)
 
 
 def _places(schedule: Schedule) -> dict[str, Place]:

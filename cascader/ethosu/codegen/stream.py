@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cascader.ethosu.cost.blockdep import blockdep
 from cascader.ethosu.network.network import ARENA, LUT_SLOT, LutLoad
@@ -53,7 +53,7 @@ class Stream:
         """Issue a kernel behind the others and behind the transfers of what it works on, but no later ones."""
         newest_first = self.transfers[::-1]
         self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(operation, transfer)], name)
-        operation = replace(operation, blockdep=blockdep(self.kernels, operation, self.accelerator))
+        operation = operation.having(blockdep=blockdep(self.kernels, operation, self.accelerator))
         self.issue(operation, name)
         self.kernels.append(operation)
         self.running = min(self.running + 1, self.accelerator.max_outstanding_kernels)

@@ -5,7 +5,7 @@ A row is a step along the part's axis: a row of the feature map, or a column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cascader.ethosu.codegen.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
@@ -91,10 +91,10 @@ def stripe(part: EthosuPart, start: int, end: int, places: dict[str, Place]) -> 
     ofm = _rows_of(operation.ofm, start, end, target, axis)
     if operation.kind is OperationKind.ELEMENTWISE:
         ifm2 = _operand(part, second, start, end, source2) if second is not None else None
-        return replace(operation, ifm=_operand(part, operation.ifm, start, end, source), ifm2=ifm2, ofm=ofm)
+        return operation.having(ifm=_operand(part, operation.ifm, start, end, source), ifm2=ifm2, ofm=ofm)
     low, high, before, after = _window(operation, start, end, axis)
     ifm = _rows_of(operation.ifm, low, high, source, axis)
-    return replace(operation, ifm=ifm, ofm=ofm, padding=axis.padding(operation.padding, before, after))
+    return operation.having(ifm=ifm, ofm=ofm, padding=axis.padding(operation.padding, before, after))
 
 
 def whole(part: EthosuPart, places: dict[str, Place]) -> KernelOperation:

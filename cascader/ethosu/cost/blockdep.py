@@ -142,6 +142,13 @@ class Dependency:
         if not broadcast and _same_grid(operand, previous.ofm):
             self._operand = operand
 
+    @classmethod
+    def none(cls) -> Dependency:
+        """The dependency of an operation that reads nothing that the previous one makes."""
+        one: Dependency = cls.__new__(cls)
+        one._operand, one.limit = None, MAX_BLOCKDEP
+        return one
+
     @cached_property
     def pair(self) -> array[int]:
         """The two for the compiled core, their blocks last; empty where no two blocks tell more than the limit."""

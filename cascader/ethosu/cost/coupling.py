@@ -75,7 +75,9 @@ def further_responses(timing: TimingParameters, latency: int) -> int:
 class Coupling:
     """Coupling of two kernels in a row, in any of their blocks."""
 
-    def __init__(self, before: KernelOperation, after: KernelOperation, accelerator: Accelerator) -> None:
+    def __init__(self, before: KernelOperation, after: KernelOperation, accelerator: Accelerator, *, reads: bool = True) -> None:
+        """With ``reads`` off the second kernel is known to read nothing that the first one makes."""
+        self._reads = reads
         self._kernels = before, after
         self._is_apart = shares_tables(before, after, accelerator)
 
@@ -149,7 +151,7 @@ class Coupling:
     @cached_property
     def _blocks(self) -> Dependency:
         """The dependency of the two; it is looked at once two partitions agree."""
-        return Dependency(*self._kernels)
+        return Dependency(*self._kernels) if self._reads else Dependency.none()
 
     def _distance(self, one: BlockOption, two: BlockOption) -> int:
         """Blocks of the first kernel that may be unfinished when the second one begins."""

@@ -34,7 +34,7 @@ class Neighbours:
         self._known: dict[tuple[object, ...], int] = {}
         self._stripes: dict[tuple[int, int], list[StripeJob]] = {}
         self._operations: dict[StripeJob, KernelOperation | None] = {}
-        self._couplings: dict[tuple[StripeJob, StripeJob], Coupling | None] = {}
+        self._couplings: dict[tuple[StripeJob, StripeJob] | tuple[int, int], Coupling | None] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """State for another process: the cycles that are known, without the kernels and couplings that they were found with."""
@@ -72,14 +72,23 @@ class Neighbours:
             self._operations[job] = None if payload is None else stripe(payload, job.start, job.end, self._places)
         return self._operations[job]
 
-    def _coupling(self, before: StripeJob, after: StripeJob) -> Coupling | None:
-        """The coupling of the kernels of two jobs, wherever their constants are; None with a CPU part."""
-        if (before, after) not in self._couplings:
+    def _coupling(self, before: StripeJob, after: StripeJob, *, reads: bool) -> Coupling | None:
+        """The coupling of the kernels of two jobs, wherever their constants are; None with a CPU part.
+
+        Where the second one ``reads`` nothing that the first one makes, all of their stripes are coupled alike.
+        """
+        key = (before, after) if reads else (before.part, after.part)
+        if key not in self._couplings:
             if len(self._couplings) >= _KEPT:
                 self._couplings.clear()
-            first, second = self._operation(before), self._operation(after)
-            self._couplings[before, after] = Coupling(first, second, self._accelerator) if first and second else None
-        return self._couplings[before, after]
+            first, second = map(self._operation if reads else self._own_operation, (before, after))
+            self._couplings[key] = Coupling(first, second, self._accelerator, reads=reads) if first and second else None
+        return self._couplings[key]
+
+    def _own_operation(self, job: StripeJob) -> KernelOperation | None:
+        """The uncut operation of a job's part."""
+        payload = self._payloads[job.part]
+        return None if payload is None else payload.operation
 
     def _options(self, job: StripeJob, *, staged: bool) -> Sequence[BlockOption]:
         return self._cost.options(job.part, job.start, job.end, staged=staged)
@@ -93,8 +102,8 @@ class Neighbours:
             return first + after.staged - min(after.staged_lead, tail)
         return first + max(after.direct - min(after.lead, tail), after.home)
 
-    def _shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
-        coupling = self._coupling(before, after)
+    def _shared(self, before: StripeJob, after: StripeJob, *, reads: bool, before_staged: bool, staged: bool) -> int:
+        coupling = self._coupling(before, after, reads=reads)
         if coupling is None:
             return 0
         together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))
@@ -112,5 +121,5 @@ class Neighbours:
         if key not in self._known:
             alone = self._typical(before), self._typical(after)
             pair = alone if distance is None else self._typical_pair(before, after, distance)
-            self._known[key] = self._shared(*pair, before_staged=before_staged, staged=staged)
+            self._known[key] = self._shared(*pair, reads=distance is not None, before_staged=before_staged, staged=staged)
         return self._known[key]

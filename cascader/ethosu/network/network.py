@@ -86,7 +86,7 @@ class EthosuPart:
     def on_maps(self, moved: Callable[[str | None, FeatureMap], FeatureMap]) -> KernelOperation:
         """The operation with what ``moved`` makes of each feature map and its tensor."""
         (_, ifm), (_, ofm), *second = ((name, moved(name, feature_map)) for name, feature_map in self.maps)
-        return replace(self.operation, ifm=ifm, ifm2=second[0][1] if second else None, ofm=ofm)
+        return self.operation.having(ifm=ifm, ifm2=second[0][1] if second else None, ofm=ofm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
@@ -22,12 +22,12 @@ def kernel_cycles(kernels: Mapping[str, EthosuPart], accelerator: Accelerator, s
 def fitted(operation: KernelOperation, accelerator: Accelerator) -> KernelOperation | None:
     """The operation with the partition of the shared buffer for its block; None if the block does not fit."""
     shram = shram_partition(BlockQuery.of(operation), operation.block, accelerator)
-    return replace(operation, shram=shram) if shram is not None else None
+    return operation.having(shram=shram) if shram is not None else None
 
 
 def of_depth(operation: KernelOperation, depth: int, accelerator: Accelerator) -> KernelOperation:
     """The operation with the smallest block of so many channels."""
-    return replace(operation, block=Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth))
+    return operation.having(block=Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,5 @@ def in_best_block(
     if fitted(operation, accelerator) is None:
         return None
     found = choose_blocks(operation, accelerator, sources, decoding)
-    best = fitted(replace(operation, block=found[0][0]), accelerator)
+    best = fitted(operation.having(block=found[0][0]), accelerator)
     return BestBlock(best, tuple(cycles for _, cycles in found)) if best is not None else None

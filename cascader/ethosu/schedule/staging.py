@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.program import ByteRange, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
@@ -43,4 +41,4 @@ def with_staged_weights(operation: KernelOperation, address: int) -> KernelOpera
         shift = next(shift for whole, shift in shifts if whole.start <= span.start and span.end <= whole.end)
         return ByteRange(ARENA, span.start + shift, span.end + shift) if span.region == CONSTANTS else span
 
-    return replace(operation, weights=tuple(map(moved, operation.weights)), scales=tuple(map(moved, operation.scales)))
+    return operation.having(weights=tuple(map(moved, operation.weights)), scales=tuple(map(moved, operation.scales)))

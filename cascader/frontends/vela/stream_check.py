@@ -14,6 +14,7 @@ from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
+from npu_model.program import KernelOperation, PoolKind
 
 
 def _stray_text(access: StrayAccess) -> str:
@@ -25,8 +26,20 @@ def _stray_text(access: StrayAccess) -> str:
     return f"{where} {verb} bytes {access.span.start} to {access.span.end} of the arena as its {access.operand}, {theirs}"
 
 
+def _lost_rows(network: CompiledNetwork) -> str:
+    """A sum over channels that is not one element for each position: Vela 5.2's C++ core drops rows where the axis is dropped."""
+    for program in network.programs:
+        for number, operation in enumerate(program.operations):
+            if isinstance(operation, KernelOperation) and operation.pool is PoolKind.REDUCE_SUM:
+                ifm, ofm = operation.ifm.shape, operation.ofm.shape
+                if (ofm.height, ofm.width, ofm.depth) != (ifm.height, ifm.width, 1):
+                    where = f"layer {program.name(number)!r} ({operation.mnemonic}, operation {number})"
+                    return f"{where} sums the channels of {ifm} elements into {ofm}, not into one for each position"
+    return ""
+
+
 def stream_fault(network: CompiledNetwork, database: str = "") -> str:
-    """The first wrong access of a compilation, as a clause that names the layer and the bytes; "" if there is none.
+    """The first wrong access of a compilation, or a sum over channels of the wrong shape, as a clause that names the layer; "" if none.
 
     ``database`` is the text of Vela's debug database; without its table of tensors (the Python core has none) only reads of unwritten
     bytes are found.
@@ -35,7 +48,7 @@ def stream_fault(network: CompiledNetwork, database: str = "") -> str:
     if stray is not None:
         return _stray_text(stray)
     unwritten = next(unwritten_reads(network), None)
-    return "" if unwritten is None else unwritten.text
+    return _lost_rows(network) if unwritten is None else unwritten.text
 
 
 def checked_network(result: VelaResult, model: bytes) -> CompiledNetwork:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 
 import pytest
 from scheduling import DEFAULT, network
@@ -11,6 +12,7 @@ from scheduling import DEFAULT, network
 from cascader.allocate.moving import allocate
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.blockdep import Dependency
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import CONSTANTS, CpuPart
@@ -18,7 +20,7 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, first_read, schedule_groups
 from cascader.plan.jobs import Copy
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import prefetch
@@ -171,3 +173,15 @@ def test_what_a_job_takes_and_neighbours_share_does_not_depend_on_what_was_asked
 
     steps = list(range(1, min(len(jobs), 60)))
     assert asked(steps) == asked(steps[::-1])
+
+
+@pytest.mark.parametrize("name", ["ds_cnn", "resnet8"])
+def test_kernels_that_read_nothing_of_each_other_depend_on_each_other_in_no_stripe(name: str) -> None:
+    graph = row_graph(network(name))
+    neighbours = Neighbours(network(name), graph, StripeCost(network(name), graph, accelerator(DEFAULT), SYSTEM), accelerator(DEFAULT))
+    jobs = [StripeJob(number, 0, height) for number, part in enumerate(graph.parts) for height in {1, part.rows}]
+    apart = [(one, two) for one, two in product(jobs, jobs) if first_read(graph, one.part, two) is None]
+    kernels = [(neighbours._operation(one), neighbours._operation(two)) for one, two in apart]
+    found = [Dependency(one, two) for one, two in kernels if one and two]
+    assert found
+    assert {(one.limit, *one.pair) for one in found} == {(Dependency.none().limit,)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cascader.ethosu.codegen.lowering import lower
@@ -17,6 +18,7 @@ from cascader.frontends.zoo import NetworkBuilder, TensorHandle, float_network
 from cascader.search.workers import workers
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.errors import InputError
+from npu_model.program import PoolKind
 from sim import quick_cycles
 from testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
 from testbed.compare.vela_runs import VelaTask
@@ -27,7 +29,7 @@ from testbed.models import load_model
 from testbed.program_files import verify
 from testbed.scheduling import read_schedule, schedule, write_schedule
 from testbed.tasks import QUICKER
-from testbed.verification import LITERT
+from testbed.verification import LITERT, functional_outputs, seeded_inputs
 from testbed.versions import legaliser_remark
 from tests.hand_built import SCALE, Graph
 from validation.litert.judge import litert_installed
@@ -234,6 +236,30 @@ def test_a_core_that_leaves_to_the_cpu_what_ours_runs_is_nothing_to_compare_with
     assert [point.run.core for point in points] == [CORES[1]]
     assert none == ()
     assert "leaves 2 operators on the CPU (CONV_2D), ours 0" in failures[1].reason
+
+
+def test_a_sum_over_channels_that_are_dropped_is_not_left_to_the_core_that_drops_rows() -> None:
+    net = NetworkBuilder("sum", "int16")
+    model = net.finish([net.sum(net.multiply(net.input((1, 5, 64), "x"), net.constant((1, 1, 64))), (2,))])
+    with pytest.raises(InputError, match=r"'sum_1' \(POOL.REDUCE_SUM, .*1x1x64 elements into 1x1x5, not into one for each position"):
+        checked_network(compile_network(model), model)
+    assert legalised(model).core == CORES[1]
+
+
+@pytest.mark.parametrize("precision", ["int8", "int16"])
+def test_a_sum_over_channels_is_within_half_a_step_of_the_true_one(precision: str) -> None:
+    net = NetworkBuilder("sum", precision)
+    x = net.quantize(net.input((1, 5, 64), "x"), name="kept")
+    stream = legalised(net.finish([x, net.sum(x, (2,), keep=True, name="total")])).stream
+    assert PoolKind.REDUCE_SUM in {kernel.pool for program in stream.programs for kernel in program.kernels}
+    scale = {binding.name: binding.quantisation for binding in stream.outputs}
+    for outputs in functional_outputs(stream, seeded_inputs(stream, 4, 3)):
+        kept, total = scale["kept"], scale["total"]
+        assert kept is not None
+        assert total is not None
+        true = (outputs["kept"].astype(float) - kept.zero_point).sum(2, keepdims=True) * kept.scale / total.scale + total.zero_point
+        limits = np.iinfo(precision)
+        assert np.abs(outputs["total"] - true.clip(limits.min, limits.max)).max() <= 0.5
 
 
 def test_labels_of_64_bits_are_scheduled(tmp_path: Path) -> None:
