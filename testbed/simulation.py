@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
@@ -18,8 +19,6 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
-from sim.views.trace import TraceRecorder, compressed, trace_json
-from sim.views.trace_memory import TraceBuffer
 from testbed.files import write_file
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch
@@ -29,6 +28,10 @@ from testbed.progress import Progress, silent
 from testbed.replay_only import as_seen_by, compiled_for, memory_of
 from testbed.scheduling import DEFAULT_OPTIMISE
 from testbed.versions import Tools, tool_versions
+
+if TYPE_CHECKING:
+    from sim.views.trace import TraceRecorder
+    from sim.views.trace_memory import TraceBuffer
 
 ENGINES = ("fast", "simpy")
 """Engines of a replay: the fast recurrence, which tells listeners nothing, or the SimPy engine; both count the same cycles."""
@@ -234,5 +237,7 @@ def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Pat
 
     ``buffers`` of the arena, as :func:`testbed.views.arena_map.trace_buffers` has them, get tracks of their own.
     """
+    from sim.views.trace import compressed, trace_json  # noqa: PLC0415  # few replays are traced
+
     text = trace_json(simulation.replay, recorder, buffers)
     write_file(path, compressed(text) if str(path).endswith(".gz") else text.encode("ascii"))

@@ -201,7 +201,6 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
 
 def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
     from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-    from testbed.reports.findings import findings_json, findings_text
     from testbed.reports.tables import layers_text
     from testbed.terminal import show
     from testbed.timing import timing_json
@@ -226,7 +225,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
     }
     if arguments.json:
         on_cpu = {"cpu_operations": cpu_operators_json(simulation.network)} if arguments.show_cpu_operations else {}
-        advice = {} if found is None else {"findings": findings_json(found)}
+        advice = {} if found is None else _advice_json(found)
         bound = {} if least is None else {"least_cycles": least}
         print_json("schedule", facts | bound | on_cpu | advice)
         return
@@ -248,8 +247,16 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
     if arguments.show_cpu_operations:
         sections.append(cpu_operators_text(simulation.network))
     if found is not None:
+        from testbed.reports.findings import findings_text
+
         sections.append(findings_text(found))
     show("\n\n".join(sections))
+
+
+def _advice_json(found: Sequence[Finding]) -> dict[str, Any]:
+    from testbed.reports.findings import findings_json
+
+    return {"findings": findings_json(found)}
 
 
 def _how(plan: Schedule, *, cascaded: bool) -> str:
