@@ -10,39 +10,44 @@ from cascader.search.candidates import DraftOptions
 
 @dataclass(frozen=True, slots=True)
 class CascadeOptions:
-    """The search, each choice a switch of its own.
-
-    ``layouts`` are the channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a
-    search of its own. ``rungs`` are the memory limits that a frontier tries. ``choose_blocks`` off keeps the network's
-    block configs instead of choosing them by cycles for every stripe, ``reblock`` off their depths, ``recode`` off the codes of their
-    weights. ``fold`` off keeps the images' columns, ``row_shapes`` off the shapes of elementwise kernels, ``table_slots`` off the slots
-    of look-up tables, ``turn`` off the axis that is the height, ``order`` off the order of parts. ``trim`` off keeps rows that
-    kernels write for others to write again. ``phases`` off keeps transposed convolutions behind their upscaler. ``slices`` off keeps
-    layers with many weights in one piece, ``fine_slices`` off cuts only those that are very large. ``quick_layouts`` off stores tensors
-    between finer pieces densely even where that takes more cycles. ``columns`` off keeps parts that are one row high whole, instead of
-    cutting them along the width too; there equal pieces of the width (``column_counts``) are asked for in place of ``stripe_rows``,
-    without bounds for inner rows. ``fine_rows`` are asked for beside ``plans.stripe_rows`` in small networks. ``overlap`` off expects each
-    job to begin when the one before is done.
-    """
+    """The search, each choice a switch of its own."""
 
     layouts: tuple[int, ...] = (0, 64)
+    """Channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a search of its own."""
     rungs: int = 12
+    """Memory limits that a frontier tries."""
     choose_blocks: bool = True
+    """Choose block configs by cycles for every stripe; off: those of the network."""
     reblock: bool = True
+    """Encode weights anew for the depths of blocks that are fastest."""
     recode: bool = True
+    """Encode weights anew where that takes fewer bytes."""
     fold: bool = True
+    """Read images of few channels in pairs of columns."""
     row_shapes: bool = True
+    """Give elementwise kernels on dense tensors the rows of the kernels around them."""
     table_slots: bool = True
+    """Spread look-up tables over the slots of SHRAM."""
     trim: bool = True
+    """Leave out rows that kernels write for others to write again."""
     phases: bool = True
+    """Take transposed convolutions apart into kernels without zeros; off: they stay behind their upscaler."""
     order: bool = True
+    """Search another order of the parts too, where fewer bytes are live in it."""
     turn: bool = True
+    """Exchange height and width where the kernels are faster so."""
     slices: bool = True
+    """Cut layers with very many weights into pieces along their output channels."""
     fine_slices: bool = True
+    """Search smaller pieces, too."""
     quick_layouts: bool = True
+    """Keep tensors between small pieces in bricks where that takes fewer cycles; off: such tensors are dense."""
     columns: bool = True
+    """Cut parts that are one row high along the width, in ``column_counts`` columns in place of ``stripe_rows``, without ``inner_rows``."""
     overlap: bool = True
+    """Expect a job to begin before the one before it is done; off: when that is done."""
     fine_rows: tuple[int, ...] = (3, 5, 6, 10, 12, 20, 24)
+    """Rows that small networks are asked for beside ``plans.stripe_rows``."""
     plans: PlanOptions = field(default_factory=PlanOptions)
     drafts: DraftOptions = field(default_factory=DraftOptions)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from npu_model.shapes import Shape3D, ceil_div
@@ -128,6 +128,11 @@ class FeatureMap:
         if self.layout is Layout.NHWC:
             return base + row * self.strides.y + column * self.strides.x + c * size
         return base + row * self.strides.y + column * BRICK * size + (c // BRICK) * self.strides.c + (c % BRICK) * size
+
+    def part(self, rows: tuple[int, int], columns: tuple[int, int]) -> FeatureMap:
+        """Some rows and columns, first and last (exclusive), of a map of one tile."""
+        shape = Shape3D(rows[1] - rows[0], columns[1] - columns[0], self.shape.depth)
+        return replace(self, shape=shape, tiles=Tiles.single(shape, self.address(rows[0], columns[0], 0)))
 
     @property
     def is_single_tile(self) -> bool:

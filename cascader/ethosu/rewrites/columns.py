@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.rewrites.exchanged_axes import bricks_of
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
-from cascader.graph.cascader_graph import Tensor, TensorKind
+from cascader.graph.cascader_graph import Tensor
 from npu_model.cost.traffic import BEAT_BYTES
-from npu_model.program import BRICK, FeatureMap, Layout
+from npu_model.program import BRICK, FeatureMap
 from npu_model.shapes import ceil_div, round_up
 
 
@@ -26,25 +27,15 @@ def _is_wide(kernel: EthosuPart) -> bool:
 
 def _by_pixels(tensor: Tensor, found: list[tuple[EthosuPart, FeatureMap]], largest_depth: int) -> NhwcForm | None:
     """The form of ``tensor`` with its pixels one after the other; None if it has it, or an access does not allow it."""
-    if tensor.kind is not TensorKind.INTERMEDIATE or not found:
+    maps = [feature_map for _, feature_map in found]
+    bricks = bricks_of(tensor, maps)
+    if bricks is None or bricks.height > 1 or any(kernel.axis is not Axis.COLUMNS for kernel, _ in found):
         return None
-    first = found[0][1]
-    size, brick = first.dtype.bytes, BRICK * first.dtype.bytes
-    for payload, m in found:
-        alike = m.layout is Layout.NHCWB16 and m.strides == first.strides and m.dtype.bytes == size
-        if payload.axis is not Axis.COLUMNS or not alike or not m.is_single_tile or m.tiles.bases[0] >= tensor.size:
-            return None
-    plane = first.strides.c
-    if first.strides.y != tensor.size or plane < 1 or plane % brick or tensor.size % plane:
+    dense = bricks.dense(maps)
+    depth = dense.pixel // dense.element
+    if ceil_div(depth, BRICK) != bricks.bricks:
         return None
-    width = plane // brick
-    if any(m.tiles.bases[0] % plane // brick + m.shape.width > width for _, m in found):
-        return None
-    depth = max(m.tiles.bases[0] // plane * BRICK + m.shape.depth for _, m in found)
-    if ceil_div(depth, BRICK) * plane != tensor.size:
-        return None
-    pixel = depth * size if depth <= largest_depth else round_up(depth * size, BEAT_BYTES)
-    return NhwcForm(1, width, pixel, size)
+    return dense if depth <= largest_depth else replace(dense, pixel=round_up(dense.pixel, BEAT_BYTES))
 
 
 def column_stripes(network: Network, largest_depth: int) -> Network:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from cascader.ethosu.cost.block_choice import choose_block
+from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import EthosuPart
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import KernelOperation
+from npu_model.shapes import Shape3D
 
 
 def kernel_cycles(kernels: Mapping[str, EthosuPart], accelerator: Accelerator, sources: Sources) -> dict[str, float]:
@@ -21,3 +23,27 @@ def fitted(operation: KernelOperation, accelerator: Accelerator) -> KernelOperat
     """The operation with the partition of the shared buffer for its block; None if the block does not fit."""
     shram = shram_partition(BlockQuery.of(operation), operation.block, accelerator)
     return operation.having(shram=shram) if shram is not None else None
+
+
+def of_depth(operation: KernelOperation, depth: int, accelerator: Accelerator) -> KernelOperation:
+    """The operation with the smallest block of so many channels."""
+    return operation.having(block=Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth))
+
+
+@dataclass(frozen=True, slots=True)
+class BestBlock:
+    """An operation in the best block of its depth, its weights still those of the old block, and its cycles from each of some sources."""
+
+    operation: KernelOperation
+    cycles: tuple[float, ...]
+
+
+def in_best_block(
+    operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None = None
+) -> BestBlock | None:
+    """The operation in the block of its depth that is best for the first of the sources; None if none fits."""
+    if fitted(operation, accelerator) is None:
+        return None
+    found = choose_blocks(operation, accelerator, sources, decoding)
+    best = fitted(operation.having(block=found[0][0]), accelerator)
+    return BestBlock(best, tuple(cycles for _, cycles in found)) if best is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from cascader.ethosu.rewrites.nhwc_form import NhwcForm
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm, first_element
 from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
 from npu_model.shapes import Shape3D, ceil_div
@@ -41,23 +41,16 @@ class Bricks:
 
     def turned(self, feature_map: FeatureMap) -> FeatureMap:
         """The elements that ``feature_map``, one tile, addresses, where they are once the tensor has its columns as rows."""
-        brick = BRICK * self.element
-        base, *unused = feature_map.tiles.bases
-        row, rest = divmod(base, feature_map.strides.y)
-        plane, rest = divmod(rest, feature_map.strides.c)
-        column, offset = divmod(rest, brick)
+        brick, first, unused = BRICK * self.element, first_element(feature_map), feature_map.tiles.bases[1:]
+        plane, lane = divmod(first.channel, BRICK)
         strides = Strides(self.bricks * self.height * brick, brick, self.height * brick)
-        start = column * strides.y + plane * strides.c + row * brick + offset
-        return _with_axes_exchanged(feature_map, strides, (start, unused[0], unused[1], unused[2]))
+        start = first.column * strides.y + plane * strides.c + first.row * brick + lane * self.element
+        return _with_axes_exchanged(feature_map, strides, (start, *unused))
 
     def dense(self, maps: Iterable[FeatureMap]) -> NhwcForm:
         """The tensor as NHWC, with as many channels as all of its ``maps`` together address."""
-        return NhwcForm(self.height, self.width, max(map(self._last_channel, maps)) * self.element, self.element)
-
-    def _last_channel(self, feature_map: FeatureMap) -> int:
-        """The first channel of the tensor behind those that ``feature_map`` addresses."""
-        plane, rest = divmod(feature_map.tiles.bases[0] % feature_map.strides.y, feature_map.strides.c)
-        return plane * BRICK + rest % (BRICK * self.element) // self.element + feature_map.shape.depth
+        depth = max(first_element(feature_map).channel + feature_map.shape.depth for feature_map in maps)
+        return NhwcForm(self.height, self.width, depth * self.element, self.element)
 
 
 def bricks_of(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
@@ -76,11 +69,8 @@ def bricks_of(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
 
 def _lies_in(feature_map: FeatureMap, tensor: Bricks) -> bool:
     """Whether the map's rows, columns and bricks are some of the tensor's."""
-    row, rest = divmod(feature_map.tiles.bases[0], feature_map.strides.y)
-    plane, rest = divmod(rest, feature_map.strides.c)
-    column, offset = divmod(rest, BRICK * tensor.element)
-    shape = feature_map.shape
-    ends = row + shape.height, column + shape.width, plane + ceil_div(offset // tensor.element + shape.depth, BRICK)
+    first, shape = first_element(feature_map), feature_map.shape
+    ends = first.row + shape.height, first.column + shape.width, ceil_div(first.channel + shape.depth, BRICK)
     return all(end <= extent for end, extent in zip(ends, (tensor.height, tensor.width, tensor.bricks), strict=True))
 
 

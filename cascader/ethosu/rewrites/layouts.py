@@ -5,33 +5,22 @@ from __future__ import annotations
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.estimates import kernel_cycles
+from cascader.ethosu.rewrites.exchanged_axes import bricks_of
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_form, in_forms, maps_by_tensor
-from cascader.graph.cascader_graph import Tensor, TensorKind
+from cascader.graph.cascader_graph import Tensor
 from npu_model.accelerator import Accelerator
-from npu_model.program import BRICK, FeatureMap, Layout
+from npu_model.program import BRICK, FeatureMap
 from npu_model.shapes import ceil_div
-
-
-def _is_whole(feature_map: FeatureMap) -> bool:
-    """Whether the access starts at the tensor's first byte and is one tile."""
-    return feature_map.tiles.bases[0] == 0 and feature_map.tiles.height0 >= feature_map.shape.height
 
 
 def _dense(tensor: Tensor, maps: list[FeatureMap], largest_depth: int) -> NhwcForm | None:
     """Dense form of ``tensor``; None if it gains nothing or an access does not allow it."""
-    if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
+    bricks = bricks_of(tensor, maps)
+    if bricks is None or bricks.height < 2:
         return None
-    first = maps[0]
-    depth, size = first.shape.depth, first.dtype.bytes
-    alike = all(m.layout is Layout.NHCWB16 and m.shape.depth == depth and m.strides == first.strides and _is_whole(m) for m in maps)
-    if not alike or depth % BRICK == 0 or depth > largest_depth:
-        return None
-    pixel = ceil_div(depth, BRICK) * BRICK * size
-    width, rest = divmod(first.strides.y, pixel)
-    height, left = divmod(tensor.size, first.strides.y)
-    if rest or left or height < 2 or any(m.shape.width > width for m in maps):
-        return None
-    return NhwcForm(height, width, depth * size, size)
+    depth = maps[0].shape.depth
+    whole = all(m.tiles.bases[0] == 0 and m.shape.depth == depth for m in maps) and bricks.bricks == ceil_div(depth, BRICK)
+    return bricks.dense(maps) if whole and depth % BRICK and depth <= largest_depth else None
 
 
 def _dense_forms(network: Network, largest_depth: int) -> dict[str, NhwcForm]:

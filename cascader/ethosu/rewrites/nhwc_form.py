@@ -10,6 +10,24 @@ from npu_model.program import BRICK, FeatureMap, Layout, Strides
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """Place of an element in its tensor."""
+
+    row: int
+    column: int
+    channel: int
+
+
+def first_element(feature_map: FeatureMap) -> Element:
+    """The element of the tensor that a map of one tile of bricks begins with: its base counts from the tensor's first byte."""
+    size = feature_map.dtype.bytes
+    row, rest = divmod(feature_map.tiles.bases[0], feature_map.strides.y)
+    plane, rest = divmod(rest, feature_map.strides.c)
+    column, offset = divmod(rest, BRICK * size)
+    return Element(row, column, plane * BRICK + offset // size)
+
+
+@dataclass(frozen=True, slots=True)
 class NhwcForm:
     """``height`` rows of ``width`` pixels of ``pixel`` bytes, of elements of ``element`` bytes; a pixel may end in unused bytes."""
 
@@ -24,16 +42,10 @@ class NhwcForm:
         return self.height * self.width * self.pixel
 
     def feature_map(self, feature_map: FeatureMap) -> FeatureMap:
-        """The elements that ``feature_map``, one tile of bricks, addresses in the tensor, where they are in this form.
-
-        Its base, relative to the tensor, tells the first row, brick and column.
-        """
-        base, *unused = feature_map.tiles.bases
-        row, rest = divmod(base, feature_map.strides.y)
-        brick, rest = divmod(rest, feature_map.strides.c)
-        column = rest // (BRICK * self.element)
-        start = (row * self.width + column) * self.pixel + brick * BRICK * self.element
-        tiles = replace(feature_map.tiles, bases=(start, unused[0], unused[1], unused[2]))
+        """The elements that ``feature_map``, one tile of bricks, addresses in the tensor, where they are in this form."""
+        first, unused = first_element(feature_map), feature_map.tiles.bases[1:]
+        start = (first.row * self.width + first.column) * self.pixel + first.channel * self.element
+        tiles = replace(feature_map.tiles, bases=(start, *unused))
         return replace(feature_map, layout=Layout.NHWC, strides=Strides(self.width * self.pixel, self.pixel, self.element), tiles=tiles)
 
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import fitted, kernel_cycles
+from cascader.ethosu.rewrites.estimates import BestBlock, in_best_block, kernel_cycles, of_depth
 from cascader.ethosu.rewrites.exchanged_axes import bricks_of
 from cascader.ethosu.rewrites.nhwc_form import in_forms, maps_by_tensor
 from cascader.ethosu.rewrites.slices import with_pieces
@@ -75,12 +74,6 @@ def _has_pairs(ofm: FeatureMap) -> bool:
     return ofm.strides.x == ofm.shape.depth * ofm.dtype.bytes and ofm.shape.width % 2 == 0
 
 
-def _part_of(feature_map: FeatureMap, rows: tuple[int, int], columns: tuple[int, int]) -> FeatureMap:
-    """Some rows and columns of a feature map of one tile."""
-    shape = Shape3D(rows[1] - rows[0], columns[1] - columns[0], feature_map.shape.depth)
-    return replace(feature_map, shape=shape, tiles=Tiles.single(shape, feature_map.address(rows[0], columns[0], 0)))
-
-
 def _every_other(ofm: FeatureMap, row: int, sides: Sequence[int]) -> FeatureMap:
     """Every other row of an NHWC map from ``row`` on, and every other column from the one of ``sides`` on; those of both as one pixel."""
     rows, columns = ceil_div(ofm.shape.height - row, 2), ceil_div(ofm.shape.width - sides[0], 2)
@@ -106,7 +99,7 @@ def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequen
     columns = _Window(width, before, ofm.shape.width).reads(operation.ifm.shape.width)
     changed = replace(
         operation,
-        ifm=_part_of(operation.ifm, rows[:2], columns[:2]),
+        ifm=operation.ifm.part(rows[:2], columns[:2]),
         ofm=ofm,
         kernel=Kernel(down.count, width),
         padding=Padding(rows[2], columns[2], rows[3], columns[3]),
@@ -115,18 +108,14 @@ def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequen
     return changed, made
 
 
-def _blocks(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> Iterator[tuple[float, KernelOperation]]:
-    """The operation in the best block of each depth and order of weights that fits, with the cycles estimated."""
-    ublock, depth = accelerator.ofm_ublock, round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
+def _blocks(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> Iterator[BestBlock]:
+    """The operation in the best block of each depth and order of weights that fits."""
+    depth = round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
     for deep in sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)}):
         for part_kernel in (False, True):
-            smallest = replace(operation, block=Shape3D(ublock.height, ublock.width, deep), part_kernel=part_kernel)
-            if fitted(smallest, accelerator) is None:
-                continue
-            block, cycles = choose_block(smallest, accelerator, sources)
-            best = fitted(replace(smallest, block=block), accelerator)
-            if best is not None:
-                yield cycles, best
+            smallest = of_depth(replace(operation, part_kernel=part_kernel), deep, accelerator)
+            if (best := in_best_block(smallest, accelerator, (sources,))) is not None:
+                yield best
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +132,12 @@ def _kernels(
 ) -> _Kernels | None:
     """One kernel for each of some phases (the row, and the sides); None if no block fits."""
     made = [_phase(operation, weights, row, sides) for row, sides in phases]
-    found = [min(_blocks(changed, accelerator, sources), key=lambda one: one[0], default=None) for changed, _ in made]
+    found = [min(_blocks(changed, accelerator, sources), key=lambda one: one.cycles, default=None) for changed, _ in made]
     chosen = [one for one in found if one is not None]
     if len(chosen) < len(made):
         return None
-    return _Kernels(tuple(one for _, one in chosen), tuple(values for _, values in made), sum(cycles for cycles, _ in chosen))
+    cycles = sum(sum(one.cycles) for one in chosen)
+    return _Kernels(tuple(one.operation for one in chosen), tuple(values for _, values in made), cycles)
 
 
 def _best(operation: KernelOperation, weights: Weights, accelerator: Accelerator, sources: Sources) -> _Kernels | None:

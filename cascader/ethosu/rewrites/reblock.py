@@ -9,17 +9,15 @@ the depth has to do for both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.rewrites.estimates import fitted
+from cascader.ethosu.rewrites.estimates import in_best_block, of_depth
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_scales_again, with_streams, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation
-from npu_model.shapes import Shape3D, round_up
+from npu_model.shapes import round_up
 from npu_model.weight_stream.shares import decoding_cycles
 from npu_model.weight_stream.work import operation_work
 
@@ -28,27 +26,6 @@ GAIN = 0.95
 
 SMALLEST = 2048
 """Bytes of weights below which a layer is left as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """The operation with a block of its depth before its weights are encoded for it, and its cycles from each of the sources."""
-
-    operation: KernelOperation
-    cycles: tuple[float, ...]
-
-
-def _with_depth(
-    operation: KernelOperation, depth: int, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None
-) -> _Choice | None:
-    """The best block of this depth for the first of the sources; None if none fits."""
-    smallest = Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth)
-    start = operation.having(block=operation.block if depth == operation.block.depth else smallest)
-    if fitted(start, accelerator) is None:
-        return None
-    found = choose_blocks(start, accelerator, sources, decoding)
-    best = fitted(operation.having(block=found[0][0]), accelerator)
-    return _Choice(best, tuple(cycles for _, cycles in found)) if best is not None else None
 
 
 def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
@@ -62,7 +39,8 @@ def _choose(operation: KernelOperation, accelerator: Accelerator, sources: Seque
     work = operation_work(operation, (stream,), accelerator)
     decoding = decoding_cycles(work, sources[0].timing)
     depths = sorted({*_depths(operation, accelerator), operation.block.depth})
-    choices = [_with_depth(operation, depth, accelerator, sources, decoding) for depth in depths]
+    starts = (operation if depth == operation.block.depth else of_depth(operation, depth, accelerator) for depth in depths)
+    choices = [in_best_block(start, accelerator, sources, decoding) for start in starts]
     found = [choice for choice in choices if choice is not None]
     least = [min(column) for column in zip(*(choice.cycles for choice in found), strict=True)]
     scores = [sum(cycles / best for cycles, best in zip(choice.cycles, least, strict=True)) for choice in found]

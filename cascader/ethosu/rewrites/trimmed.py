@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cascader.ethosu.network.byte_numbers import byte_numbers
 from cascader.ethosu.network.network import EthosuPart, Network
-from npu_model.program import FeatureMap, KernelOperation, Tiles, Upscale
+from npu_model.program import FeatureMap, KernelOperation, Upscale
 
 _Rows = tuple[int, int]
 
@@ -32,11 +32,6 @@ def _kept_rows(feature_map: FeatureMap, later: NDArray[np.bool_]) -> _Rows:
     height = feature_map.shape.height
     open_rows = [row for row in range(height) if not later[byte_numbers(feature_map, (row, row + 1))].all()]
     return (open_rows[0], open_rows[-1] + 1) if open_rows else (0, height)
-
-
-def _rows_of(feature_map: FeatureMap, rows: _Rows) -> FeatureMap:
-    shape = replace(feature_map.shape, height=rows[1] - rows[0])
-    return replace(feature_map, shape=shape, tiles=Tiles.single(shape, feature_map.address(rows[0], 0, 0)))
 
 
 def _overwriting(network: Network, part: str, tensor: str) -> Sequence[str]:
@@ -58,7 +53,8 @@ def _trimmed(network: Network, kernels: Mapping[str, EthosuPart], name: str) -> 
     rows = _kept_rows(operation.ofm, marks)
     if rows == (0, operation.ofm.shape.height):
         return None
-    return replace(kernel, operation=replace(operation, ifm=_rows_of(operation.ifm, rows), ofm=_rows_of(operation.ofm, rows)))
+    ifm, ofm = (feature_map.part(rows, (0, feature_map.shape.width)) for feature_map in (operation.ifm, operation.ofm))
+    return replace(kernel, operation=replace(operation, ifm=ifm, ofm=ofm))
 
 
 def trimmed(network: Network) -> Network:

@@ -12,17 +12,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
-from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps
-from cascader.ethosu.rewrites.estimates import fitted, kernel_cycles
+from cascader.ethosu.rewrites.estimates import in_best_block, kernel_cycles, of_depth
 from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
-from npu_model.shapes import Shape3D, round_up
+from npu_model.shapes import round_up
 
 WORTHWHILE = 0.99
 """Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""
@@ -103,8 +102,8 @@ def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sour
 
     operation = with_window_exchanged(payload.on_maps(moved))
     depth = operation.block.depth if operation.weights else min(BRICK, operation.block.depth)
-    smallest = replace(operation, block=Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth))
-    return fitted(replace(smallest, block=choose_block(smallest, accelerator, sources)[0]), accelerator)
+    best = in_best_block(of_depth(operation, depth, accelerator), accelerator, (sources,))
+    return best.operation if best is not None else None
 
 
 def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:

@@ -19,7 +19,9 @@ from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.rewrites.exchanged_axes import Bricks
 from cascader.ethosu.rewrites.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.rewrites.nhwc_form import Element, NhwcForm, first_element
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
@@ -30,7 +32,8 @@ from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
-from npu_model.program import FeatureMap, Layout
+from npu_model.program import BRICK, DataType, FeatureMap, Layout, Strides, Tiles
+from npu_model.shapes import Shape3D
 from sim.functional import run
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
@@ -183,3 +186,28 @@ def test_only_intermediate_tensors_become_dense(kind: TensorKind) -> None:
     net = network()
     tensors = tuple(replace(tensor, kind=kind) if tensor.kind is TensorKind.INTERMEDIATE else tensor for tensor in net.graph.tensors)
     assert dense_layouts(replace(net, graph=replace(net.graph, tensors=tensors)), 1000).graph.tensors == tensors
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_piece_of_a_tensor_in_bricks_begins_with_the_same_element_in_every_form(data: st.DataObject) -> None:
+    height, width, bricks = (data.draw(st.integers(1, 5)) for _ in range(3))
+    dtype = DataType(data.draw(st.sampled_from([8, 16, 32])), signed=True)
+    brick = BRICK * dtype.bytes
+    whole = Shape3D(height, width, bricks * BRICK)
+    strides = Strides(bricks * width * brick, brick, width * brick)
+    tensor = FeatureMap(ARENA, whole, dtype, Layout.NHCWB16, Tiles.single(whole, 0), strides)
+    y, x, c = (data.draw(st.integers(0, extent - 1)) for extent in (height, width, whole.depth))
+    rows, columns = (y, data.draw(st.integers(y + 1, height))), (x, data.draw(st.integers(x + 1, width)))
+    piece = tensor.part(rows, columns)
+    assert [piece.address(i, j, c) for i in range(rows[1] - y) for j in range(columns[1] - x)] == [
+        tensor.address(i, j, c) for i in range(*rows) for j in range(*columns)
+    ]
+    deep = replace(piece, tiles=Tiles.single(piece.shape, tensor.address(y, x, c)))
+    assert first_element(deep) == Element(y, x, c)
+    dense = NhwcForm(height, width, whole.depth * dtype.bytes, dtype.bytes).feature_map(deep)
+    assert dense.address(0, 0, 0) == ((y * width + x) * whole.depth + c) * dtype.bytes
+    turned = Bricks(height, width, bricks, dtype.bytes).turned(deep)
+    shape = Shape3D(width, height, whole.depth)
+    upright = replace(tensor, shape=shape, tiles=Tiles.single(shape, 0), strides=Strides(bricks * height * brick, brick, height * brick))
+    assert turned.address(0, 0, 0) == upright.address(x, y, c)
