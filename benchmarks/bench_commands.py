@@ -5,7 +5,9 @@
 
 MODEL is a path or zoo:NAME, BYTES the budget of its schedule (default: none). A row per command: the median of the seconds by the clock,
 the median of the CPU seconds of all of its processes, and the ratio of the clock's seconds to Vela's. With ``--long`` also a frontier, a
-comparison and a verification of each network. The last line is the load of the machine: on a busy one CPU seconds say more than the clock.
+comparison and a verification of each network; the comparison a second time with what Vela wrote kept from a run before, which leaves out
+all of Vela's compilations, and Vela's share of its CPU seconds. The last line is the load of the machine: on a busy one CPU seconds say
+more than the clock.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from testbed.models import load_model
 
 ROOT = Path(__file__).parents[1]
 OURS = (sys.executable, "-m", "testbed")
+COMPARE, WITHOUT_VELA = "compare", "compare, without Vela's"
 VELA = (sys.executable, "-m", "ethosu.vela.vela", "--accelerator-config", "ethos-u55-128")
 
 
@@ -53,7 +56,9 @@ def commands(source: str, budget: str, jobs: str, *, long: bool) -> Iterator[tup
     if long:
         yield "verify", (*OURS, "verify", "s.json", "--model", source)
         yield "frontier", (*OURS, "frontier", source, *many, "-o", "f.json")
-        yield "compare", (*OURS, "compare", source, "--no-advice", *many)
+        yield COMPARE, (*OURS, "compare", source, "--no-advice", *many)
+        kept = (sys.executable, str(ROOT / "benchmarks" / "kept_vela.py"), "kept")
+        yield WITHOUT_VELA, (*kept, "compare", source, "--no-advice", *many)
 
 
 def rows(source: str, budget: str, options: argparse.Namespace) -> Iterator[list[str]]:
@@ -64,12 +69,18 @@ def rows(source: str, budget: str, options: argparse.Namespace) -> Iterator[list
         given = source if source.startswith(("zoo:", "portfolio:")) else str(Path(source).resolve())
         listed = [("vela", (*VELA, "model.tflite", "--output-dir", "vela"))]
         listed += commands(given, budget, str(options.jobs), long=options.long)
-        base = 0.0
+        base, known = 0.0, dict[str, float]()
         for name, words in listed:
+            if name == WITHOUT_VELA:
+                Path(folder, "kept").mkdir()
+                seconds(words, folder)
             taken = [seconds(words, folder) for _ in range(options.runs)]
-            clock, cpu = (median(column) for column in zip(*taken, strict=True))
+            clock, known[name] = (median(column) for column in zip(*taken, strict=True))
             base = base or clock
-            yield [Path(source).name, name, f"{clock:.2f}", f"{cpu:.2f}", f"{clock / base:.1f}"]
+            yield [Path(source).name, name, f"{clock:.2f}", f"{known[name]:.2f}", f"{clock / base:.1f}"]
+        if WITHOUT_VELA in known:
+            share = known[COMPARE] - known[WITHOUT_VELA]
+            yield [Path(source).name, "Vela's share of compare", "", f"{share:.2f}", f"{share / known[COMPARE]:.0%} of CPU s"]
 
 
 def main() -> int:

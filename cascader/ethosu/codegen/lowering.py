@@ -164,8 +164,8 @@ def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True
     steps: list[Program | CpuOperator] = []
     first = 0
     for segment in network.segments:
-        last = first
-        while last < len(schedule.jobs) and schedule.jobs[last].part in segment.parts:
+        last, own = first, set(segment.parts)
+        while last < len(schedule.jobs) and schedule.jobs[last].part in own:
             last += 1
         payload = network.graph.parts[network.graph.index(segment.parts[0])].payload
         if isinstance(payload, CpuPart):

@@ -166,10 +166,10 @@ def _check_segments(schedule: Schedule) -> None:
     cpu = {part.name for part in schedule.network.graph.parts if isinstance(part.payload, CpuPart)}
     position = 0
     for segment in schedule.network.segments:
-        first = position
-        while position < len(schedule.jobs) and schedule.jobs[position].part in segment.parts:
+        first, own = position, set(segment.parts)
+        while position < len(schedule.jobs) and schedule.jobs[position].part in own:
             position += 1
-        if {job.part for job in schedule.jobs[first:position]} != set(segment.parts) or not segment.parts:
+        if {job.part for job in schedule.jobs[first:position]} != own or not own:
             raise InputError(f"The segment of part {next(iter(segment.parts), '')!r} does not run in one piece: keep its jobs together.")
         if position - first > 1 and cpu.intersection(segment.parts):
             raise InputError(f"The segment of part {segment.parts[0]!r} has more than one CPU job: give each CPU part its own segment.")

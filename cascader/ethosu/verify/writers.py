@@ -6,7 +6,7 @@ another order of the jobs may mean something else. So both runs are followed, by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,27 +61,29 @@ def _refuse(part: str, tensor: str, found: int, parts: Sequence[Part]) -> InputE
     )
 
 
-def _check_tensor(network: Network, jobs: Sequence[Job], tensor: Tensor) -> None:
+_Steps = Mapping[int, Sequence[tuple[int, Job]]]
+"""The jobs of each part, by its number, each with its step."""
+
+
+def _check_tensor(network: Network, steps: _Steps, tensor: Tensor) -> None:
     parts = network.graph.parts
-    users = {part.name for part in (*network.graph.producers(tensor.name), *network.graph.consumers(tensor.name))}
-    meant: dict[str, _Writers] = {}
+    users = sorted({*network.graph.writers(tensor.name), *network.graph.readers(tensor.name)})
+    meant: dict[int, _Writers] = {}
     whole = np.full(tensor.size, -1, np.int32)
-    for number, part in enumerate(parts):
-        if part.name in users:
-            meant[part.name] = whole.copy()
-            for span in _written(part, tensor.name, None):
-                span.of(whole)[...] = number
+    for number in users:
+        meant[number] = whole.copy()
+        for span in _written(parts[number], tensor.name, None):
+            span.of(whole)[...] = number
     found = np.full(tensor.size, -1, np.int32)
-    for job in jobs:
-        number = network.graph.index(job.part)
-        if job.part in meant:
-            for span in _read(parts[number], tensor.name, job.rows):
-                there = span.of(found)
-                wrong = there != span.of(meant[job.part])
-                if wrong.any():
-                    raise _refuse(job.part, tensor.name, int(there[wrong].flat[0]), parts)
-            for span in _written(parts[number], tensor.name, job.rows):
-                span.of(found)[...] = number
+    own = sorted((step, user, job) for user in users for step, job in steps.get(user, ()))
+    for _, number, job in own:
+        for span in _read(parts[number], tensor.name, job.rows):
+            there = span.of(found)
+            wrong = there != span.of(meant[number])
+            if wrong.any():
+                raise _refuse(job.part, tensor.name, int(there[wrong].flat[0]), parts)
+        for span in _written(parts[number], tensor.name, job.rows):
+            span.of(found)[...] = number
     if tensor.kind.stays_to_the_end and (found != whole).any():
         last = parts[int(whole[found != whole].flat[0])].name
         raise InputError(f"Tensor {tensor.name!r} ends with other bytes than part {last!r} leaves in it: let that part run last.")
@@ -89,7 +91,10 @@ def _check_tensor(network: Network, jobs: Sequence[Job], tensor: Tensor) -> None
 
 def check_writers(network: Network, jobs: Sequence[Job]) -> None:
     """InputError at the first job that reads bytes of another writer than the network means, or if a tensor ends with such bytes."""
+    steps: dict[int, list[tuple[int, Job]]] = {}
+    for step, job in enumerate(jobs):
+        steps.setdefault(network.graph.index(job.part), []).append((step, job))
     for tensor in network.graph.tensors:
         writers = len(network.graph.producers(tensor.name))
         if writers > (0 if tensor.kind.is_there_at_first else 1):
-            _check_tensor(network, jobs, tensor)
+            _check_tensor(network, steps, tensor)
