@@ -8,6 +8,8 @@ from setuptools import Extension, setup
 # The limited API has buffers from Python 3.11 on: from there one wheel serves every later Python.
 ABI3 = sys.version_info >= (3, 11)
 ROOT = Path(__file__).parent
+FOLDERS = [folder for package in ("cascader", "npu_model", "sim") for folder in sorted((ROOT / package).glob("**/native"))]
+HEADERS = sorted(str(path.relative_to(ROOT)) for folder in FOLDERS for path in folder.glob("*.h"))
 # What a core calls of another package's is built into both.
 BORROWED = {"cascader/ethosu": ("npu_model/native/block_work.c", "npu_model/native/shram.c")}
 
@@ -19,7 +21,7 @@ def core(folder: Path) -> Extension:
         ".".join((*package.parts, "_native")),
         [*sorted(str(path.relative_to(ROOT)) for path in folder.glob("*.c")), *BORROWED.get(package.as_posix(), ())],
         include_dirs=["npu_model", "npu_model/native"],
-        depends=["npu_model/flat.h", *sorted(str(path.relative_to(ROOT)) for path in folder.glob("*.h"))],
+        depends=["npu_model/flat.h", *HEADERS],
         define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
         # Fused multiply-adds would round otherwise than the Python forms do.
         extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off"],
@@ -29,6 +31,6 @@ def core(folder: Path) -> Extension:
 
 
 setup(
-    ext_modules=[core(folder) for package in ("cascader", "npu_model", "sim") for folder in sorted((ROOT / package).glob("**/native"))],
+    ext_modules=[core(folder) for folder in FOLDERS],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
 )

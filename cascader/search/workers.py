@@ -107,6 +107,8 @@ class _Processes(Executor):
         self._shelves = [None if isinstance(line, _Here) else Shelf() for line in lines]
         # Every line tells of its answers in a thread of its own.
         self._lock = threading.Lock()
+        # Errands arrive in the order in which they are packed. It is another lock, as a line may have its own while it tells of an answer.
+        self._sending = threading.Lock()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer, from the process that the errand is led to."""
@@ -115,8 +117,10 @@ class _Processes(Executor):
         with self._lock:
             line = min(open_to, key=lambda number: self._waiting[number])
             self._waiting[line] += 1
-            shelf = self._shelves[line]
-            answer = self._lines[line].submit(fn, *(args if shelf is None else (sent(one, shelf) for one in args)), **kwargs)
+        shelf = self._shelves[line]
+        with self._sending:
+            packed = args if shelf is None else tuple(sent(one, shelf) for one in args)
+            answer = self._lines[line].submit(fn, *packed, **kwargs)
         answer.add_done_callback(lambda _: self._done(line))
         return answer
 

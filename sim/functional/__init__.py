@@ -1,5 +1,6 @@
 """Functional execution of Programs: the tensors that the NPU computes, bit for bit."""
 
+from sim.functional.boxes import Box, boxes
 from sim.functional.defined import require_defined
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
@@ -7,4 +8,17 @@ from sim.functional.memory import Memory
 from sim.functional.network import OnCpu, State, is_copy, run
 from sim.functional.regions import Store
 
-__all__ = ["FilterCache", "Memory", "OnCpu", "OnOperation", "State", "Store", "execute", "is_copy", "require_defined", "run"]
+__all__ = [
+    "Box",
+    "FilterCache",
+    "Memory",
+    "OnCpu",
+    "OnOperation",
+    "State",
+    "Store",
+    "boxes",
+    "execute",
+    "is_copy",
+    "require_defined",
+    "run",
+]

@@ -16,6 +16,9 @@ from command_line import call, refusal
 from cascader.frontends.vela import compile_network
 from cascader.frontends.zoo import build, cpu_split_network, float_network
 
+PERCENTS = range(0, 100, 3)
+"""Where files are cut off; the readers themselves are asked at every per cent (test_container.py, test_vela_frontend.py)."""
+
 READERS = (
     ("schedule", "{}", "-o", "{out}"),
     ("simulate", "vela", "{}"),
@@ -71,18 +74,18 @@ def test_an_endless_device_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny_residual", "ds_cnn"])
-def test_a_network_cut_off_at_any_per_cent_of_its_length(name: str, tmp_path: Path, empty: Path) -> None:
+def test_a_network_cut_off_anywhere_is_refused(name: str, tmp_path: Path, empty: Path) -> None:
     model, path = build(name), tmp_path / "cut.tflite"
-    for percent in range(100):
+    for percent in PERCENTS:
         path.write_bytes(model[: len(model) * percent // 100])
         refusal("schedule", path, "-o", empty / "out.json")
         refusal("simulate", "vela", path)
     require_empty(empty)
 
 
-def test_a_compiled_network_cut_off_at_any_per_cent_of_its_length(tmp_path: Path) -> None:
+def test_a_compiled_network_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
     compiled, path = compile_network(build("tiny_residual")).compiled, tmp_path / "cut_vela.tflite"
-    for percent in range(100):
+    for percent in PERCENTS:
         path.write_bytes(compiled[: len(compiled) * percent // 100])
         refusal("simulate", "vela", path)
         refusal("inspect", path)
@@ -187,9 +190,9 @@ def test_a_schedule_that_was_edited(plan: Path, tmp_path: Path) -> None:
     assert "schema" in refusal("simulate", "schedule", edited(plan, path, lambda d: d.clear()))
 
 
-def test_a_schedule_cut_off_at_any_per_cent_of_its_length(plan: Path, tmp_path: Path) -> None:
+def test_a_schedule_cut_off_anywhere_is_refused(plan: Path, tmp_path: Path) -> None:
     text, path = plan.read_text(), tmp_path / "cut.json"
-    for percent in range(100):
+    for percent in PERCENTS:
         path.write_text(text[: len(text) * percent // 100])
         refusal("simulate", "schedule", path)
         refusal("inspect", path)

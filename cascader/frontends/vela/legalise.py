@@ -136,7 +136,7 @@ def _stand_in(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...
         return replace(second, note=f"its {second.core} core legalised the network instead")
     single = _by_single_images(model, accelerator_name, cpu_operators)
     if single is not None and (not isinstance(second, Legalised) or _on_cpu(single) < _on_cpu(second)):
-        return replace(single, note=f"its {single.core} core legalised the network with operators of one image each instead")
+        return replace(single, note=f"its {single.core} core legalised the network with simpler operators instead")
     return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
 
 

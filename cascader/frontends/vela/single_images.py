@@ -2,6 +2,8 @@
 
 Its C++ core cannot compile a resize or an ARG_MAX of several images. It mixes images in grouped convolutions and in convolutions of a
 part of a tensor. Its Python core leaves convolutions of several images to the CPU, and copies the part of one image alone.
+
+A STRIDED_SLICE with steps, of which the C++ core takes other elements, is a pool of single elements here, of one image, too.
 """
 
 from __future__ import annotations
@@ -167,27 +169,30 @@ def _kept(extent: int, begin: int, end: int, step: int, *, from_start: bool, to_
 
 
 def _strided(made: _Rewriter, operator: OperatorRecord) -> bool:
-    """Every so many rows and columns of several whole images: the part of each image that has them, and a pool of single elements."""
+    """Every so many rows and columns of whole images: the part of each image that has them, and a pool of single elements."""
     if operator.code != _CODES.STRIDED_SLICE or any(dict(operator.fields).get(mask) for mask in _MASKS):
         return False
     source, output = operator.inputs[0], operator.outputs[0]
     count, name = made.tensors[source].shape[0], made.tensors[output].name
     begin, end, steps = (_integers(made.tensors[constant]) for constant in operator.inputs[1:4])
-    if made.tensors[output].shape[0] != count or not 1 <= min(steps) <= max(steps) <= _LONGEST_STEP or (steps[0], steps[3]) != (1, 1):
+    if len(made.tensors[source].shape) != _IMAGE_RANK or made.tensors[output].shape[0] != count:
+        return False
+    if not 1 <= min(steps) <= max(steps) <= _LONGEST_STEP or (steps[0], steps[3]) != (1, 1) or max(count, *steps) == 1:
         return False
     masks = [dict(operator.fields).get(mask, 0) for mask in _ENDS]
     bits = [[bool(int(mask) >> axis & 1) for mask in masks if isinstance(mask, int)] for axis in range(_IMAGE_RANK)]
     axes = zip(made.tensors[source].shape, begin, end, steps, bits, strict=True)
     kept = [_kept(*numbers, from_start=own[0], to_end=own[1]) for *numbers, own in axes]
     size = made.constant(f"{name}/size", (1, *(places[-1] + 1 - places[0] for places in kept[1:])))
-    images = [made.image(output, number, "image") for number in range(count)]
+    images = [output] if count == 1 else [made.image(output, number, "image") for number in range(count)]
     for number, image in enumerate(images):
         at = made.constant(f"{made.tensors[image].name}/begin", (number, *(places[0] for places in kept[1:])))
         part = made.like(source, f"{made.tensors[image].name}/part", (1, *(places[-1] + 1 - places[0] for places in kept[1:])))
         made.operators.append(OperatorRecord(_CODES.SLICE, 1, (source, at, size), (part,), "SliceOptions"))
         fields = (*_SINGLE, ("StrideH", steps[1]), ("StrideW", steps[2]))
         made.operators.append(OperatorRecord(_CODES.MAX_POOL_2D, 1, (part,), (image,), "Pool2DOptions", fields))
-    made.joined(images, output)
+    if count > 1:
+        made.joined(images, output)
     return True
 
 
@@ -201,7 +206,7 @@ def _has_images(made: _Rewriter, operator: OperatorRecord) -> bool:
 
 
 def with_single_images(model: bytes) -> bytes | None:
-    """The .tflite ``model`` with such operators of several images run for one image each; None if it has none.
+    """The .tflite ``model`` with such operators of several images run for one image each, and with pools for steps; None if it has none.
 
     InputError if it holds what no records can.
     """
@@ -209,7 +214,8 @@ def with_single_images(model: bytes) -> bytes | None:
     made = _Rewriter(records, list(records.tensors))
     changed = False
     for operator in records.operators:
-        if _has_images(made, operator) and any(rule(made, operator) for rule in _RULES):
+        rules = _RULES if _has_images(made, operator) else (_strided,)
+        if any(rule(made, operator) for rule in rules):
             changed = True
         else:
             made.operators.append(operator)

@@ -67,13 +67,13 @@ def _facts(row: LayerRow, count: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _held(arena: ArenaMap) -> dict[str, tuple[str, str]]:
-    """What each tensor takes of SRAM, by its name."""
-    found = {}
+def _held(arena: ArenaMap) -> dict[str, list[tuple[str, str]]]:
+    """What each layer's tensor, and each copy of its weights, takes of SRAM, by the layer's name."""
+    found: dict[str, list[tuple[str, str]]] = {}
     for area in arena.areas:
         if area.slabs:
             low, high = min(slab.low for slab in area.slabs), max(slab.high for slab in area.slabs)
-            found[area.name] = ("in SRAM", f"{high - low:,} bytes from {low:#x}, {area.kind.value}")
+            found.setdefault(area.name, []).append((f"in SRAM, {area.kind.value}", f"{high - low:,} bytes from {low:#x}"))
     return found
 
 
@@ -98,7 +98,7 @@ def drawing(path: str) -> Drawing:
             Node(
                 name,
                 groups.get(number, ""),
-                (*facts, *([held[name]] if name in held else [])),
+                (*facts, *held.get(name, [])),
                 tuple(names[first] for first, last in data["edges"] if last == number),
                 colour(row.cycles / most if row is not None and most else 0),
             )
