@@ -137,9 +137,7 @@ class _Processes(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as every Executor
         """End all processes."""
         for line in self._lines:
-            line.shutdown(wait=False, cancel_futures=cancel_futures)
-        for line in self._lines:
-            line.shutdown(wait=wait)
+            line.shutdown(wait=wait, cancel_futures=cancel_futures)
 
 
 def prepare(executor: Executor, fn: Callable[[], object]) -> None:
@@ -240,6 +238,7 @@ def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
         if not finished:
             # After an error nobody waits for what still runs.
             ours.close()
-        pool.shutdown(cancel_futures=True)
+        # Processes without errands end beside what follows. One that ends while Python does, after an error, would be told so on stderr.
+        pool.shutdown(wait=not finished, cancel_futures=True)
         ours.close()
         theirs.close()
