@@ -26,6 +26,8 @@ class CascadeOptions:
     """Read images of few channels in pairs of columns."""
     row_shapes: bool = True
     """Give elementwise kernels on dense tensors the rows of the kernels around them."""
+    wide_copies: bool = True
+    """Copy bytes as elements of 16 bits where a compiler copies them as pixels."""
     table_slots: bool = True
     """Spread look-up tables over the slots of SHRAM."""
     trim: bool = True

@@ -67,6 +67,15 @@ def _two_inputs(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.concat([net.fully_connected(net.mean(x), 16, activation="RELU6"), pose]), 4)]
 
 
+def _reshaped_outputs(net: NetworkBuilder) -> list[TensorHandle]:
+    """A detector that hands out its boxes as a map and as a list, beside its scores."""
+    x = net.conv2d(net.input((1, 32, 32, 3), "image"), 16, activation="RELU6")
+    x = net.conv2d(x, 24, strides=(2, 2), activation="RELU6")
+    boxes = net.conv2d(x, 12, (1, 1))
+    scores = net.logistic(net.reshape(net.conv2d(x, 6, (1, 1)), (1, 768, 2)))
+    return [net.reshape(boxes, (1, 768, 4)), scores, boxes]
+
+
 def _middle_outputs(net: NetworkBuilder) -> list[TensorHandle]:
     first = net.conv2d(net.input((1, 40, 40, 3), "image"), 16, activation="RELU")
     second = net.conv2d(first, 24, strides=(2, 2), activation="RELU")
@@ -133,6 +142,7 @@ NETWORKS = (
     _of("batch_2", "a batch of two images", _batch, sampled=True),
     _of("batch_2_unet", "a U-Net of two images with a cropped skip, which neither of Vela's cores compiles", _batch_unet),
     _of("three_inputs", "image, depth and pose, joined late", _two_inputs),
+    _of("reshaped_outputs", "an output that is another one in another shape", _reshaped_outputs),
     _of("middle_outputs", "outputs in the middle, which later layers read", _middle_outputs, sampled=True),
     _of("early_exit", "a classifier half-way and one at the end", _early_exit),
     _of("overlapping_bands", "an image cut into overlapping bands of rows, joined again", _image_pieces, sampled=True),
