@@ -98,6 +98,7 @@ def delayed(decisions: Decisions, form: Form, cycles: int, judge: Replay) -> tup
         for later in with_later_copies(best.schedule(form)):
             found = judge(lower(later, checked=False))
             if found < cycles:
+                check_schedule(later)
                 best, cycles, improved = replace(best, copies=later.copies), found, True
                 break
     return best, cycles

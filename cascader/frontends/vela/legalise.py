@@ -100,14 +100,14 @@ def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[st
     return found
 
 
-def _by_single_images(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | None:
+def _by_simpler_operators(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | None:
     """The first core's compilation of the network with operators of one image each; None if it has none to part, or no core can."""
-    from cascader.frontends.vela.single_images import with_single_images  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.simpler_operators import with_simpler_operators  # noqa: PLC0415  # as said above
     from npu_model.compiled.cpu_operators import OperatorFinder  # noqa: PLC0415
     from npu_model.compiled.network import COPIES, CpuOperator  # noqa: PLC0415
     from npu_model.tflite.model import read_tflite  # noqa: PLC0415
 
-    made = with_single_images(model)
+    made = with_simpler_operators(model)
     if made is None:
         return None
     for legacy in (False, True):
@@ -134,9 +134,9 @@ def _stand_in(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...
     second = _by_python_core(model, accelerator_name, cpu_operators)
     if isinstance(second, Legalised) and not _on_cpu(second):
         return replace(second, note=f"its {second.core} core legalised the network instead")
-    single = _by_single_images(model, accelerator_name, cpu_operators)
-    if single is not None and (not isinstance(second, Legalised) or _on_cpu(single) < _on_cpu(second)):
-        return replace(single, note=f"its {single.core} core legalised the network with simpler operators instead")
+    simpler = _by_simpler_operators(model, accelerator_name, cpu_operators)
+    if simpler is not None and (not isinstance(second, Legalised) or _on_cpu(simpler) < _on_cpu(second)):
+        return replace(simpler, note=f"its {simpler.core} core legalised the network with simpler operators instead")
     return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
 
 
@@ -149,7 +149,7 @@ def legalised(
 ) -> Legalised:
     """Compile a quantised .tflite ``model`` into one kernel per operator, by the first core of Vela that does and whose stream is right.
 
-    Where neither core does, operators of several images are run for one image each (:func:`with_single_images`).
+    Where neither core does, operators of several images are run for one image each (:func:`with_simpler_operators`).
     InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be
     taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs.
     """

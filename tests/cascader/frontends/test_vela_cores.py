@@ -13,7 +13,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CORES, checked_network, compile_network, legalised
 from cascader.frontends.vela.known_faults import known_fault
-from cascader.frontends.vela.single_images import with_single_images
+from cascader.frontends.vela.simpler_operators import with_simpler_operators
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle, float_network
 from cascader.search.workers import workers
 from npu_model.compiled.network import CpuOperator, read_compiled
@@ -219,10 +219,10 @@ def test_steps_that_no_core_takes_are_those_of_a_pool(tmp_path: Path) -> None:
 
 def test_operators_of_single_images_and_parts_of_the_batch_stay_as_they_are() -> None:
     one = NetworkBuilder("one")
-    assert with_single_images(one.finish([one.resize_nearest(one.input((1, 6, 8, 8), "image"))])) is None
+    assert with_simpler_operators(one.finish([one.resize_nearest(one.input((1, 6, 8, 8), "image"))])) is None
     two = NetworkBuilder("two")
     first = two.slice(two.input((2, 6, 8, 8), "images"), (1, 0, 0, 0), (1, 6, 8, 8))
-    assert with_single_images(two.finish([two.conv2d(first, 4)])) is None
+    assert with_simpler_operators(two.finish([two.conv2d(first, 4)])) is None
 
 
 def test_a_part_of_several_images_is_not_left_to_the_core_that_copies_the_first_one_alone() -> None:
