@@ -68,8 +68,8 @@ def _row(feature_map: FeatureMap) -> int | None:
     if feature_map.layout is Layout.NHWC:
         together = strides.c == size and (shape.width == 1 or strides.x == shape.depth * size)
     else:
-        # The pixels of a single brick follow each other.
-        together = shape.depth == BRICK
+        # The pixels of a tensor of one brick follow each other. One of several may yet be stored in another way: its bricks stay.
+        together = shape.depth == BRICK and strides.y == shape.width * BRICK * size
     return shape.width * shape.depth * size if together else None
 
 

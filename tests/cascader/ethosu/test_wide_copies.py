@@ -135,6 +135,18 @@ def test_rows_begin_and_end_at_a_wide_element_and_have_no_gaps(source: FeatureMa
         assert (other.reads(), other.writes()) == (found.reads(), found.writes())
 
 
+def bricks(channels: int) -> FeatureMap:
+    """The first 16 channels of a tensor in bricks."""
+    strides = Strides(6 * channels, 16, 6 * 16)
+    shape = Shape3D(4, 6, 16)
+    return FeatureMap(1, shape, INT8, Layout.NHCWB16, Tiles.single(shape, 0), strides)
+
+
+def test_one_of_several_bricks_stays_a_brick_as_its_tensor_may_yet_be_stored_in_another_way() -> None:
+    assert bits_of(copy(bricks(16))) == [16, 32]
+    assert bits_of(copy(bricks(32))) == []
+
+
 PLAIN = copy(dense(Shape3D(4, 6, 8)))
 
 
