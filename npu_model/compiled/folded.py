@@ -54,10 +54,10 @@ def _quantised(source: TfliteTensor, result: TfliteTensor) -> bytes | None:
 
 
 def _rescaled(value: int, factor: float) -> int:
-    """``value`` times ``factor`` by a multiplier of 31 bits and a shift, each rounded (LiteRT's MultiplyByQuantizedMultiplier).
+    """``value`` times ``factor`` by a multiplier of 31 bits and a shift, halves upwards in the first step (LiteRT's MultiplyByQuantizedMultiplier).
 
     >>> _rescaled(5, 0.5), _rescaled(-5, 0.5), _rescaled(10, 2.0)
-    (3, -3, 20)
+    (3, -2, 20)
     """
     mantissa, exponent = frexp(factor)
     multiplier = floor(mantissa * (1 << 31) + 0.5)
