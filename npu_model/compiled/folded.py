@@ -54,7 +54,9 @@ def _quantised(source: TfliteTensor, result: TfliteTensor) -> bytes | None:
 
 
 def _rescaled(value: int, factor: float) -> int:
-    """``value`` times ``factor`` by a multiplier of 31 bits and a shift, halves upwards in the first step (LiteRT's MultiplyByQuantizedMultiplier).
+    """``value`` times ``factor`` by a multiplier of 31 bits and a shift (LiteRT's MultiplyByQuantizedMultiplier).
+
+    The first step rounds halves upwards, the second away from zero.
 
     >>> _rescaled(5, 0.5), _rescaled(-5, 0.5), _rescaled(10, 2.0)
     (3, -2, 20)

@@ -21,8 +21,8 @@ def _last_uses(schedule: Schedule) -> list[int]:
 def with_later_copies(schedule: Schedule) -> Iterator[Schedule]:
     """``schedule`` with one copy issued one job later, and those behind it that would come before it at the same job, each in turn.
 
-    A copy is issued at its last reader at the latest; what reads it before that reads at home. The schedules are not checked: that takes
-    as long as a replay, and few of them are better.
+    A copy is issued at its last reader at the latest; what reads it before that reads at home. It has its bytes for less long, so that
+    whatever passes :func:`~cascader.ethosu.verify.check.check_schedule` does so later, too: who takes one checks it.
     """
     latest = _last_uses(schedule)
     for number, copy in enumerate(schedule.copies):

@@ -100,6 +100,7 @@ def delayed(decisions: Decisions, form: Form, cycles: int, judge: Replay, most: 
     for count, later in enumerate(islice(with_later_copies(decisions.schedule(form)), most), 1):
         found = judge(lower(later, checked=False))
         if found < cycles:
+            check_schedule(later)
             return replace(decisions, copies=later.copies), found, count
     return decisions, cycles, count
 
