@@ -33,10 +33,10 @@ def _decisions_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions
     return found
 
 
-def _delayed_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int]:
-    decided, cycles = from_plain(tuple[Decisions, int], plain)
+def _delayed_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int, int]:
+    decided, cycles, count = from_plain(tuple[Decisions, int, int], plain)
     check_schedule(decided.schedule(form))
-    return decided, cycles
+    return decided, cycles, count
 
 
 _Regrouped = tuple[Decisions, int, tuple[tuple[int, int, int, int], ...]]

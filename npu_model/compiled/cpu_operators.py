@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from npu_model.compiled.folded import constants
 from npu_model.compiled.network import COPIES, CUSTOM_CODE, DATA_TYPES, STATE_TYPES, CpuOperator, initial_byte
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteModel
@@ -84,12 +85,16 @@ class OperatorModel:
     states: tuple[State | None, ...]
 
 
-def operator_model(reader: RecordReader, index: int) -> OperatorModel:
-    """Operator ``index`` of the reader's model with its options, constants and quantisation; InputError if records cannot hold it."""
+def operator_model(reader: RecordReader, index: int, count: int) -> OperatorModel:
+    """Operator ``index`` of the reader's model, of whose operands a compiled network has ``count``, with its options and quantisation.
+
+    InputError if records cannot hold it.
+    """
     operator = reader.operator(index)
+    known = {tensor: record for tensor, record in zip(operator.inputs, constants(reader, operator.inputs, count), strict=True) if record}
     used = tuple(dict.fromkeys(tensor for tensor in operator.inputs + operator.outputs + operator.intermediates if tensor >= 0))
     number = {-1: -1} | {tensor: place for place, tensor in enumerate(used)}
-    tensors = tuple(reader.tensor(tensor) for tensor in used)
+    tensors = tuple(known.get(tensor) or reader.tensor(tensor) for tensor in used)
     operands = tuple(number[tensor] for tensor in operator.inputs if tensor >= 0 and not tensors[number[tensor]].data)
     results = tuple(number[tensor] for tensor in operator.outputs if tensor >= 0)
     model = ModelRecord(

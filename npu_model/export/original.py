@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tflite
 
 from npu_model.compiled.cpu_operators import OperatorFinder
+from npu_model.compiled.folded import constants
 from npu_model.compiled.network import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator, require_programs_in_first
 from npu_model.errors import InputError
 from npu_model.program import Binding, Quantisation
@@ -49,7 +50,7 @@ class NoOriginal:
         """InputError: the options of a CPU operator are known from the model alone."""
         raise InputError(f"The network runs {step.code} on the CPU, whose options are in the model it was compiled from: give that model.")
 
-    def constants(self, operator: OperatorRecord) -> tuple[TensorRecord | None, ...]:
+    def constants(self, operator: OperatorRecord, _count: int) -> tuple[TensorRecord | None, ...]:
         """None for each of the operator's inputs."""
         return (None,) * len(operator.inputs)
 
@@ -117,9 +118,9 @@ class Original(NoOriginal):
         """The model's next operator of this code with these outputs; each is found once."""
         return self._reader.operator(self._finder.find(step))
 
-    def constants(self, operator: OperatorRecord) -> tuple[TensorRecord | None, ...]:
-        """The constant at each of the operator's inputs, None where there is a variable tensor or none at all."""
-        return tuple(self._reader.tensor(index) if index >= 0 and self._model.tensors[index].data else None for index in operator.inputs)
+    def constants(self, operator: OperatorRecord, count: int) -> tuple[TensorRecord | None, ...]:
+        """The constant at each of the operator's inputs, None for the ``count`` that the network has, for states and for none at all."""
+        return constants(self._reader, operator.inputs, count)
 
     def state(self, index: int) -> TensorRecord | None:
         """The model's tensor of that index if it keeps its content between inferences."""

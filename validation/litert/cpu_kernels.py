@@ -44,7 +44,7 @@ class CpuKernels:
     def __init__(self, model: bytes) -> None:
         """InputError if the .tflite file ``model`` is damaged."""
         self._reader = RecordReader(model)
-        self._operators: dict[int, OperatorModel] = {}
+        self._operators: dict[str, OperatorModel] = {}
         self._child: subprocess.Popen[str] | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="npu-testbed-")
 
@@ -74,12 +74,13 @@ class CpuKernels:
 
     def _execute(self, index: int, step: CpuOperator, arrays: Sequence[bytes], kept: dict[int, bytes]) -> list[Array]:
         """Outputs of an operator, and then its states in the arena; other states are in ``kept``, by their tensors in the model."""
-        one = self._operator(index)
+        name = f"{index}-{len(step.inputs)}"
+        one = self._operator(name, index, step)
         placed = are_placed(step, [state is not None for state in one.states])
         given = iter(arrays)
         content = [next(given) if state is None or placed else kept.get(state.tensor, state.content) for state in one.states]
         np.savez(self._path / "inputs.npz", *[np.frombuffer(array, np.uint8) for array in content])
-        self._ask(index, step)
+        self._ask(name, step)
         with np.load(self._path / "outputs.npz") as answer:
             found = [answer[name] for name in answer.files]
         results, states = found[: len(one.results)], found[len(one.results) :]
@@ -88,20 +89,20 @@ class CpuKernels:
         kept |= {state.tensor: array.tobytes() for state, array in zip(filter(None, one.states), states, strict=True)}
         return results
 
-    def _operator(self, index: int) -> OperatorModel:
-        """The operator as a model, in the folder too."""
-        if index not in self._operators:
-            one = self._operators[index] = operator_model(self._reader, index)
+    def _operator(self, name: str, index: int, step: CpuOperator) -> OperatorModel:
+        """The operator as a model, in the folder under that name too."""
+        if name not in self._operators:
+            one = self._operators[name] = operator_model(self._reader, index, len(step.inputs))
             states = [tensor for tensor, state in zip(one.operands, one.states, strict=True) if state is not None]
-            (self._path / f"{index}.tflite").write_bytes(one.data)
-            (self._path / f"{index}.json").write_text(json.dumps({"set": one.operands, "get": [*one.results, *states]}), encoding="utf-8")
-        return self._operators[index]
+            (self._path / f"{name}.tflite").write_bytes(one.data)
+            (self._path / f"{name}.json").write_text(json.dumps({"set": one.operands, "get": [*one.results, *states]}), encoding="utf-8")
+        return self._operators[name]
 
     @property
     def _path(self) -> Path:
         return Path(self._folder.name)
 
-    def _ask(self, index: int, step: CpuOperator) -> None:
+    def _ask(self, name: str, step: CpuOperator) -> None:
         """Let the child execute an operator on the arrays in the folder."""
         child = self._started()
         timer = Timer(TIMEOUT_SECONDS, child.kill)
@@ -109,7 +110,7 @@ class CpuKernels:
         answer = ""
         try:
             if child.stdin is not None and child.stdout is not None:
-                child.stdin.write(f"{index}\n")
+                child.stdin.write(f"{name}\n")
                 child.stdin.flush()
                 answer = child.stdout.readline()
         except BrokenPipeError:

@@ -1,6 +1,6 @@
 """The child process of :mod:`validation.litert.cpu_kernels`: operators, each a model in a folder, on the arrays in it.
 
-A line on standard input is the number of a model. ``NUMBER.json`` beside it says which tensors are set, from ``inputs.npz`` as bytes,
+A line on standard input is the name of a model. ``NAME.json`` beside it says which tensors are set, from ``inputs.npz`` as bytes,
 and which are written to ``outputs.npz`` afterwards. The answer is a line of JSON on standard output: "" or what went wrong.
 """
 
@@ -27,16 +27,16 @@ def _interpreter(model: Path) -> tuple[Any, dict[str, list[int]], dict[int, Any]
     return interpreter, tensors, {detail["index"]: detail for detail in interpreter.get_tensor_details()}
 
 
-def _run(folder: Path, number: str) -> str:
+def _run(folder: Path, name: str) -> str:
     """Run one operator; what went wrong, "" if nothing did."""
     try:
-        interpreter, tensors, details = _interpreter(folder / f"{number}.tflite")
+        interpreter, tensors, details = _interpreter(folder / f"{name}.tflite")
         with np.load(folder / "inputs.npz") as arrays:
-            for name, tensor in zip(arrays.files, tensors["set"], strict=True):
+            for array, tensor in zip(arrays.files, tensors["set"], strict=True):
                 detail = details[tensor]
                 dtype = np.dtype(detail["dtype"])
                 # What is not 0 is true in C; Python's bool has one true only.
-                values = arrays[name] != 0 if dtype == np.bool_ else arrays[name].view(dtype)
+                values = arrays[array] != 0 if dtype == np.bool_ else arrays[array].view(dtype)
                 interpreter.set_tensor(tensor, values.reshape(detail["shape"]))
         interpreter.invoke()
         np.savez(folder / "outputs.npz", *[interpreter.get_tensor(tensor) for tensor in tensors["get"]])

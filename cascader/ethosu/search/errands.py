@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
@@ -90,18 +91,18 @@ def regrouped(
     return None if found is None else (Decisions.of(found[0]), *found[1:])
 
 
-def delayed(decisions: Decisions, form: Form, cycles: int, judge: Replay) -> tuple[Decisions, int]:
-    """A candidate of so many replayed ``cycles`` with copies issued later, one after the other, as long as the replay shows fewer."""
-    best, improved = decisions, True
-    while improved:
-        improved = False
-        for later in with_later_copies(best.schedule(form)):
-            found = judge(lower(later, checked=False))
-            if found < cycles:
-                check_schedule(later)
-                best, cycles, improved = replace(best, copies=later.copies), found, True
-                break
-    return best, cycles
+def delayed(decisions: Decisions, form: Form, cycles: int, judge: Replay, most: int) -> tuple[Decisions, int, int]:
+    """A candidate of so many replayed ``cycles`` with the first of its copies issued later of which the replay shows fewer.
+
+    With it come its cycles and the number of replays. After ``most`` of them, or if no copy helps, it is the candidate as it was.
+    """
+    count = 0
+    for count, later in enumerate(islice(with_later_copies(decisions.schedule(form)), most), 1):
+        found = judge(lower(later, checked=False))
+        if found < cycles:
+            check_schedule(later)
+            return replace(decisions, copies=later.copies), found, count
+    return decisions, cycles, count
 
 
 def check(decisions: Decisions, form: Form) -> None:

@@ -175,7 +175,7 @@ def frontier_of(
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
     forms = {id(form.network): form for form in explored.forms}
-    seen = (*seen, *made_up(points, targets, forms, task.replay, executor))
+    seen = (*seen, *made_up(points, targets, forms, task.replay, executor, show))
     points = pareto(seen)
     _check(points, forms, executor)
     bounds = lower_bounds(task.network, explored.least_live_bytes)

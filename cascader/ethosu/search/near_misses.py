@@ -14,7 +14,7 @@ from fractions import Fraction
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.search.errands import Decisions, delayed, regrouped
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.task import Point, Replay
+from cascader.ethosu.search.task import Point, Replay, Show, silent
 from cascader.plan.pareto import pareto
 from cascader.search.local_moves import Groups
 from npu_model.program.alignment import ALIGNMENT
@@ -31,6 +31,9 @@ ROOM = Fraction(1, 500)
 
 HALVINGS = 4
 """Number of times that the gap is halved between an arena whose schedule was made to meet the cycles and the next smaller point."""
+
+LATER = 250_000
+"""Jobs that are replayed at most to see which copies of a near miss are better issued later: 90 CPU seconds for ResNet50."""
 
 REPLAYED, FOLLOWED = 60, 24
 """Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""
@@ -56,9 +59,11 @@ class _Search:
     target: int
     judge: Replay
     executor: Executor
+    show: Show
 
     def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> tuple[Point, Groups] | None:
         """The fastest schedule for ``limit`` bytes and its groups, from the best that is found there or the groups to ``begin`` with."""
+        self.show(f"Changing groups by replays: {limit:,} bytes for {self.target:,} cycles")
         found = self.executor.submit(regrouped, self.form, limit, self.target, self.judge, most, begin).result()
         if found is None:
             return None
@@ -66,9 +71,14 @@ class _Search:
         return Point(decisions.arena_size, cycles, decisions.cycles, decisions.schedule(self.form)), groups
 
     def later(self, point: Point) -> Point:
-        """The point with copies issued later where the replay shows fewer cycles."""
-        decisions = Decisions.of(Candidate(point.schedule, point.estimate))
-        best, cycles = self.executor.submit(delayed, decisions, self.form, point.cycles, self.judge).result()
+        """The point with copies issued later, one after the other, as long as the replay shows fewer cycles and :data:`LATER` lasts."""
+        best, cycles = Decisions.of(Candidate(point.schedule, point.estimate)), point.cycles
+        left = LATER // len(best.jobs)
+        while left > 0:
+            self.show(f"Issuing copies later: {point.memory:,} bytes, {cycles:,} cycles for {self.target:,}")
+            found = self.executor.submit(delayed, best, self.form, cycles, self.judge, left).result()
+            left = left - found[2] if found[1] < cycles else 0
+            best, cycles = found[:2]
         return replace(point, cycles=cycles, schedule=best.schedule(self.form))
 
     def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:
@@ -95,11 +105,13 @@ class _Search:
                 break
 
 
-def _made_up(points: Sequence[Point], target: int, forms: Mapping[int, Form], judge: Replay, executor: Executor) -> Iterator[Point]:
+def _made_up(
+    points: Sequence[Point], target: int, forms: Mapping[int, Form], judge: Replay, executor: Executor, show: Show
+) -> Iterator[Point]:
     """What becomes of the near misses of a target: each with its copies later, and others for somewhat more bytes, until one meets it."""
     meeting = least_meeting(points, target)
     for point in near_misses(points, target):
-        search = _Search(forms[id(point.schedule.network)], target, judge, executor)
+        search = _Search(forms[id(point.schedule.network)], target, judge, executor, show)
         later = search.later(point)
         yield later
         if later.cycles <= target:
@@ -115,8 +127,13 @@ def _made_up(points: Sequence[Point], target: int, forms: Mapping[int, Form], ju
 
 
 def made_up(
-    points: Sequence[Point], targets: Sequence[int], forms: Mapping[int, Form], judge: Replay, executor: Executor
+    points: Sequence[Point],
+    targets: Sequence[int],
+    forms: Mapping[int, Form],
+    judge: Replay,
+    executor: Executor,
+    show: Show = silent,
 ) -> Iterator[Point]:
     """What becomes of the near misses of each target; ``forms`` has the form of a point by the identity of its schedule's network."""
     for target in dict.fromkeys(targets):
-        yield from _made_up(points, target, forms, judge, executor)
+        yield from _made_up(points, target, forms, judge, executor, show)

@@ -26,7 +26,7 @@ from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.errands import Decisions, delayed
 from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds
-from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, made_up, near_misses
+from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, _Search, made_up, near_misses
 from cascader.ethosu.search.replays import GAIN, REACH, promising, within_reach
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Task
@@ -34,6 +34,7 @@ from cascader.ethosu.search.wish import EVERYTHING
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.candidates import DraftOptions
 from cascader.search.workers import workers
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from sim import replay_network
 from testbed.configs import load_timing_adapter
@@ -117,9 +118,32 @@ def test_a_polished_point_is_no_slower_in_the_same_bytes() -> None:
     forms = {id(form.network): form for form in found("resnet8").explored.forms}
     for point in frontier("resnet8").points:
         form = forms[id(point.schedule.network)]
-        better, cycles = delayed(Decisions.of(Candidate(point.schedule, 0)), form, point.cycles, QuickReplay(SYSTEM))
+        better, cycles, replays = delayed(Decisions.of(Candidate(point.schedule, 0)), form, point.cycles, QuickReplay(SYSTEM), 1000)
+        assert (cycles < point.cycles) == (better.copies != point.schedule.copies)
+        assert replays <= len(list(with_later_copies(point.schedule)))
         assert better.arena_size == point.memory
         assert cycles == replay_network(lower(better.schedule(form)), SYSTEM).cycles <= point.cycles
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_copies_of_a_near_miss_are_tried_for_as_many_jobs_as_are_allowed_and_each_round_is_shown(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large network has so many copies, each replay of which takes so long, that trying them all would take a quarter of an hour."""
+    point = next(point for point in frontier("resnet8").points if len(list(with_later_copies(point.schedule))) > most)
+    form = next(form for form in found("resnet8").explored.forms if form.network is point.schedule.network)
+    monkeypatch.setattr("cascader.ethosu.search.near_misses.LATER", most * len(point.schedule.jobs))
+    replays, shown = list[int](), list[str]()
+
+    def judge(_network: CompiledNetwork) -> int:
+        replays.append(point.cycles - (len(replays) == 1))
+        return replays[-1]
+
+    with workers(1) as executor:
+        later = _Search(form, point.cycles - 1, judge, executor, shown.append).later(point)
+    assert len(replays) == most
+    assert later.cycles == min((point.cycles, *replays))
+    assert len(shown) == {0: 0, 1: 1, 3: 2}[most]
 
 
 def test_near_misses_are_the_smallest_points_that_miss_by_little_and_are_smaller_than_what_does_not() -> None:

@@ -103,12 +103,26 @@ def floats_inside() -> bytes:
     return graph.finish([x], [graph.conv(q, 8, "d")])
 
 
+def folded() -> bytes:
+    """A table that a QUANTIZE brings to another scale, and rows of it by indices from outside: Vela works the table out beforehand."""
+    graph = Graph()
+    index, table = graph.tensor("index", (8,), "int32", None), np.arange(-128, 128).reshape(4, 8, 8)
+    known = graph.tensor("known", table.shape, "int8", 0.0437, 1, table)
+    quantised, rows = graph.tensor("quantised", table.shape), graph.tensor("rows", (1, 8, 8, 8))
+    graph.operator("QUANTIZE", (known,), (quantised,), "QuantizeOptions", version=1)
+    flat = graph.tensor("flat", (8, 8, 8))
+    graph.operator("GATHER", (quantised, index), (flat,), "GatherOptions", Axis=0)
+    graph.operator("RESHAPE", (flat, graph.constant("shape", (1, 8, 8, 8))), (rows,), "ReshapeOptions", version=1)
+    return graph.finish([index], [graph.conv(rows, 8, "c")])
+
+
 CASES = {
     "before": (before, ()),
     "in the middle": (cpu_split_network, ()),
     "after, two outputs": (after, ()),
     "beside": (beside, ()),
     "several operands": (several_operands, ()),
+    "an operand worked out beforehand": (folded, ()),
     "float borders": (float_borders, ()),
     "floats inside": (floats_inside, ()),
     "constants with scales": (built_with_zoo, ("DEPTHWISE_CONV_2D",)),
@@ -189,7 +203,7 @@ def test_all_operators_and_inferences_share_one_process(monkeypatch: pytest.Monk
 
 
 @needs_litert
-@pytest.mark.parametrize("name", ["in the middle", "floats inside"])
+@pytest.mark.parametrize("name", ["in the middle", "floats inside", "an operand worked out beforehand"])
 def test_verify_passes_on_a_cascaded_schedule_and_on_velas_file(name: str, tmp_path: Path) -> None:
     source, plan, compiled = tmp_path / "net.tflite", tmp_path / "net.json", tmp_path / "net_vela.tflite"
     source.write_bytes(model(name))
