@@ -126,13 +126,13 @@ def test_a_polished_point_is_no_slower_in_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
-def test_copies_of_a_near_miss_are_tried_for_as_many_jobs_as_are_allowed_and_each_round_is_shown(
+def test_copies_of_a_near_miss_are_tried_for_as_many_cycles_as_are_allowed_and_each_round_is_shown(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large network has so many copies, each replay of which takes so long, that trying them all would take a quarter of an hour."""
     point = next(point for point in frontier("resnet8").points if len(list(with_later_copies(point.schedule))) > most)
     form = next(form for form in found("resnet8").explored.forms if form.network is point.schedule.network)
-    monkeypatch.setattr("cascader.ethosu.search.near_misses.LATER", most * len(point.schedule.jobs))
+    monkeypatch.setattr("cascader.ethosu.search.near_misses.LATER", most * point.cycles)
     replays, shown = list[int](), list[str]()
 
     def judge(_network: CompiledNetwork) -> int:
