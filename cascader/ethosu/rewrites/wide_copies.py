@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from math import gcd
 
 from cascader.ethosu.cost.memory_path import Sources
@@ -40,6 +41,11 @@ _COPYING = ((_INT16, ElementwiseKind.MIN, _INT16.maximum), (_INT32, ElementwiseK
 """Element types, and the operation and its scalar operand that copy such elements: compilers use it on elements so wide."""
 _WIDTH = 1 << 16
 """Columns that the registers of a feature map can count."""
+_WORTHWHILE = Fraction(3, 4)
+"""The part of a copy's cycles that a wide one takes at most: a small copy gains little, but can no longer be cut between any two bytes.
+
+RNNoise would need 960 bytes in place of 944 otherwise.
+"""
 
 
 def _keeps_values(operation: KernelOperation) -> bool:
@@ -104,13 +110,13 @@ def _best(operation: KernelOperation, accelerator: Accelerator, sources: Sources
 
 
 def _fastest(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> KernelOperation:
-    """The operation, or the one that copies the same bytes in fewer cycles."""
+    """The operation, or the one that copies the same bytes in :data:`_WORTHWHILE` fewer cycles."""
     made = [best for other in wide_copies(operation) if (best := _best(other, accelerator, sources)) is not None]
     now = _best(operation, accelerator, sources) if made else None
     if now is None:
         return operation
     least = min(made, key=lambda best: best.cycles)
-    return least.operation if least.cycles < now.cycles else operation
+    return least.operation if sum(least.cycles) <= sum(now.cycles) * _WORTHWHILE else operation
 
 
 def with_wide_copies(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
