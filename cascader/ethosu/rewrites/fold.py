@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import Estimator, shortlist
+from cascader.ethosu.cost.block_choice import shortlist
+from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.estimates import fitted

@@ -19,8 +19,9 @@ from scheduling import network
 from test_mlw import BAD_HEADERS, KINDS, encode, pack
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost import block_choice, blockdep, kernel_flow
-from cascader.ethosu.cost.block_choice import Estimator, Ranking
+from cascader.ethosu.cost import block_estimator, blockdep, kernel_flow
+from cascader.ethosu.cost.block_choice import Ranking
+from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.blockdep import Dependency
 from cascader.ethosu.cost.compiled_estimate import Core
 from cascader.ethosu.cost.coupling import Coupling
@@ -242,7 +243,7 @@ def test_estimates_are_equal_to_the_last_bit(name: str, ports: int, timing: Timi
         for decoding in (None, 12_345 if work else None):
             estimator = Estimator(op, DEVICE, sources, decoding)
             compiled = estimator.cycles_of(blocks).tolist()
-            with patch.object(block_choice, "_NATIVE", None):
+            with patch.object(block_estimator, "_NATIVE", None):
                 assert estimator.cycles_of(blocks).tolist() == compiled
 
 
