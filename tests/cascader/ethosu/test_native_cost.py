@@ -28,7 +28,8 @@ from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.cost.estimate_terms import Facts, Terms
 from cascader.ethosu.cost.estimates import AnyEstimate
 from cascader.ethosu.cost.kernel_estimate import KernelEstimates
-from cascader.ethosu.cost.kernel_flow import KernelLoad, Pipeline, kernel_load, operation_load
+from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
+from cascader.ethosu.cost.kernel_load import BlockLoad, KernelLoad, StepLoad, kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Source, Sources
 from cascader.ethosu.network.network import CONSTANTS, ethosu_part
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
@@ -194,9 +195,9 @@ FLOW_TIMINGS = st.builds(
     weights_ahead=st.booleans(),
 )
 SOURCES = st.builds(Sources, SOURCE, SOURCE, st.booleans(), st.one_of(st.just(DEFAULT_TIMING), FLOW_TIMINGS), st.sampled_from([0, 32]))
-STEPS = st.lists(st.builds(kernel_flow.StepLoad, WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4)
+STEPS = st.lists(st.builds(StepLoad, WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4)
 KINDS_OF_BLOCKS = st.lists(
-    st.builds(lambda steps, output, stored: kernel_flow.BlockLoad(tuple(steps), output, stored), STEPS, WORDS, WORDS),
+    st.builds(lambda steps, output, stored: BlockLoad(tuple(steps), output, stored), STEPS, WORDS, WORDS),
     min_size=1,
     max_size=3,
 )
@@ -213,7 +214,7 @@ def loads(draw: st.DrawFn) -> KernelLoad:
     st.lists(st.tuples(loads(), SOURCES, st.booleans(), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=3), st.integers(0, 50)
 )
 def test_kernels_flow_alike_to_the_last_bit(kernels: list[tuple[KernelLoad, Sources, bool, int, int]], latency: int) -> None:
-    def flows() -> list[kernel_flow.Flow]:
+    def flows() -> list[Flow]:
         pipeline = Pipeline(latency)
         return [pipeline.run(load, sources, led=led, distance=d, first=min(first, load.places)) for load, sources, led, d, first in kernels]
 
