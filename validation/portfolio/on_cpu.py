@@ -29,6 +29,12 @@ def _between_gather(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.conv2d(x, 24, activation="RELU6"), 8)]
 
 
+def _words(net: NetworkBuilder) -> list[TensorHandle]:
+    """A classifier of the rows that GATHER takes from a table, as of words."""
+    x = net.gather(net.input((1, 1, 50, 16), "table"), range(0, 40, 2), 2)
+    return [net.fully_connected(net.mean(net.conv2d(x, 32, (1, 1), activation="RELU")), 4)]
+
+
 def _beside(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(_image(net), 16, strides=(2, 2), activation="RELU6")
     side = net.space_to_depth(x)
@@ -75,6 +81,7 @@ NETWORKS = (
     _of("cpu_first", "SPACE_TO_DEPTH of the image, then convolutions", _before),
     _of("cpu_last", "convolutions, then DEPTH_TO_SPACE to the output", _behind),
     _of("cpu_gather", "GATHER of every second row between convolutions", _between_gather, sampled=True),
+    _of("cpu_words", "GATHER of rows of a table, then three small layers", _words, sampled=True),
     _of("cpu_beside", "SPACE_TO_DEPTH on a branch beside convolutions", _beside, sampled=True),
     _of("cpu_twice", "SPACE_TO_DEPTH and DEPTH_TO_SPACE with a convolution between", _twice),
     _of("cpu_passed_by", "two skips over an operator on the CPU", _passed_by),

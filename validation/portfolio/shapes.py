@@ -76,6 +76,12 @@ def _reshaped_outputs(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.reshape(boxes, (1, 768, 4)), scores, boxes]
 
 
+def _read_on(net: NetworkBuilder) -> list[TensorHandle]:
+    """A map that is handed out as a list of pixels, while convolutions read on."""
+    x = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, activation="RELU6")
+    return [net.reshape(x, (1, 576, 16)), net.conv2d(net.conv2d(x, 24, activation="RELU6"), 8)]
+
+
 def _middle_outputs(net: NetworkBuilder) -> list[TensorHandle]:
     first = net.conv2d(net.input((1, 40, 40, 3), "image"), 16, activation="RELU")
     second = net.conv2d(first, 24, strides=(2, 2), activation="RELU")
@@ -143,6 +149,7 @@ NETWORKS = (
     _of("batch_2_unet", "a U-Net of two images with a cropped skip, which neither of Vela's cores compiles", _batch_unet),
     _of("three_inputs", "image, depth and pose, joined late", _two_inputs),
     _of("reshaped_outputs", "an output that is another one in another shape", _reshaped_outputs),
+    _of("reshaped_in_the_middle", "an output that is read on in another shape", _read_on, sampled=True),
     _of("middle_outputs", "outputs in the middle, which later layers read", _middle_outputs, sampled=True),
     _of("early_exit", "a classifier half-way and one at the end", _early_exit),
     _of("overlapping_bands", "an image cut into overlapping bands of rows, joined again", _image_pieces, sampled=True),

@@ -19,6 +19,7 @@ from cascader.ethosu.rewrites.reblock import reblocked
 from cascader.ethosu.rewrites.recode import recoded
 from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.rewrites.slices import LARGEST, sliced
+from cascader.ethosu.rewrites.spared_copies import without_copies
 from cascader.ethosu.rewrites.table_slots import with_table_slots
 from cascader.ethosu.rewrites.trimmed import trimmed
 from cascader.ethosu.rewrites.turned import turned, turned_in_place
@@ -190,6 +191,8 @@ def variants(  # a network is rewritten for a device, its memories and its timin
     ``spread`` makes those forms that take the most time; no form depends on it.
     """
     make = _Maker(find_accelerator(accelerator), Sources.staged(system, timing), Sources.direct(system, timing), options)
+    copying = without_copies(network, shifted=True) if options.spare_copies else network
+    network = without_copies(copying) if options.spare_copies else network
     plain = make.plain(network)
     coarse, *fine = _piece_sizes(network, options)
     layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
@@ -201,9 +204,9 @@ def variants(  # a network is rewritten for a device, its memories and its timin
     if is_small(network):
         # A depth that does for constants from anywhere need not be the best for staged ones.
         found.append(make.coarse(make.encoded(plain, make.staged), coarse, layouts[0]))
-    # Another order of the parts saves memory only, for which the densest layout and coarse pieces do.
-    other = ordered(network) if options.order else network
-    return _each(found + ([make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1])] if other is not network else []))
+    # Another order of the parts saves memory only, as do copies that turn a tensor: the densest layout and coarse pieces do for both.
+    others = (ordered(network) if options.order else network, copying)
+    return _each(found + [make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1]) for other in others if other != network])
 
 
 def _each(networks: Iterable[Network]) -> tuple[Network, ...]:

@@ -116,10 +116,10 @@ def sliced(
     """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
 
     Layers that would be more than ``most`` pieces stay whole, with ``pointwise`` off those without a window too. The pieces are
-    parts of their own that write the same tensor; each reads the whole input. With ``early`` the first 16 channels of the network's first
-    part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
+    parts of their own that write the same tensor; each reads the whole input. With ``early`` the first 16 channels of each NPU job's
+    first part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
     """
-    leads = {network.graph.parts[0].name: BRICK} if early else {}
+    leads = {segment.parts[0]: BRICK for segment in network.segments} if early else {}
     constants = StreamEditor(network.constants)
     cut = {
         name: _cut(name, kernel, constants, accelerator, largest, leads.get(name, 0))

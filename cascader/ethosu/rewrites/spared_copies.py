@@ -1,0 +1,116 @@
+"""Spared copies: a tensor and its copy become one tensor, and the kernel that copied is left out, where nobody needs both.
+
+A compiler copies a tensor that is an output in another shape, too: the same bytes. The kernel before can write them where the output is,
+and whoever reads on can read them there. That takes no more bytes: the one tensor is no larger than either of the two, and lives while
+one of them did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
+from cascader.ethosu.rewrites.moved_maps import Move
+from cascader.ethosu.rewrites.wide_copies import is_copy
+from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
+from npu_model.program import FeatureMap
+
+
+def _bound(network: Network) -> set[str]:
+    """The tensors in which the application, another NPU job or a CPU operator finds an array."""
+    ports = [*network.inputs, *network.outputs, *network.variables]
+    for segment in network.segments:
+        ports += [*segment.inputs, *segment.outputs]
+    for part in network.graph.parts:
+        if isinstance(part.payload, CpuPart):
+            ports += [*part.payload.inputs, *part.payload.outputs]
+    return {port.tensor for port in ports}
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A part that copies tensor ``source`` to ``target``, by its kernel's maps."""
+
+    part: str
+    source: str
+    target: str
+    ifm: FeatureMap
+    ofm: FeatureMap
+
+
+def _copy(network: Network, name: str) -> _Copy | None:
+    """The part as a copy from one tensor to another; None if it is none, or all that its NPU job does."""
+    kernel = ethosu_part(network.graph.parts[network.graph.index(name)])
+    if kernel is None or any(segment.parts == (name,) for segment in network.segments) or kernel.ifm == kernel.ofm:
+        return None
+    ifm, ofm = kernel.operation.ifm, kernel.operation.ofm
+    inside = ifm.region == ofm.region == ARENA and ifm.is_single_tile and ofm.is_single_tile
+    return _Copy(name, kernel.ifm, kernel.ofm, ifm, ofm) if inside and is_copy(kernel.operation) else None
+
+
+def _is_steady(graph: CascaderGraph, copy: _Copy) -> bool:
+    """Whether the tensor and its copy hold the same bytes from the copy on: nobody else writes the copy, or the tensor later."""
+    at = graph.index(copy.part)
+    alone = graph.writers(copy.target) == (at,) and all(writer < at for writer in graph.writers(copy.source))
+    return alone and TensorKind.VARIABLE not in {graph.tensor(name).kind for name in (copy.source, copy.target)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Union:
+    """Tensor ``gone`` becomes a part of tensor ``kept``: its elements move there."""
+
+    gone: str
+    kept: str
+    move: Move
+
+    def _name(self, name: str) -> str:
+        return self.kept if name == self.gone else name
+
+    def part(self, part: Part) -> Part | None:
+        """The part of a kernel on the tensors that are left; None if one of its maps has no like there."""
+        kernel = part.payload
+        assert isinstance(kernel, EthosuPart)  # noqa: S101  # the tensors of CPU operators stay
+        moved = {m: self.move.feature_map(m) for name, m in kernel.maps if name == self.gone}
+        if None in moved.values():
+            return None
+        operation = kernel.on_maps(lambda name, feature_map: (moved[feature_map] or feature_map) if name == self.gone else feature_map)
+        ifm2 = None if kernel.ifm2 is None else self._name(kernel.ifm2)
+        payload = replace(kernel, operation=operation, ifm=self._name(kernel.ifm), ofm=self._name(kernel.ofm), ifm2=ifm2)
+        inputs = tuple(dict.fromkeys(map(self._name, part.inputs)))
+        return replace(part, inputs=inputs, outputs=(payload.ofm,), payload=payload)
+
+
+def _unions(graph: CascaderGraph, copy: _Copy, bound: Collection[str]) -> Iterator[_Union]:
+    """The ways to do with one of the copy's tensors that is no larger than the other, which nobody outside looks for."""
+    source, target = graph.tensor(copy.source), graph.tensor(copy.target)
+    if source.name not in bound and target.size <= source.size:
+        yield _Union(source.name, target.name, Move(copy.ifm, copy.ofm, source.size))
+    if target.name not in bound and source.size <= target.size:
+        yield _Union(target.name, source.name, Move(copy.ofm, copy.ifm, target.size))
+
+
+def _joined(network: Network, copy: str, union: _Union) -> Network | None:
+    """``network`` without the part ``copy`` and without one of its tensors; None if a kernel needs that one."""
+    graph = network.graph
+    parts = [union.part(p) if union.gone in (*p.inputs, *p.outputs) else p for p in graph.parts if p.name != copy]
+    kept = tuple(part for part in parts if part is not None)
+    if len(kept) < len(parts):
+        return None
+    tensors = tuple(tensor for tensor in graph.tensors if tensor.name != union.gone)
+    segments = tuple(replace(segment, parts=tuple(name for name in segment.parts if name != copy)) for segment in network.segments)
+    return replace(network, graph=CascaderGraph(kept, tensors), segments=segments)
+
+
+def without_copies(network: Network, *, shifted: bool = False) -> Network:
+    """``network`` without the kernels that copy a tensor to another one, where one of the two does for both; itself if there are none.
+
+    ``shifted``: only those that leave all bytes side by side, not those that transpose a tensor or store it in another layout.
+    """
+    bound = _bound(network)
+    for name in network.kernels:
+        copy = _copy(network, name)
+        if copy is not None and _is_steady(network.graph, copy):
+            joined = (_joined(network, name, union) for union in _unions(network.graph, copy, bound) if union.move.shifts or not shifted)
+            network = next((one for one in joined if one is not None), network)
+    return network
