@@ -7,7 +7,6 @@ with zero point, clamp and look-up table. Tensors are NHWC as the operators see 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -29,6 +28,7 @@ from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import BRICK, ByteRange, FeatureMap, KernelOperation, Layout, OperationKind, Padding, PoolKind, Upscale
+from npu_model.values import dataclass
 
 Shape = tuple[int, int, int, int]
 

@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise, product
 
@@ -23,6 +22,7 @@ from npu_model.native import native
 from npu_model.program import BRICK, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.values import dataclass
 
 _NATIVE = native("cascader.ethosu")
 """Compiled: the estimates of many blocks; None if it is not built."""

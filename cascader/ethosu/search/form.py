@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from uuid import uuid4
 
@@ -14,6 +13,7 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.search.luggage import KEPT
 from npu_model.memory.system import MemorySystem
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
