@@ -94,6 +94,7 @@ TURNS = (
     Turn("cascader.ethosu.rewrites.catalogue", "_FINER", Fraction(1)),
     Turn("cascader.ethosu.rewrites.catalogue", "_SMALL", 0),
     Turn("cascader.ethosu.rewrites.catalogue", "_LARGE", _FAR),
+    Turn("cascader.ethosu.rewrites.wide_copies", "_WORTHWHILE", 1),
     Turn("testbed.tasks", "QUICKER", 0.0),
 )
 """Constants that steer the search. Those of the device, of file formats and of compiled code are none, nor limits of time and memory."""

@@ -28,7 +28,7 @@ class CascadeOptions:
     row_shapes: bool = True
     """Give elementwise kernels on dense tensors the rows of the kernels around them."""
     wide_copies: bool = True
-    """Copy bytes as elements of 16 bits where a compiler copies them as pixels."""
+    """Copy bytes as elements of 16 or 32 bits where a compiler copies them as pixels of 8."""
     table_slots: bool = True
     """Spread look-up tables over the slots of SHRAM."""
     trim: bool = True

@@ -58,8 +58,9 @@ class StripeTrace:
 def interior(graph: CascaderGraph, first: int, last: int, kept: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The tensors that parts ``first`` to ``last`` make and nobody else needs.
 
-    Raises InputError if the parts make another tensor, beside the last one's and those that are ``kept``, that is needed
-    outside or incomplete, or if several of them read one that they have yet to make. A single part may write the tensor that it reads.
+    The output of the last part and the tensors that are ``kept`` are not among them. Raises InputError if any other tensor that the
+    parts make is needed outside or is incomplete. Raises InputError if several parts read a tensor that they have yet to make; a
+    single part may write the tensor that it reads.
     """
     found = []
     output = graph.parts[last].output

@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 class Compiled:
     """A schedule as machine code, and what was read off the very compile that made it, in bytes.
 
-    ``buffers`` are those of the cascade memory by tensor, ``live`` is the most of them that is alive at once, ``resident`` the
-    same with the function's inputs and outputs, and ``arena`` the one allocation in which TVM places the buffers.
+    ``buffers`` are those of the cascade memory by tensor. ``live`` is the most of them that is alive at once, ``resident`` the same
+    with the function's inputs and outputs. ``arena`` is the one allocation in which TVM places the buffers.
     """
 
     applied: Applied

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cascader.ethosu.schedule.codec import to_plain
-from cascader.frontends.vela import CORES, Limit, Target, VelaResult, checked_network, compile_at, compile_network
+from cascader.frontends.vela import CORES, Limit, Target, VelaResult, checked_network, compile_at
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.memory.system import MemorySystem
@@ -30,6 +30,11 @@ class VelaRun:
     core: str
     optimise: str
     arena_cache_size: int | None = None
+
+    @property
+    def limit(self) -> Limit:
+        """Its terms."""
+        return Limit(self.optimise, self.arena_cache_size)
 
     @property
     def name(self) -> str:
@@ -75,6 +80,11 @@ class VelaTask:
     system: MemorySystem
     timing: TimingParameters = DEFAULT_TIMING
 
+    @property
+    def target(self) -> Target:
+        """What Vela compiles for."""
+        return Target(self.accelerator, self.system_config, self.memory_mode, self.config)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -84,19 +94,17 @@ class Outcome:
     on_cpu: tuple[str, ...]
 
 
+def _checked(result: VelaResult | InputError, task: VelaTask) -> CompiledNetwork:
+    """The Programs of a result; InputError if it is one, or if its stream is wrong."""
+    if isinstance(result, InputError):
+        raise result
+    return checked_network(result, task.model)
+
+
 def vela_network(task: VelaTask, run: VelaRun) -> CompiledNetwork:
     """The Programs of one compilation; InputError if it fails or its stream is wrong."""
-    result = compile_network(
-        task.model,
-        task.accelerator,
-        optimise=run.optimise,
-        arena_cache_size=run.arena_cache_size,
-        system_config=task.system_config,
-        memory_mode=task.memory_mode,
-        config=task.config,
-        legacy=run.core == CORES[1],
-    )
-    return checked_network(result, task.model)
+    (result,) = compile_at(task.model, task.target, (run.limit,), run.core)
+    return _checked(result, task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +122,14 @@ class VelaBatch:
 
 
 def _compiled(batch: VelaBatch) -> Sequence[VelaResult | InputError]:
-    task, limits = batch.task, tuple(Limit(run.optimise, run.arena_cache_size) for run in batch.runs)
-    target = Target(task.accelerator, task.system_config, task.memory_mode, task.config)
-    return compile_at(task.model, target, limits, batch.runs[0].core, batch.at_once)
+    limits = tuple(run.limit for run in batch.runs)
+    return compile_at(batch.task.model, batch.task.target, limits, batch.runs[0].core, batch.at_once)
 
 
 def _outcome(task: VelaTask, run: VelaRun, result: VelaResult | InputError) -> Outcome | VelaFailure:
     """The point of one compilation, or why there is none."""
     try:
-        if isinstance(result, InputError):
-            raise result
-        network = checked_network(result, task.model)
+        network = _checked(result, task)
         cycles = quick_cycles(network, task.system, task.timing)
     except InputError as error:
         return VelaFailure(run, str(error), ended=not isinstance(error, UnfinishedError))

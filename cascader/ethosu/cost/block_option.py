@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import overload
 
-from cascader.ethosu.cost.kernel_flow import KernelLoad
+from cascader.ethosu.cost.kernel_load import KernelLoad
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D

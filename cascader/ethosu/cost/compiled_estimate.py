@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from array import array
 
-from cascader.ethosu.cost.block_choice import PROMISING, WORTHWHILE, Estimator, candidates
+from cascader.ethosu.cost.block_choice import PROMISING, WORTHWHILE
+from cascader.ethosu.cost.block_estimator import Estimator
+from cascader.ethosu.cost.block_grid import candidates
 from cascader.ethosu.cost.block_option import CompiledOptions
 from cascader.ethosu.cost.estimate_terms import BLOCKS, BURDEN, PARTITIONS, Facts, Terms
 from cascader.ethosu.cost.memory_path import Sources

@@ -9,7 +9,8 @@ from math import ceil
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import BLOCKS, BURDEN, PARTITIONS, Facts, Terms
-from cascader.ethosu.cost.kernel_flow import Flow, KernelLoad, Pipeline, block_load
+from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
+from cascader.ethosu.cost.kernel_load import KernelLoad, block_load
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram

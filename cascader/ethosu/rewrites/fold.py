@@ -1,8 +1,8 @@
 """Folding: convolutions that step over every other column of an image read pairs of columns as one.
 
 An image of few channels leaves most of the MAC array idle, which takes 8 or 32 channels at a time. Two columns of C
-channels lie in memory as one of 2 C channels do (NHWC), so that a convolution with a stride of 2 in x is one with a stride of 1
-on half as many columns, of half the width: the same bytes, the same mathematics, fewer steps. A window that begins or ends
+channels lie in memory as one of 2 C channels does (NHWC). So a convolution with a stride of 2 in x is one with a stride of 1 on
+half as many columns, with half as many taps: the same bytes, the same mathematics, fewer steps. A window that begins or ends
 between two pairs gets a column of zeros. Vela's Python core does so, too; the networks come from its other core.
 """
 
@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import Estimator, shortlist
+from cascader.ethosu.cost.block_choice import shortlist
+from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.estimates import fitted

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
-from functools import cached_property, lru_cache
-from uuid import uuid4
+from functools import cached_property
+from itertools import count
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
-from cascader.search.luggage import KEPT
 from npu_model.memory.system import MemorySystem
 from npu_model.values import dataclass
+
+_NUMBERS = count()
+"""Numbers of the forms that this process has sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,8 @@ class Form:
 
     @cached_property
     def label(self) -> str:
-        """What tells this form from all others, as :class:`cascader.search.luggage.Luggage` has it."""
-        return uuid4().hex
+        """What tells this form from all others, also of other processes, as :class:`cascader.search.luggage.Luggage` has it."""
+        return f"{os.getpid()}.{next(_NUMBERS)}"
 
     @cached_property
     def _pickled(self) -> bytes:
@@ -65,7 +68,6 @@ class Form:
         return _form, (self._pickled,)
 
 
-@lru_cache(maxsize=KEPT)
 def _form(pickled: bytes) -> Form:
-    """The form as another process has it: what was worked out for one limit is there for the next, and changes no answer."""
+    """The form as another process has it."""
     return Form(*pickle.loads(pickled))  # noqa: S301  # made by this program a moment ago

@@ -75,20 +75,17 @@ class Found:
     """Whether every limit was searched to its end, as nothing that is expected may decide."""
 
 
-def nothing() -> None:
-    """Do nothing meanwhile."""
-
-
-def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Callable[[], None] = nothing) -> Explored:
+def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Callable[[], None] | None = None) -> Explored:
     """Plan the task's network in every form; ``meanwhile`` is called once, as soon as other processes have something to do."""
     prepare(executor, ready)
     show("Rewriting the network")
-    left = [meanwhile]
 
     def spread(thunks: Sequence[Thunk]) -> Iterable[Network]:
+        nonlocal meanwhile
         asked = [executor.submit(rewritten, thunk) for thunk in thunks]
-        while left:
-            left.pop()()
+        now, meanwhile = meanwhile, None
+        if now is not None:
+            now()
         return in_order(asked)
 
     origins = task.variants(spread)

@@ -13,11 +13,12 @@ import pytest
 from command_line import call
 from scheduling import DEFAULT, network
 from small_programs import memories, memory, program
-from test_cascader_kernel_flow import OPERATIONS, max_pool
+from test_kernel_flow import OPERATIONS, max_pool
 
 from cascader.ethosu.cost.estimate_terms import KERNEL_WORDS, Terms
 from cascader.ethosu.cost.estimates import shared_estimates
-from cascader.ethosu.cost.kernel_flow import Pipeline, kernel_flow, operation_load
+from cascader.ethosu.cost.kernel_flow import Pipeline, kernel_flow
+from cascader.ethosu.cost.kernel_load import operation_load
 from cascader.ethosu.cost.memory_path import Source, Sources
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost

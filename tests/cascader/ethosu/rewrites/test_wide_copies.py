@@ -97,6 +97,13 @@ def test_a_network_with_wide_copies_computes_the_same(device: str, shape: tuple[
     assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
+@pytest.mark.parametrize(("shape", "kept"), [((2, 2, 4), True), ((2, 2, 8), True), ((4, 4, 4), False)], ids=str)
+def test_a_copy_that_gains_less_than_a_quarter_stays(shape: tuple[int, int, int], kept: bool) -> None:  # noqa: FBT001  # a case
+    for name, kernel in plain(DEFAULT, shape).kernels.items():
+        if is_copy(kernel.operation):
+            assert (wide(DEFAULT, shape).kernels[name] == kernel) is kept
+
+
 def test_a_wide_copy_has_the_rows_of_the_pixels_that_it_copies() -> None:
     assert row_graph(wide()) == row_graph(plain())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import time
 from fractions import Fraction
 from typing import Any
@@ -20,6 +19,7 @@ from cascader.ethosu.search.search import explore, hopeful
 from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.search.wish import Wish
 from cascader.search.candidates import DraftOptions
+from cascader.search.luggage import Luggage
 from cascader.search.workers import as_completed, in_order, workers
 from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
@@ -105,9 +105,12 @@ def test_python_looks_for_garbage_as_before_once_a_search_is_over() -> None:
         gc.set_threshold(*found)
 
 
-def test_a_form_arrives_in_a_process_once() -> None:
-    sent = pickle.dumps(form(0, 1))
-    assert pickle.loads(sent) is pickle.loads(sent)
+def test_a_form_is_luggage_which_a_process_is_sent_once() -> None:
+    one, other = form(0, 1), form(0, 1)
+    assert isinstance(one, Luggage)
+    assert one.label == one.label != other.label
+    make, packed = one.packed()
+    assert make(packed).network == one.network
 
 
 def test_one_process_works_when_it_is_asked_and_in_that_order() -> None:

@@ -316,7 +316,7 @@ def test_processes_and_the_hash_seed_change_nothing(tmp_path: Path) -> None:
     for jobs, seed in (("1", "1"), ("2", "2")):
         path = tmp_path / f"{jobs}.json"
         command = [sys.executable, "-m", "testbed", "frontier", "zoo:tiny_residual", "--rungs", "2", "--jobs", jobs, "-o", str(path)]
-        subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PYTHONHASHSEED": seed}, cwd=Path(__file__).parents[3])
+        subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PYTHONHASHSEED": seed}, cwd=Path(__file__).parents[4])
         seen.add(path.read_bytes())
     assert len(seen) == 1
 

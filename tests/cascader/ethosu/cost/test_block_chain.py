@@ -19,7 +19,8 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.block_chain import choose_together
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling
-from cascader.ethosu.cost.kernel_flow import kernel_flow, kernel_load, operation_load
+from cascader.ethosu.cost.kernel_flow import kernel_flow
+from cascader.ethosu.cost.kernel_load import kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.accelerator import accelerator

@@ -19,15 +19,17 @@ from scheduling import network
 from test_mlw import BAD_HEADERS, KINDS, encode, pack
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost import block_choice, blockdep, kernel_flow
-from cascader.ethosu.cost.block_choice import Estimator, Ranking
+from cascader.ethosu.cost import block_estimator, blockdep, kernel_flow
+from cascader.ethosu.cost.block_choice import Ranking
+from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.blockdep import Dependency
 from cascader.ethosu.cost.compiled_estimate import Core
 from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.cost.estimate_terms import Facts, Terms
 from cascader.ethosu.cost.estimates import AnyEstimate
 from cascader.ethosu.cost.kernel_estimate import KernelEstimates
-from cascader.ethosu.cost.kernel_flow import KernelLoad, Pipeline, kernel_load, operation_load
+from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
+from cascader.ethosu.cost.kernel_load import BlockLoad, KernelLoad, StepLoad, kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Source, Sources
 from cascader.ethosu.network.network import CONSTANTS, ethosu_part
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
@@ -193,9 +195,9 @@ FLOW_TIMINGS = st.builds(
     weights_ahead=st.booleans(),
 )
 SOURCES = st.builds(Sources, SOURCE, SOURCE, st.booleans(), st.one_of(st.just(DEFAULT_TIMING), FLOW_TIMINGS), st.sampled_from([0, 32]))
-STEPS = st.lists(st.builds(kernel_flow.StepLoad, WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4)
+STEPS = st.lists(st.builds(StepLoad, WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4)
 KINDS_OF_BLOCKS = st.lists(
-    st.builds(lambda steps, output, stored: kernel_flow.BlockLoad(tuple(steps), output, stored), STEPS, WORDS, WORDS),
+    st.builds(lambda steps, output, stored: BlockLoad(tuple(steps), output, stored), STEPS, WORDS, WORDS),
     min_size=1,
     max_size=3,
 )
@@ -212,7 +214,7 @@ def loads(draw: st.DrawFn) -> KernelLoad:
     st.lists(st.tuples(loads(), SOURCES, st.booleans(), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=3), st.integers(0, 50)
 )
 def test_kernels_flow_alike_to_the_last_bit(kernels: list[tuple[KernelLoad, Sources, bool, int, int]], latency: int) -> None:
-    def flows() -> list[kernel_flow.Flow]:
+    def flows() -> list[Flow]:
         pipeline = Pipeline(latency)
         return [pipeline.run(load, sources, led=led, distance=d, first=min(first, load.places)) for load, sources, led, d, first in kernels]
 
@@ -242,7 +244,7 @@ def test_estimates_are_equal_to_the_last_bit(name: str, ports: int, timing: Timi
         for decoding in (None, 12_345 if work else None):
             estimator = Estimator(op, DEVICE, sources, decoding)
             compiled = estimator.cycles_of(blocks).tolist()
-            with patch.object(block_choice, "_NATIVE", None):
+            with patch.object(block_estimator, "_NATIVE", None):
                 assert estimator.cycles_of(blocks).tolist() == compiled
 
 

@@ -12,9 +12,12 @@ import pytest
 from scheduling import network
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import SIDES, Estimator, choose_block, shortlist
+from cascader.ethosu.cost.block_choice import choose_block, shortlist
+from cascader.ethosu.cost.block_estimator import Estimator
+from cascader.ethosu.cost.block_grid import SIDES
 from cascader.ethosu.cost.estimate_terms import BLOCKS
-from cascader.ethosu.cost.kernel_flow import kernel_flow, operation_load
+from cascader.ethosu.cost.kernel_flow import kernel_flow
+from cascader.ethosu.cost.kernel_load import operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import ethosu_part
 from npu_model.accelerator import Accelerator, accelerator

@@ -1,0 +1,252 @@
+"""The cycles of one kernel in any of its blocks, in closed form: what ranks blocks before any of them is followed unit by unit."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.ethosu.cost.block_grid import Numbers
+from cascader.ethosu.cost.block_steps import Step, Steps
+from cascader.ethosu.cost.memory_path import Source, Sources
+from npu_model.accelerator import Accelerator
+from npu_model.cost.cycles import ofm_ublock, output_rate
+from npu_model.cost.traffic import BEAT_BYTES
+from npu_model.cost.traversal import keeps_ifm
+from npu_model.native import native
+from npu_model.program import BRICK, KernelOperation, Layout, OperationKind, Upscale
+from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
+
+_NATIVE = native("cascader.ethosu")
+"""Compiled: the estimates of many blocks; None if it is not built."""
+
+Cycles = npt.NDArray[np.float64]
+
+
+def _ceil(numerators: Numbers, denominator: int) -> Numbers:
+    return -(-numerators // denominator)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cuts:
+    """The pieces that one dimension of the OFM is cut into by each of some blocks: whole ones and a rest (size 0 if there is none).
+
+    ``sizes`` and ``counts`` have a row for whole pieces and one for rests; ``last`` is the size of the last piece.
+    """
+
+    sizes: Numbers
+    counts: Numbers
+    last: Numbers
+
+    @classmethod
+    def of(cls, extent: int, sides: Numbers) -> _Cuts:
+        wholes, rests = extent // sides, extent % sides
+        return cls(np.stack((sides, rests)), np.stack((wholes, np.minimum(rests, 1))), np.where(rests, rests, sides))
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """OFM blocks of several sizes: cycles up to the last step, those of that, and those in which the first one's data are brought.
+
+    ``least`` are the cycles of the output unit and of everything that moves. ``single`` says that nothing overlaps.
+    """
+
+    inner: Cycles
+    last: Cycles
+    first: Cycles
+    least: Cycles
+    single: bool = False
+
+    def before(self, following: Cycles) -> Cycles:
+        """Cycles of these blocks if those of the first step behind them take so long to be brought."""
+        if self.single:
+            return self.inner + self.last + following + self.least
+        cycles: Cycles = np.maximum(self.least, self.inner + np.maximum(self.last, following))
+        return cycles
+
+
+def _transfer(source: Source, words: Numbers, transactions: Numbers) -> Cycles:
+    """:meth:`Source.cycles` of several transfers."""
+    path: Cycles = words.astype(np.float64) * source.word
+    cycles: Cycles = np.maximum(path, (transactions * source.latency + path) / source.reads) if source.reads else path
+    return cycles
+
+
+class Estimator:
+    """Cycles of one kernel for any block; what does not depend on the block is worked out once.
+
+    While the MAC array works on a step the data of the next one are brought, so that the longer of the two counts, or with one slot
+    between the units their sum. Closed form over the at most eight kinds of blocks (whole or rest in each dimension); borders are
+    counted as if they were read.
+    """
+
+    def __init__(self, op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> None:
+        """``decoding`` are the cycles in which the decoder passes all weights of the kernel once, where its streams are known."""
+        self._op = op
+        self._sources = sources
+        self._ublock = ofm_ublock(op, accelerator)
+        self._ublock_depth = self._ublock.depth * accelerator.cores
+        # What a depthwise step takes does not depend on its stream.
+        self._decoding = None if op.kind is OperationKind.DEPTHWISE else decoding
+        self._weights, self._scales = (sum(span.length for span in spans) for spans in (op.weights, op.scales))
+        self._timing = sources.timing
+        self._output = output_rate(op, accelerator, self._timing).as_integer_ratio()
+        self._steps = Steps(op, accelerator, self._timing, is_known=self._decoding is not None)
+        self._kept = keeps_ifm(op, self._steps.count, self._timing)
+
+    def beside(self, sources: Sources) -> Estimator:
+        """The same kernel with its operands elsewhere, in an NPU of the same timing."""
+        other: Estimator = Estimator.__new__(Estimator)  # as copy.copy does, in a fifth of its time
+        other.__dict__.update(self.__dict__)
+        other._sources = sources
+        return other
+
+    @cached_property
+    def flat(self) -> array[int]:
+        """The kernel for the compiled core."""
+        op, (rate, divisor), ublock, steps = self._op, self._output, self._ublock, self._steps
+        ofm, ifm, kernel = op.ofm, op.ifm, op.kernel
+        head = (
+            *(ofm.shape.height, ofm.shape.width, ofm.shape.depth, ofm.dtype.bytes, ifm.shape.height, ifm.shape.width, ifm.shape.depth),
+            *(ifm.dtype.bytes, ifm.layout is Layout.NHCWB16, ifm.strides.x, 1 if op.ifm2 is None else 2),
+            *(kernel.stride_y, kernel.stride_x, kernel.dilated_height, kernel.dilated_width, op.upscale is not Upscale.NONE),
+            *(ublock.height, ublock.width, self._ublock_depth, self._weights, self._scales, rate, divisor, self._decoding or 0),
+            *(steps.shares, self._kept, len(steps.kinds), len(steps.pairs), steps.first, steps.last),
+            self._timing.output_start_cycles,
+        )
+        kinds = (
+            (
+                s.pace.floor,
+                s.pace.plane,
+                s.pace.steps,
+                s.pace.delay,
+                s.pace.fill,
+                s.pace.spared,
+                s.channels,
+                s.share,
+                s.first,
+                steps.times[number],
+            )
+            for number, s in enumerate(steps.kinds)
+        )
+        pairs = ((one, two, times) for (one, two), times in steps.pairs.items())
+        return array("q", chain(head, *kinds, *pairs))
+
+    def _fetch(self, step: Step, height: Numbers, width: Numbers, depth: Numbers) -> tuple[Numbers, Numbers]:
+        """Words and transactions in which a step of OFM blocks fetches its operands, borders not counted off."""
+        op, kernel = self._op, self._op.kernel
+        rows, columns = (height - 1) * kernel.stride_y + kernel.dilated_height, (width - 1) * kernel.stride_x + kernel.dilated_width
+        if op.upscale is not Upscale.NONE:
+            rows, columns = _ceil(rows, 2), _ceil(columns, 2)
+        rows, columns = np.minimum(rows, op.ifm.shape.height), np.minimum(columns, op.ifm.shape.width)
+        channels = np.minimum(np.asarray(step.channels) if step.channels else depth, op.ifm.shape.depth)
+        size, bricks = op.ifm.dtype.bytes, op.ifm.layout is Layout.NHCWB16
+        # Pixels that follow each other without a gap are fetched row by row.
+        whole = (channels == op.ifm.shape.depth) & (op.ifm.strides.x == op.ifm.shape.depth * size)
+        runs = rows * _ceil(channels, BRICK) if bricks else rows * np.where(whole, 1, columns)
+        run = _ceil(columns * (BRICK * size), BEAT_BYTES) if bricks else _ceil(np.where(whole, columns, 1) * channels * size, BEAT_BYTES)
+        runs = runs * (2 if op.ifm2 is not None else 1)
+        return runs * run, runs * _ceil(run, self._sources.maps.burst)
+
+    def _mac(self, step: Step, height: Numbers, width: Numbers, depth: Numbers) -> Cycles:
+        """MAC cycles of a step of OFM blocks, or the decoder's if these are more."""
+        pace, ublocks = step.pace, _ceil(depth, self._ublock_depth)
+        plane = _ceil(height, self._ublock.height) * _ceil(width, self._ublock.width)
+        delays = pace.delay * ((pace.steps - 1) * ublocks + (ublocks == 1))
+        used = depth % self._ublock_depth
+        spared = pace.spared * plane * ((used > 0) & (used <= self._ublock_depth // 2))
+        cycles = pace.fill + np.maximum(pace.floor, pace.plane * plane) * pace.steps * ublocks + delays - spared
+        slowest: Cycles = np.maximum(cycles, (self._decoding or 0) * self._part(step, depth))
+        return slowest
+
+    def _part(self, step: Step, depth: Numbers) -> Cycles:
+        """The part of all weights that a step of OFM blocks takes."""
+        part: Cycles = depth * step.share / (self._op.ofm.shape.depth * self._steps.shares)
+        return part
+
+    def _constants(self, step: Step, depth: Numbers) -> tuple[Numbers, Cycles]:
+        """Words of a step's constants, and the cycles in which they are read."""
+        home = self._sources.constants
+        words = np.ceil(self._weights / BEAT_BYTES * self._part(step, depth)).astype(np.int64)
+        if step.first:
+            words = words + _ceil(self._scales * depth, self._op.ofm.shape.depth * BEAT_BYTES)
+        cycles = home.latency + _transfer(home, words, _ceil(words, home.burst))
+        if not self._sources.shared:
+            cycles = np.maximum(cycles, words * home.sustained)
+        return words, np.where(words > 0, cycles, 0.0)
+
+    def _blocks(self, height: Numbers, width: Numbers, depth: Numbers, *, fetches: bool) -> _Block:
+        """OFM blocks whose operands are fetched, or were for the block before."""
+        op, sources = self._op, self._sources
+        numerator, denominator = self._output
+        stored = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, BEAT_BYTES)
+        read_words = np.zeros(stored.shape, np.int64)
+        sizes = height, width, depth
+        macs: list[Cycles] = []
+        readies: list[Cycles] = []
+        for number, step in enumerate(self._steps.kinds):
+            times = self._steps.times[number]
+            words, transactions = self._fetch(step, *sizes)
+            constants, read = self._constants(step, depth)
+            brought = _transfer(sources.maps, words, transactions) if fetches else np.zeros(stored.shape)
+            ready: Cycles = np.maximum(brought + (sources.maps.latency if fetches else 0), read)
+            if sources.shared:
+                # One transfer's latency passes while another one moves.
+                ready = np.maximum(ready, brought + read - sources.constants.latency)
+                read_words = read_words + times * constants
+            read_words = read_words + (times * words if fetches else 0)
+            macs.append(self._mac(step, *sizes))
+            readies.append(ready)
+        inner = np.zeros(stored.shape)
+        for (one, two), times in self._steps.pairs.items():
+            inner += times * (macs[one] + readies[two] if sources.single else np.maximum(macs[one], readies[two]))
+        output = _ceil(height * width * depth * numerator, denominator) + self._timing.output_start_cycles
+        least = np.maximum(output, self._moving(read_words, stored))
+        return _Block(inner, macs[self._steps.last], readies[self._steps.first], least, single=sources.single)
+
+    def _moving(self, read: Numbers, stored: Numbers) -> Cycles:
+        """:meth:`Sources.moving` of several blocks."""
+        sources = self._sources
+        cycles: Cycles = np.multiply(read + stored, sources.pace)
+        if not self._timing.shared_cap:
+            cycles = np.maximum(np.multiply(read + stored, sources.maps.word), np.multiply(np.maximum(read, stored), sources.pace))
+        return cycles
+
+    def cycles(self, blocks: Sequence[Shape3D]) -> Cycles:
+        """For each block config the sum over its blocks of the slowest unit; the last output and the last store stand alone."""
+        return self.cycles_of(np.array([(block.height, block.width, block.depth) for block in blocks], dtype=np.int64))
+
+    def cycles_of(self, blocks: Numbers) -> Cycles:
+        """As :meth:`cycles`, of rows of height, width and depth."""
+        start = float(self._timing.kernel_start_cycles)
+        if _NATIVE is None:
+            return self._cycles(blocks) + start
+        found = np.empty(len(blocks))
+        _NATIVE.estimates(self.flat, self._sources.flat, blocks, found)
+        return found + start if start else found
+
+    def _cycles(self, blocks: Numbers) -> Cycles:
+        ofm, size, sides = self._op.ofm.shape, self._op.ofm.dtype.bytes, blocks.T
+        rows, columns, depths = (_Cuts.of(*each) for each in zip((ofm.height, ofm.width, ofm.depth), sides, strict=True))
+        # Axes: whole or rest of height, of width, block.
+        plane = rows.sizes[:, None], columns.sizes
+        counts = rows.counts[:, None] * columns.counts
+        (wholes, whole), (rests, rest) = zip(depths.counts, depths.sizes, strict=True)
+        # The blocks behind the first one find its operands in the buffer if these are kept.
+        w0, r0 = (self._blocks(*plane, depth, fetches=True) for depth in (whole, rest))
+        w1, r1 = (self._blocks(*plane, depth, fetches=False) for depth in (whole, rest)) if self._kept else (w0, r0)
+        after_wholes = np.where(rests > 0, r1.first, w0.first)
+        many = w0.before(w1.first) + (wholes - 2) * w1.before(w1.first) + w1.before(after_wholes)
+        column = np.where(wholes > 1, many, np.where(wholes > 0, w0.before(after_wholes), 0.0))
+        column += np.where(rests > 0, np.where(wholes > 0, r1.before(w0.first), r0.before(r0.first)), 0.0)
+        total = np.zeros(len(blocks))
+        for each in (counts * column).reshape(-1, len(blocks)):
+            total += each
+        last = rows.last * columns.last * depths.last
+        numerator, denominator = self._output
+        return total + last * (numerator / denominator + size / BEAT_BYTES)

@@ -1,0 +1,67 @@
+"""The steps of an OFM block: chunks of IFM channels under parts of the kernel, each with the pace of the MAC array."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.cycles import MacPace, mac_pace
+from npu_model.cost.shram import ifm_depth_step
+from npu_model.cost.traversal import reduces_depth, sub_kernels
+from npu_model.program import KernelOperation
+from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of every OFM block: its MAC array's pace, the IFM channels that it fetches (0: those of the OFM) and its share of the weights.
+
+    ``first`` steps read the scales too.
+    """
+
+    pace: MacPace
+    channels: int
+    share: int
+    first: bool
+
+
+class Steps:
+    """The steps of every OFM block of an operation: the ``kinds`` that differ, and how often each and each pair of neighbours occurs.
+
+    ``first`` and ``last`` are the numbers of the kinds of the first and of the last step, ``shares`` the sum of all steps' shares.
+    """
+
+    def __init__(self, operation: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> None:
+        """``is_known`` says that the cycles of the weight decoder are counted apart."""
+        self.kinds, order = _in_order(operation, accelerator, timing, is_known=is_known)
+        self.count, self.first, self.last = len(order), order[0], order[-1]
+        self.times = Counter(order)
+        self.pairs = Counter(pairwise(order))
+        self.shares = sum(self.kinds[number].share * times for number, times in self.times.items())
+
+
+def _in_order(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> tuple[list[Step], list[int]]:
+    """The steps of an OFM block that are not equal, and for each step in its order which of them it is."""
+    kernels, deep = sub_kernels(op), reduces_depth(op)
+    depth, most = op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)
+    channels = [min(most, depth - first) for first in range(0, depth, most)] if deep else [depth]
+    numbers: dict[Step, int] = {}
+    chunks: dict[tuple[int, bool], list[int]] = {}
+    order: list[int] = []
+    for number, count in enumerate(channels):
+        chunk = count, number == 0
+        if chunk not in chunks:
+            steps = [
+                Step(
+                    mac_pace(op, accelerator, part.taps, count, timing, is_known=is_known),
+                    count if deep else 0,
+                    part.taps * (count if deep else 1),
+                    number == index == 0,
+                )
+                for index, part in enumerate(kernels)
+            ]
+            chunks[chunk] = [numbers.setdefault(one, len(numbers)) for one in steps]
+        order += chunks[chunk]
+    return list(numbers), order
