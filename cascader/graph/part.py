@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
@@ -10,6 +9,7 @@ from cascader.graph.intervals import Box, clip, is_empty, whole
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import Rational
 from npu_model.shapes import ceil_div, round_up
+from npu_model.values import dataclass
 
 
 class TensorKind(Enum):

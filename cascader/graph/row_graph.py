@@ -6,7 +6,6 @@ with rows of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
@@ -17,6 +16,7 @@ from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.propagator import Propagator
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 Rows = npt.NDArray[np.int64]
 

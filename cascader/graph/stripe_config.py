@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import floor, prod
@@ -12,6 +12,7 @@ from math import floor, prod
 from cascader.graph.intervals import Box, Interval
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 Rational = int | Fraction
 """An exact number: an int wherever it is whole."""

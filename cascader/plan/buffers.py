@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import lcm
 
@@ -15,6 +14,7 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, Stri
 from cascader.plan.liveness import LiveRows, Steps, live_rows
 from npu_model.native import native
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 _FAR = 1 << 40
 _NATIVE = native("cascader")

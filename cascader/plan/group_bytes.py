@@ -7,7 +7,6 @@ sequence of steps serves them all, and a group that begins one part earlier only
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from cascader.plan.buffers import rolled, rolling_rows
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable
 from npu_model.native import native
+from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.int64]
 Span = tuple[Steps, Steps]

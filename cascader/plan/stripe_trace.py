@@ -6,7 +6,7 @@ Boxes are exact: clipped at the borders, for forks, joins and concatenations ali
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import reduce
 from math import prod
@@ -18,6 +18,7 @@ from cascader.graph.intervals import Box, clip, elements, hull, is_empty, length
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.buffer_modes import BufferMode, StripeBuffer
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
+from npu_model.values import dataclass
 
 
 class Constants(NamedTuple):

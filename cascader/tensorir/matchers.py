@@ -10,12 +10,13 @@ concatenation, transposition) is a Part of no work. ``Sequence`` matches stages 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import buffer_of, load
 from cascader.tensorir.stages import Stage, StageGraph
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

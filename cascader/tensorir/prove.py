@@ -6,7 +6,6 @@ Sizes and live ranges are read off the very module that becomes machine code, no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +18,7 @@ from cascader.tensorir.compat import SRAM, bytes_of, compile_captured, load, sco
 from cascader.tensorir.live_ranges import in_sram, live_ranges, peak
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -18,6 +17,7 @@ from npu_model.cost.shram import BlockQuery, ifm_depth_step
 from npu_model.native import native
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Upscale
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 
 _NATIVE = native("cascader.ethosu")
 """Compiled: the distance between a writer and its reader; None if it is not built."""

@@ -9,7 +9,7 @@ result of few channels fills the MAC array better so. The same products are summ
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_we
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.values import dataclass
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 

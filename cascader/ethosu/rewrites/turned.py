@@ -9,7 +9,7 @@ the network are stored in the new order. Those that others see keep theirs, and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.memory_path import Sources
@@ -22,6 +22,7 @@ from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 WORTHWHILE = 0.99
 """Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""

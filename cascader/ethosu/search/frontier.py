@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 
@@ -19,6 +19,7 @@ from cascader.ethosu.search.wish import Wish
 from cascader.plan.pareto import pareto
 from cascader.search.workers import in_order
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
