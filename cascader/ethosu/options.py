@@ -29,6 +29,8 @@ class CascadeOptions:
     """Give elementwise kernels on dense tensors the rows of the kernels around them."""
     spare_copies: bool = True
     """Leave out kernels that copy a tensor where it can do for its copy."""
+    transfers: bool = True
+    """Copy within the arena by transfers beside the kernels, where that is faster."""
     wide_copies: bool = True
     """Copy bytes as elements of 16 or 32 bits where a compiler copies them as pixels of 8."""
     table_slots: bool = True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, stripe
+from cascader.ethosu.codegen.transfers import transfers
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
@@ -96,6 +97,9 @@ class _Lowering:
         start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
         operation = _with_block(stripe(part, start, end, self.places), job, self.accelerator)
         require_own_constants(job.part, part, job.rows, operation)
+        if part.transfer and (moved := transfers(operation)):
+            stream.move(moved, part.layer)
+            return
         if job.part in self.staged:
             operation = with_staged_weights(operation, self.staged[job.part])
         stream.run(operation, part.layer)
@@ -129,9 +133,9 @@ def _bindings(ports: tuple[Port, ...], places: dict[str, Place]) -> tuple[Bindin
 
 
 def operations(schedule: Schedule) -> list[KernelOperation | None]:
-    """The kernel of each job, at its tensors' addresses and in its part's own block; None for a job on the CPU."""
+    """The kernel of each job, at its tensors' addresses and in its part's own block; None for a transfer and for a job on the CPU."""
     places = _places(schedule)
-    parts = {part.name: part.payload for part in schedule.network.graph.parts if isinstance(part.payload, EthosuPart)}
+    parts = {name: kernel for name, kernel in schedule.network.kernels.items() if not kernel.transfer}
     found: list[KernelOperation | None] = []
     for job in schedule.jobs:
         part = parts.get(job.part)

@@ -43,8 +43,12 @@ class Stream:
     def stage(self, ranges: Sequence[ByteRange], address: int, name: str) -> None:
         """Begin to copy ranges of the constants, one after the other, to ``address`` of the arena, behind the kernels that use them."""
         for span in ranges:
-            transfer = DmaOperation(span, address, ARENA)
+            self.move((DmaOperation(span, address, ARENA),), name)
             address += span.length
+
+    def move(self, transfers: Sequence[DmaOperation], name: str) -> None:
+        """Begin to copy bytes within the arena, behind the kernels that make them and those that use their new place."""
+        for transfer in transfers:
             newest = [self.kernels[-1 - age] for age in range(self.running)]
             self._finish_kernels([age for age, kernel in enumerate(newest) if _touches(kernel, transfer)], name)
             self._transfer(transfer, name)
@@ -78,7 +82,7 @@ class Stream:
             self.transfers = self.transfers[len(self.transfers) - ages[0] :]
 
     def _needs(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
-        """Whether the kernel works on a byte that the transfer writes, in memory or in SHRAM."""
+        """Whether the kernel works on a byte that the transfer writes, in memory or in SHRAM, or overwrites one that it reads."""
         if transfer.to_shram:
             return self._uses(kernel, LutLoad(transfer.source, transfer.destination))
         return _touches(kernel, transfer)
@@ -95,8 +99,9 @@ class Stream:
 
 
 def _touches(kernel: KernelOperation, transfer: DmaOperation) -> bool:
-    """Whether the kernel reads or writes a byte that the transfer writes."""
-    return any(span.overlaps(target) for target in transfer.writes() for span in kernel.reads() + kernel.writes())
+    """Whether the kernel reads or writes a byte that the transfer writes, or writes one that it reads."""
+    over = any(span.overlaps(target) for target in transfer.writes() for span in kernel.reads() + kernel.writes())
+    return over or any(span.overlaps(source) for source in transfer.reads() for span in kernel.writes())
 
 
 def overlapping(a: LutLoad, b: LutLoad) -> bool:

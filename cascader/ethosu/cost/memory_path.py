@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import field, replace
+from math import ceil
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.cost.traffic import BEAT_BYTES
@@ -47,6 +48,10 @@ class Source:
     def rate(self) -> float:
         """Cycles of one data word in a long stream of reads: the slowest of data path, gate and latency."""
         return max(self.cycles(self.burst, 1) / self.burst, self.sustained)
+
+    def moving(self, size: int) -> int:
+        """Cycles in which a transfer reads so many bytes, in a long stream."""
+        return ceil(ceil_div(size, BEAT_BYTES) * self.rate)
 
 
 def sustained(memory: Memory) -> float:

@@ -69,11 +69,11 @@ class Neighbours:
             if len(self._operations) >= _KEPT:
                 self._operations.clear()
             payload = self._payloads[job.part]
-            self._operations[job] = None if payload is None else stripe(payload, job.start, job.end, self._places)
+            self._operations[job] = None if payload is None or payload.transfer else stripe(payload, job.start, job.end, self._places)
         return self._operations[job]
 
     def _coupling(self, before: StripeJob, after: StripeJob, *, reads: bool) -> Coupling | None:
-        """The coupling of the kernels of two jobs, wherever their constants are; None with a CPU part.
+        """The coupling of the kernels of two jobs, wherever their constants are; None with a transfer or a CPU part.
 
         Where the second one ``reads`` nothing that the first one makes, all of their stripes are coupled alike.
         """
@@ -88,7 +88,7 @@ class Neighbours:
     def _own_operation(self, job: StripeJob) -> KernelOperation | None:
         """The uncut operation of a job's part."""
         payload = self._payloads[job.part]
-        return None if payload is None else payload.operation
+        return None if payload is None or payload.transfer else payload.operation
 
     def _options(self, job: StripeJob, *, staged: bool) -> Sequence[BlockOption]:
         return self._cost.options(job.part, job.start, job.end, staged=staged)

@@ -8,10 +8,10 @@ count: that is within 4 % of the simulator's cycles in the cases of its tests, t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.stripes import Place, stripe, whole
+from cascader.ethosu.codegen.transfers import copied_bytes
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import AnyEstimate, AnyEstimates, decoding_bytes, shared_estimates
@@ -20,7 +20,6 @@ from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
 from cascader.prefetch.timeline import JobTimes
 from npu_model.accelerator import Accelerator
-from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -76,7 +75,7 @@ class StripeCost:
         return self.__dict__ | {"_known": {}}
 
     def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> AnyEstimate | None:
-        """The estimate of stripes of this height, by that of a typical one; None for a CPU part."""
+        """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
         key = part, end - start
         if key not in self._known:
             self._known[key] = self._made(*key)
@@ -87,7 +86,7 @@ class StripeCost:
 
     def _made(self, part: int, height: int) -> AnyEstimates | None:
         payload, rows = self._payloads[part], self._graph.parts[part]
-        if payload is None:
+        if payload is None or payload.transfer:
             return None
         start = rows.typical(height)
         operation = whole(payload, self._places) if rows.atomic else stripe(payload, start, start + height, self._places)
@@ -104,11 +103,19 @@ class StripeCost:
         return self._decoder_work[part]
 
     def _facts(self, part: int, start: int, end: int, *, staged: bool) -> Facts:
+        payload = self._payloads[part]
+        if payload is not None and payload.transfer:
+            return self._moving(ceil_div(copied_bytes(payload.operation) * (end - start), self._graph.parts[part].rows))
         estimate = self._estimate(part, start, end, staged=staged)
         return NOTHING if estimate is None else estimate.facts
 
+    def _moving(self, size: int) -> Facts:
+        """A transfer of so many bytes within the arena, as if nothing ran beside it."""
+        cycles = self._terms.staged.maps.moving(size) + self._terms.overhead
+        return Facts(cycles, 0, 0, cycles, 0)
+
     def options(self, part: int, start: int, end: int, *, staged: bool) -> Sequence[BlockOption]:
-        """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a CPU part.
+        """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a transfer or a CPU part.
 
         They are the fastest ones of different partitions of the shared buffer, so that neighbours may agree on one.
         """
@@ -166,4 +173,4 @@ class StripeCost:
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into the arena."""
-        return ceil(ceil_div(self.constant_bytes(part), BEAT_BYTES) * self._terms.direct.constants.rate) + self._terms.overhead
+        return self._terms.direct.constants.moving(self.constant_bytes(part)) + self._terms.overhead

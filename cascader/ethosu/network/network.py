@@ -66,7 +66,7 @@ class EthosuPart:
     Feature maps of ``operation`` are relative: the bases of their tiles count from the start of the tensors ``ifm``,
     ``ifm2`` and ``ofm`` (region 1), or of the network's constants (region 0), as do weights and scales. Its BLOCKDEP is 0:
     only the lowering knows what runs before. ``layer`` is the network's layer, which may have several kernels. Stripes are cut along
-    ``axis``.
+    ``axis``. A ``transfer`` only copies bytes within the arena, and the DMA does that wherever they lie together.
     """
 
     operation: KernelOperation
@@ -76,6 +76,7 @@ class EthosuPart:
     lut: LutLoad | None = None
     layer: str = ""
     axis: Axis = Axis.ROWS
+    transfer: bool = False
 
     @property
     def maps(self) -> tuple[tuple[str | None, FeatureMap], ...]:

@@ -20,6 +20,7 @@ from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.rewrites.slices import LARGEST, sliced
 from cascader.ethosu.rewrites.spared_copies import without_copies
 from cascader.ethosu.rewrites.table_slots import with_table_slots
+from cascader.ethosu.rewrites.transferred import with_transfers
 from cascader.ethosu.rewrites.trimmed import trimmed
 from cascader.ethosu.rewrites.turned import turned, turned_in_place
 from cascader.ethosu.rewrites.wide_copies import with_wide_copies
@@ -115,6 +116,7 @@ class _Maker:
         network = trimmed(network) if options.trim else network
         network = with_table_slots(network, self.device) if options.table_slots else network
         network = in_row_shapes(network, self.device) if options.row_shapes else network
+        network = with_transfers(network, self.device, self.staged) if options.transfers else network
         network = with_wide_copies(network, self.device, self.staged) if options.wide_copies else network
         network = in_phases(network, self.device, self.staged) if options.phases else network
         return folded(network, self.device, self.staged) if options.fold else network

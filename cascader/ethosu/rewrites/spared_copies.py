@@ -29,7 +29,7 @@ def _bound(network: Network) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class Copy:
     """A part that copies tensor ``source`` to ``target``, by its kernel's maps."""
 
     part: str
@@ -39,17 +39,17 @@ class _Copy:
     ofm: FeatureMap
 
 
-def _copy(network: Network, name: str) -> _Copy | None:
+def found_copy(network: Network, name: str) -> Copy | None:
     """The part as a copy from one tensor to another; None if it is none, or all that its NPU job does."""
     kernel = ethosu_part(network.graph.parts[network.graph.index(name)])
     if kernel is None or any(segment.parts == (name,) for segment in network.segments) or kernel.ifm == kernel.ofm:
         return None
     ifm, ofm = kernel.operation.ifm, kernel.operation.ofm
     inside = ifm.region == ofm.region == ARENA and ifm.is_single_tile and ofm.is_single_tile
-    return _Copy(name, kernel.ifm, kernel.ofm, ifm, ofm) if inside and is_copy(kernel.operation) else None
+    return Copy(name, kernel.ifm, kernel.ofm, ifm, ofm) if inside and is_copy(kernel.operation) else None
 
 
-def _is_steady(graph: CascaderGraph, copy: _Copy) -> bool:
+def is_steady(graph: CascaderGraph, copy: Copy) -> bool:
     """Whether the tensor and its copy hold the same bytes from the copy on: nobody else writes the copy, or the tensor later."""
     at = graph.index(copy.part)
     alone = graph.writers(copy.target) == (at,) and all(writer < at for writer in graph.writers(copy.source))
@@ -57,7 +57,7 @@ def _is_steady(graph: CascaderGraph, copy: _Copy) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Union:
+class Union:
     """Tensor ``gone`` becomes a part of tensor ``kept``: its elements move there."""
 
     gone: str
@@ -81,16 +81,16 @@ class _Union:
         return replace(part, inputs=inputs, outputs=(payload.ofm,), payload=payload)
 
 
-def _unions(graph: CascaderGraph, copy: _Copy, bound: Collection[str]) -> Iterator[_Union]:
+def _unions(graph: CascaderGraph, copy: Copy, bound: Collection[str]) -> Iterator[Union]:
     """The ways to do with one of the copy's tensors that is no larger than the other, which nobody outside looks for."""
     source, target = graph.tensor(copy.source), graph.tensor(copy.target)
     if source.name not in bound and target.size <= source.size:
-        yield _Union(source.name, target.name, Move(copy.ifm, copy.ofm, source.size))
+        yield Union(source.name, target.name, Move(copy.ifm, copy.ofm, source.size))
     if target.name not in bound and source.size <= target.size:
-        yield _Union(target.name, source.name, Move(copy.ofm, copy.ifm, target.size))
+        yield Union(target.name, source.name, Move(copy.ofm, copy.ifm, target.size))
 
 
-def _joined(network: Network, copy: str, union: _Union) -> Network | None:
+def _joined(network: Network, copy: str, union: Union) -> Network | None:
     """``network`` without the part ``copy`` and without one of its tensors; None if a kernel needs that one."""
     graph = network.graph
     parts = [union.part(p) if union.gone in (*p.inputs, *p.outputs) else p for p in graph.parts if p.name != copy]
@@ -109,8 +109,8 @@ def without_copies(network: Network, *, shifted: bool = False) -> Network:
     """
     bound = _bound(network)
     for name in network.kernels:
-        copy = _copy(network, name)
-        if copy is not None and _is_steady(network.graph, copy):
+        copy = found_copy(network, name)
+        if copy is not None and is_steady(network.graph, copy):
             joined = (_joined(network, name, union) for union in _unions(network.graph, copy, bound) if union.move.shifts or not shifted)
             network = next((one for one in joined if one is not None), network)
     return network

@@ -119,8 +119,15 @@ def _fastest(operation: KernelOperation, accelerator: Accelerator, sources: Sour
     return least.operation if sum(least.cycles) <= sum(now.cycles) * _WORTHWHILE else operation
 
 
+def copy_cycles(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> float | None:
+    """Cycles that the fastest kernel takes for a copy; None if no block does for any."""
+    made = (_best(other, accelerator, sources) for other in (operation, *wide_copies(operation)))
+    return min((sum(best.cycles) for best in made if best is not None), default=None)
+
+
 def with_wide_copies(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with each kernel that only copies rows without gaps on wider elements, if that is estimated to be faster."""
-    made = {name: (kernel, _fastest(kernel.operation, accelerator, sources)) for name, kernel in network.kernels.items()}
+    kernels = {name: kernel for name, kernel in network.kernels.items() if not kernel.transfer}
+    made = {name: (kernel, _fastest(kernel.operation, accelerator, sources)) for name, kernel in kernels.items()}
     changed = {name: replace(kernel, operation=o) for name, (kernel, o) in made.items() if o is not kernel.operation}
     return network.with_kernels(changed) if changed else network

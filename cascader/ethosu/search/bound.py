@@ -97,6 +97,8 @@ def demand(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing:
     op, ofm = part.operation, part.operation.ofm.shape
     elements = needed * ofm.height * ofm.width * ofm.depth
     read = _read_bytes(op) if needed == 1 else 0
+    if part.transfer:
+        return Demand(read=read, written=int(elements) * op.ofm.dtype.bytes)
     macs, output = _mac_cycles(op, elements, accelerator, timing), output_rate(op, accelerator, timing) * elements
     return Demand(macs, output, read, int(elements) * op.ofm.dtype.bytes)
 

@@ -2,67 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from adverse_orders import Reorder, late_kernels, late_transfers, reordered, with_operations
 from cascades import cascade, cuts, expected, graph_of, outputs
-from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import ARENA
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
-from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.shram import BlockQuery, ifm_depth_step
 from npu_model.errors import InputError
-from npu_model.program import DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation, OperationKind, Program
+from npu_model.program import DmaWait, FeatureMap, KernelOperation, KernelWait, OperationKind, Program
 from testbed.legalise import load_task
 
 pytestmark = pytest.mark.law
-
-Reorder = Callable[[Program], Program]
-"""The same operations in another order that the hardware may choose."""
-
-
-def late_transfers(program: Program) -> Program:
-    """The program with each transfer done as late as its wait, or the next transfer, allows."""
-    order: list[Operation] = []
-    waiting: list[Operation] = []
-    for operation in program.operations:
-        if isinstance(operation, (DmaOperation, DmaWait)):
-            order += waiting
-            waiting = [operation] if isinstance(operation, DmaOperation) else []
-        else:
-            order.append(operation)
-    return with_operations(program, [*waiting, *order])
-
-
-def late_kernels(program: Program) -> Program:
-    """The program with each kernel done as late as the queue of two and the waits allow, and transfers at once."""
-    order: list[Operation] = []
-    queue: list[Operation] = []
-    for operation in program.operations:
-        if isinstance(operation, KernelOperation):
-            queue.append(operation)
-        keep = operation.outstanding if isinstance(operation, KernelWait) else accelerator(DEFAULT).max_outstanding_kernels
-        while len(queue) > keep:
-            order.append(queue.pop(0))
-        if isinstance(operation, DmaOperation):
-            order.append(operation)
-    return with_operations(program, order + queue)
-
-
-def with_operations(program: Program, found: list[Operation]) -> Program:
-    return replace(program, operations=tuple(found), words=(0,) * len(found), names=())
-
-
-def reordered(made: Schedule, order: Reorder) -> CompiledNetwork:
-    lowered = lower(made)
-    return replace(lowered, steps=tuple(order(step) if isinstance(step, Program) else step for step in lowered.steps))
-
 
 STAGED = [("tiny_residual", 2), ("resnet8", 1), ("resnet8_i8", 3)]
 

@@ -1,0 +1,64 @@
+"""Transfers within the arena: the bytes that a kernel would copy element by element, as runs that the DMA copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from npu_model.program import BRICK, ByteRange, DmaOperation, FeatureMap, KernelOperation, Layout
+from npu_model.program.alignment import ALIGNMENT
+
+
+def _row(feature_map: FeatureMap) -> int | None:
+    """Bytes of a row whose elements lie side by side in their order; None if they do not."""
+    shape, size = feature_map.shape, feature_map.dtype.bytes
+    pixel = shape.depth * size
+    pixels = shape.width == 1 or feature_map.strides.x == pixel
+    together = pixels if feature_map.layout is Layout.NHWC else shape.depth == BRICK
+    return shape.width * pixel if together else None
+
+
+def _runs(feature_map: FeatureMap) -> Sequence[ByteRange] | None:
+    """The bytes of a map in the order of its elements, in one run for each tile; None if there are gaps."""
+    row, rows = _row(feature_map), feature_map.shape.height
+    if row is None or feature_map.tiles.width0 < feature_map.shape.width or (rows > 1 and feature_map.strides.y != row):
+        return None
+    return [ByteRange(feature_map.region, base, base + count * row) for base, _, _, count, _ in feature_map.tile_boxes()]
+
+
+def _pieces(source: Sequence[ByteRange], target: Sequence[ByteRange]) -> Iterator[DmaOperation]:
+    """The transfers of as many bytes as lie together in both."""
+    borders = [0]
+    for runs in (source, target):
+        at = 0
+        for run in runs:
+            at += run.length
+            borders.append(at)
+    cuts = sorted(set(borders))
+    for start, end in pairwise(cuts):
+        read, written = _at(source, start), _at(target, start)
+        yield DmaOperation(ByteRange(read.region, read.start, read.start + end - start), written.start, written.region)
+
+
+def _at(runs: Sequence[ByteRange], offset: int) -> ByteRange:
+    """What is left of the run that holds byte ``offset`` of all runs, from there on."""
+    for run in runs:
+        if offset < run.length:
+            return ByteRange(run.region, run.start + offset, run.end)
+        offset -= run.length
+    raise IndexError(offset)
+
+
+def copied_bytes(operation: KernelOperation) -> int:
+    """Bytes that a copy writes."""
+    return operation.ofm.shape.elements * operation.ofm.dtype.bytes
+
+
+def transfers(operation: KernelOperation) -> tuple[DmaOperation, ...]:
+    """The transfers that do what the operation, a copy, does; none if its bytes have gaps or do not begin and end at multiples of 16."""
+    source, target = _runs(operation.ifm), _runs(operation.ofm)
+    if source is None or target is None:
+        return ()
+    found = tuple(_pieces(source, target))
+    places = [place for one in found for place in (one.source.start, one.destination, one.length)]
+    return found if all(place % ALIGNMENT == 0 for place in places) else ()
