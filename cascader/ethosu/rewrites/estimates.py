@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
@@ -12,6 +12,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import Shape3D, round_up
+from npu_model.values import dataclass
 
 
 def kernel_cycles(kernels: Mapping[str, EthosuPart], accelerator: Accelerator, sources: Sources) -> dict[str, float]:

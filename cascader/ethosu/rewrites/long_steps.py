@@ -13,7 +13,7 @@ Rows that step further than 3 stay as they are: such a kernel is run row by row,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.block_choice import choose_block
@@ -37,6 +37,7 @@ from npu_model.program import (
     Tiles,
 )
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 
 _DEEPEST = 1 << 16
 """Channels that the registers of a feature map can count."""

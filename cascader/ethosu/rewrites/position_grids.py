@@ -6,11 +6,12 @@ The NPU's windows step over 3 elements at most. A compiler makes a kernel for ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Padding, Tiles, Upscale
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

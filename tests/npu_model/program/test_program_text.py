@@ -18,7 +18,7 @@ from npu_model.program.text import parse_text, to_text
 
 pytestmark = pytest.mark.law
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "program.txt"
+GOLDEN = Path(__file__).parents[2] / "golden" / "program.txt"
 BINDINGS = st.builds(
     Binding,
     name=st.text(),

@@ -59,7 +59,7 @@ def sweep(stream: str, **changes: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("changes", [{"rlatency": [128, 64, 32, 16, 0]}, {"bwcap": [25, 50, 100, 200, 0]}, {"maxr": [1, 2, 4, 8, 0]}])
 def test_a_better_flash_slows_a_measured_network_by_a_ten_thousandth_at_most(changes: dict[str, list[int]]) -> None:
-    """The worst found is 29 of 405,239 cycles: four outstanding reads, and not two, on keyword spotting (see test_sim_properties.py)."""
+    """The worst found is 29 of 405,239 cycles: four outstanding reads, and not two, on keyword spotting (see test_replay_properties.py)."""
     for stream in ("rnnoise_INT8.ethos-u55-256.vela500.tflite", "kws_micronet_m.ethos-u55-128.vela500.tflite"):
         cycles = sweep(stream, **changes)
         assert all(better <= 1.0001 * worse for worse, better in pairwise(cycles))

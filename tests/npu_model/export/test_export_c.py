@@ -341,7 +341,7 @@ print(hashlib.sha256(repr(files).encode()).hexdigest())
 
 
 def test_two_hash_seeds_give_the_same_bytes_in_every_format() -> None:
-    folders = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+    folders = [str(Path(__file__).parents[2]), str(Path(__file__).parents[3])]
     digests = {
         subprocess.check_output([sys.executable, "-c", DIGEST, *folders], env={"PYTHONHASHSEED": seed}, timeout=120, text=True)
         for seed in ("1", "2")

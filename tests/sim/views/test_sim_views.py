@@ -30,7 +30,7 @@ from sim.views.trace_memory import TraceBuffer
 
 BLOCK = Shape3D(4, 4, 16)
 SLOW = memories(memory(latency=32, outstanding=8), memory(latency=64, outstanding=2))
-GOLDEN = Path(__file__).parents[1] / "golden" / "timeline.txt"
+GOLDEN = Path(__file__).parents[2] / "golden" / "timeline.txt"
 
 
 def network(*programs: Program) -> CompiledNetwork:

@@ -13,7 +13,7 @@ import pytest
 from command_line import call
 from scheduling import DEFAULT, network
 from small_programs import memories, memory, program
-from test_cascader_kernel_flow import OPERATIONS, max_pool
+from test_kernel_flow import OPERATIONS, max_pool
 
 from cascader.ethosu.cost.estimate_terms import KERNEL_WORDS, Terms
 from cascader.ethosu.cost.estimates import shared_estimates

@@ -19,7 +19,7 @@ from npu_model.compiled.executorch import MAGIC, RUNTIME, read_executorch
 from npu_model.compiled.network import CpuOperator, Program, read_compiled
 from npu_model.errors import InputError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -143,7 +143,7 @@ def test_a_better_memory_never_makes_a_program_slower_by_more_than_a_twentieth(
     Queues with turns are known to have anomalies: a transfer that is ready earlier may take a turn from one that matters more,
     or use up a period of the timing adapter's cap just before it. In 6,500 random Programs of at most five operations with one
     parameter improved, 52 (0.8 %) became slower, at worst by 4.8 % or 800 cycles (two periods of the cap); of the
-    measured networks, under sweeps of the flash, the worst loses 29 of 405,239 cycles (0.007 %; test_sim_fvp.py).
+    measured networks, under sweeps of the flash, the worst loses 29 of 405,239 cycles (0.007 %; test_replay_fvp.py).
     """
     ports = list(system.ports)
     ports[port] = BETTER[change](ports[port])

@@ -21,7 +21,7 @@ from npu_model.program.check import check_program
 from npu_model.program.text import parse_text, to_text
 from sim import quick_replay, replay
 
-STREAMS = Path(__file__).parents[1] / "golden" / "streams"
+STREAMS = Path(__file__).parents[2] / "golden" / "streams"
 NAMES = sorted(path.name for path in STREAMS.iterdir())
 
 

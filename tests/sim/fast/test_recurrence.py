@@ -19,7 +19,7 @@ from hypothesis.strategies import DrawFn
 from reference_data import shared_data
 from scheduling import schedule
 from small_programs import ARENA, CONSTANTS, IDEAL, INT8, conv, copy, feature_map, max_pool, memories, memory, program
-from test_sim_properties import MEMORIES, programs
+from test_replay_properties import MEMORIES, programs
 
 import sim.fast.compiled
 import sim.fast.jobs

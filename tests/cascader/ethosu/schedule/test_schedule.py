@@ -154,7 +154,7 @@ def test_the_file_is_the_same_bytes_whatever_the_hash_seed() -> None:
         "from cascader.ethosu.schedule.file import to_json;"
         "print(hashlib.sha256(to_json(schedule('tiny_residual')).encode()).hexdigest())"
     )
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     digests = {
         subprocess.run(
             [sys.executable, "-c", code], cwd=root, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True

@@ -1,0 +1,193 @@
+"""One kernel as a chain of Tensor Expressions: reads, one accumulation, and the rescaling, with the NPU's exact numerics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cascader.tensorir.kernel_constants import filter_values
+from cascader.tensorir.kernel_elementwise import check as check_elementwise
+from cascader.tensorir.kernel_elementwise import combined
+from cascader.tensorir.kernel_pooling import averaged
+from cascader.tensorir.kernel_pooling import check as check_pooling
+from cascader.tensorir.kernel_window import Axis, axes
+from cascader.tensorir.numerics import Value, finished, rescaled, rescaled_by_table
+from cascader.tensorir.writer import Writer
+from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
+from npu_model.program import FeatureMap, KernelOperation, OperationKind, Padding, PoolKind, Upscale
+
+Shape = tuple[int, int, int, int]
+
+KERNEL = "npu_kernel"
+"""Attribute of every stage: the name of its kernel's last one."""
+
+
+class _Expressions(Writer):
+    """Writes expressions alone: values that get a name are let in around the expression that uses them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bound: list[tuple[Any, Any]] = []
+
+    def bind(self, name: str, value: Any, dtype: str = "int64") -> Any:
+        """A variable, to be used in the expression that :meth:`closed` ends; an index stays an expression, for it is analysed."""
+        if dtype == "int32" or name == "index":
+            return value
+        variable = self.tvm.tirx.Var(name, dtype)
+        self._bound.append((variable, value))
+        return variable
+
+    def closed(self, expression: Any) -> Any:
+        """The expression with all the values that were bound for it, each computed once."""
+        while self._bound:
+            variable, value = self._bound.pop()
+            expression = self.tvm.tirx.Let(variable, value, expression)
+        return expression
+
+    def cast(self, dtype: str, value: Any) -> Any:
+        """``value``, which may be an element of a tensor expression, as ``dtype``."""
+        return value.astype(dtype)
+
+
+def shape_of(feature_map: FeatureMap) -> Shape:
+    """The NHWC shape of a feature map."""
+    shape = feature_map.shape
+    return 1, shape.height, shape.width, shape.depth
+
+
+def _bound(feature_map: FeatureMap) -> int:
+    dtype, zero = feature_map.dtype, feature_map.zero_point
+    return max(abs(dtype.minimum - zero), abs(dtype.maximum - zero))
+
+
+class KernelWriter:
+    """The stages of kernels, one kernel after the other; ``label`` is the name of the present one's last stage.
+
+    ``constants`` are the values of the placeholders that it has made.
+    """
+
+    def __init__(self, stored: bytes, accelerator: Accelerator) -> None:
+        """``stored`` are the network's constants."""
+        self._stored, self._accelerator = stored, accelerator
+        self.writer = _Expressions()
+        self.te = self.writer.tvm.te
+        self.constants: dict[Any, NDArray[Any]] = {}
+        self.label = ""
+
+    def constant(self, name: str, values: NDArray[Any]) -> Any:
+        """A placeholder of known values."""
+        made = self.te.placeholder(values.shape, str(values.dtype), name=name)
+        self.constants[made] = values
+        return made
+
+    def stage(self, shape: Shape, element: Callable[..., Any], name: str) -> Any:
+        """One stage of the present kernel."""
+        return self.te.compute(shape, element, name=name, attrs={KERNEL: self.label})
+
+    def _window(self, operation: KernelOperation, ifm: Any) -> tuple[Any, Axis, Axis]:
+        """The IFM upscaled and padded with its zero point, so that every tap lies inside, with the axes of the window."""
+        row, column = axes(operation)
+        _, _, _, depth = shape_of(operation.ifm)
+        tirx, factor = self.writer.tvm.tirx, 1 if operation.upscale is Upscale.NONE else 2
+        zero = self.writer.constant(operation.ifm.zero_point, str(operation.ifm.dtype))
+        if operation.upscale is not Upscale.NONE:
+            small = ifm
+
+            def copied(n: Any, y: Any, x: Any, c: Any) -> Any:
+                value = small[n, y // factor, x // factor, c]
+                even = tirx.all(y % factor == 0, x % factor == 0)
+                return value if operation.upscale is Upscale.NEAREST else tirx.if_then_else(even, value, zero)
+
+            _, height, width, _ = shape_of(operation.ifm)
+            ifm = self.stage((1, height * factor, width * factor, depth), copied, name=f"{self.label}_upscaled")
+        if operation.padding == Padding():
+            return ifm, row, column
+        source = ifm
+
+        def padded(n: Any, y: Any, x: Any, c: Any) -> Any:
+            inner = [y >= row.before, y < row.before + row.limit, x >= column.before, x < column.before + column.limit]
+            return tirx.if_then_else(tirx.all(*inner), source[n, y - row.before, x - column.before, c], zero)
+
+        covered = [(axis.outputs - 1) * axis.stride + (axis.taps - 1) * axis.dilation + 1 for axis in (row, column)]
+        return self.stage((1, covered[0], covered[1], depth), padded, name=f"{self.label}_padded"), row, column
+
+    def _taps(self, row: Axis, column: Axis) -> tuple[Any, Any]:
+        return self.te.reduce_axis((0, row.taps), "ky"), self.te.reduce_axis((0, column.taps), "kx")
+
+    def convolution(self, operation: KernelOperation, ifm: Any, lut: Any, what: str) -> Any:
+        """The OFM of a convolution or of a depthwise one."""
+        found = filter_values(operation, self._stored, self._accelerator, what)
+        weights, table = self.constant(f"{self.label}_weights", found.weights), self.constant(f"{self.label}_table", found.table)
+        source, row, column = self._window(operation, ifm)
+        ky, kx = self._taps(row, column)
+        deep = operation.kind is OperationKind.CONV_2D
+        channels = self.te.reduce_axis((0, operation.ifm.shape.depth), "i")
+        dtype, zero = found.accumulator, operation.ifm.zero_point
+
+        def total(n: Any, y: Any, x: Any, c: Any) -> Any:
+            at = (y * row.stride + ky * row.dilation, x * column.stride + kx * column.dilation)
+            value = source[n, at[0], at[1], channels if deep else c].astype(dtype) - self.writer.constant(zero, dtype)
+            weight = weights[c, ky, kx, channels if deep else 0].astype(dtype)
+            return self.te.sum(value * weight, axis=[ky, kx, channels] if deep else [ky, kx])
+
+        sums = self.stage(shape_of(operation.ofm), total, name=f"{self.label}_sums")
+
+        def result(n: Any, y: Any, x: Any, c: Any) -> Any:
+            value = rescaled_by_table(self.writer, sums[n, y, x, c].astype("int64"), table, c)
+            return self.writer.closed(finished(self.writer, operation, value, lut, what))
+
+        return self.stage(shape_of(operation.ofm), result, name=self.label)
+
+    def pooling(self, operation: KernelOperation, ifm: Any, lut: Any, what: str) -> Any:
+        """The OFM of a pooling; InputError if it is of a kind that is not expressed."""
+        check_pooling(operation, what)
+        if operation.pool is PoolKind.MAX and operation.padding != Padding():
+            raise InputError(f"{what} takes the maximum of padded windows: windows without padding are written as Tensor Expressions.")
+        source, row, column = self._window(operation, ifm)
+        ky, kx = self._taps(row, column)
+        channels = self.te.reduce_axis((0, operation.ifm.shape.depth), "i")
+        deep = operation.pool is PoolKind.REDUCE_SUM
+        reduce = self.te.max if operation.pool is PoolKind.MAX else self.te.sum
+
+        def total(n: Any, y: Any, x: Any, c: Any) -> Any:
+            value = source[n, y * row.stride + ky * row.dilation, x * column.stride + kx * column.dilation, channels if deep else c]
+            own = value.astype("int64") - self.writer.constant(operation.ifm.zero_point)
+            return reduce(own, axis=[ky, kx, channels] if deep else [ky, kx])
+
+        sums = self.stage(shape_of(operation.ofm), total, name=f"{self.label}_sums")
+        bound = _bound(operation.ifm) * operation.kernel.elements * (operation.ifm.shape.depth if deep else 1)
+
+        def result(n: Any, y: Any, x: Any, c: Any) -> Any:
+            value, scale = self.writer.bind("total", sums[n, y, x, c]), operation.ofm_scale
+            if operation.pool is PoolKind.AVERAGE:
+                value = averaged(self.writer, operation, value, ((row, y), (column, x)), bound, what)
+            elif deep and operation.global_scale:
+                value = rescaled(self.writer, Value(value, bound), scale.scale, scale.shift, operation.rounding, what).expression
+            return self.writer.closed(finished(self.writer, operation, value, lut, what))
+
+        return self.stage(shape_of(operation.ofm), result, name=self.label)
+
+    def elementwise(self, operation: KernelOperation, ifm: Any, ifm2: Any, lut: Any, what: str) -> Any:
+        """The OFM of an elementwise operation; InputError if it is of a kind that is not expressed."""
+        check_elementwise(operation, what)
+
+        def element(tensor: Any, feature_map: FeatureMap, at: tuple[Any, ...]) -> Value:
+            extents = zip(at, shape_of(feature_map), shape_of(operation.ofm), strict=True)
+            index = [i if own == extent else 0 for i, own, extent in extents]
+            value = tensor[tuple(index)].astype("int64")
+            return Value(value - self.writer.constant(feature_map.zero_point), _bound(feature_map))
+
+        def result(*at: Any) -> Any:
+            second = None
+            if operation.is_binary:
+                scalar = (operation.scalar or 0) - operation.scalar_zero_point
+                second = Value(self.writer.constant(scalar), abs(scalar))
+            if ifm2 is not None and operation.ifm2 is not None:
+                second = element(ifm2, operation.ifm2, at)
+            value = combined(self.writer, operation, element(ifm, operation.ifm, at), second, what)
+            return self.writer.closed(finished(self.writer, operation, value.expression, lut, what))
+
+        return self.stage(shape_of(operation.ofm), result, name=self.label)
