@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from importlib import resources
@@ -11,6 +10,7 @@ from typing import Any
 
 from npu_model.errors import InputError
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib

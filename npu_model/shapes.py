@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from npu_model.values import dataclass
 
 
 def round_up(value: int, multiple: int) -> int:

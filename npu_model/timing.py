@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from fractions import Fraction
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 class BlockdepRule(Enum):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from npu_model.program import Program
+from npu_model.values import dataclass
 
 
 class Unit(Enum):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from npu_model.program import Binding, ByteRange, DmaOperation, KernelOperation, Program, RegionRole
+from npu_model.values import dataclass
 
 Access = tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]
 """The byte ranges that one operation reads, and those that it writes."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 from testbed.endings import INTERRUPTED
 from testbed.progress import Progress
 from testbed.termination import Terminated, TimeIsUp, time_limit

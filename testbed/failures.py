@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from npu_model.errors import InputError
 from npu_model.printable import printable
+from npu_model.values import dataclass
 
 T = TypeVar("T")
 

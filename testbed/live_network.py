@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from cascader.ethosu.schedule.schedule import Schedule
@@ -10,6 +10,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from testbed.models import BUILT, load_model
 
 

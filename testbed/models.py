@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 
+from npu_model.values import dataclass
 from validation.reading import read_file
 
 ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 
@@ -17,6 +16,7 @@ from cascader.frontends.vela import compile_network, mended_network
 from cascader.frontends.zoo import zoo_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.compiled.network import CompiledNetwork, read_compiled
+from npu_model.values import dataclass
 from testbed.configs import load_memory_system
 from testbed.models import ZOO, Model, load_model
 from testbed.progress import Progress, silent

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.depth_first import Group
 from cascader.search.local_moves import Groups
+from npu_model.values import dataclass
 from testbed.answers import FOLDER, Answers, key_of
 from testbed.compare import vela_runs
 from testbed.point_files import PointFiles
@@ -31,12 +31,6 @@ def _decisions_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions
     for decided in found:
         check_schedule(decided.schedule(form))
     return found
-
-
-def _delayed_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int, int]:
-    decided, cycles, count = from_plain(tuple[Decisions, int, int], plain)
-    check_schedule(decided.schedule(form))
-    return decided, cycles, count
 
 
 _Regrouped = tuple[Decisions, int, tuple[tuple[int, int, int, int], ...]]
@@ -86,7 +80,6 @@ _KINDS: dict[object, _Kind] = {
     errands.smallest: _Kind(_form_key, to_plain, _decisions_from_plain),
     # That nothing fits is an answer, too: in a list of one it is kept.
     errands.regrouped: _Kind(_form_key, lambda found: [to_plain(found)], _regrouped_from_plain),
-    errands.delayed: _Kind(_decisions_key, to_plain, _delayed_from_plain),
     errands.replay: _Kind(_decisions_key, to_plain, lambda plain, *_: from_plain(int, plain)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.printable import shown
+from npu_model.values import dataclass
 
 CLOCK = "clock_hz"
 """The one parameter that is of no memory."""

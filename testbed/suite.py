@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 from testbed.peers import validate_litert, validate_vela, validate_vela_estimate, zoo_models
 from testbed.progress import Progress, silent
 from validation.calibrate import reference_profile

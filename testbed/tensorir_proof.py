@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from time import perf_counter
 from typing import Any
 
@@ -16,6 +16,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.tensorir.compat import load
 from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compile_schedule
 from npu_model.printable import printable
+from npu_model.values import dataclass
 from testbed.progress import Progress, silent
 from testbed.verification import LITERT, Comparison, compare, functional_outputs, seeded_inputs
 from validation.layout import grid

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 
 from npu_model.printable import printable
+from npu_model.values import dataclass
 from validation.layout import filled, grid
 
 _CELL, _NOTE = 400, 4000

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.int64]
 NEVER = -(1 << 40)

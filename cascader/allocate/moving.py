@@ -1,7 +1,7 @@
 """Allocation of buffers whose used part moves over time: two may share bytes if never at the same step.
 
-Buffer a may lie below buffer b if pos(b) - pos(a) is at least the largest, over the steps at which both are live, of
-(top of a's live bytes) - (bottom of b's live bytes). A tensor that is eaten up from its first row can so make room for
+Buffer a may lie below buffer b if at every step at which both are live pos(b) - pos(a) is at least (top of a's live bytes) -
+(bottom of b's live bytes). A tensor that is eaten up from its first row can so make room for
 the one that grows behind it.
 """
 

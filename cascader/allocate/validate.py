@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from cascader.allocate.extents import Extent
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -29,6 +29,7 @@ from cascader.search.local_moves import Groups
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
+from npu_model.values import dataclass
 
 _UNKNOWN = Provenance()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cascader.plan.plans import PlanOptions
 from cascader.search.candidates import DraftOptions
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ Nothing here knows a device: what a Part computes is in its ``payload``, which o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 from cascader.graph.intervals import Box, clip, is_empty, whole
 from cascader.graph.part import Operand, Part, Tensor, TensorKind
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 __all__ = ["CascaderGraph", "Operand", "Part", "Tensor", "TensorKind"]
 

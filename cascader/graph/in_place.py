@@ -1,7 +1,8 @@
 """Residual sums: results that may be stored over an operand which earlier parts read too, as these are done with its rows by then.
 
-A block of two 3x3 convolutions and a sum reads rows y - 1 to y + 1 of its input for row y of the first one, and needs that up to row
-y + 1 for row y of the sum. So nobody but the sum needs row y of the input by then, whatever the groups and their stripes are.
+A residual block has two 3x3 convolutions and a sum with the block's input. Row y of the first convolution needs rows y - 1 to y + 1 of
+the input. Row y of the sum needs the first convolution up to row y + 1, which has then read the input up to row y + 2. So nobody but the
+sum needs row y of the input by then, whatever the groups and their stripes are.
 """
 
 from __future__ import annotations

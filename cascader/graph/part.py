@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
@@ -10,13 +9,14 @@ from cascader.graph.intervals import Box, clip, is_empty, whole
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import Rational
 from npu_model.shapes import ceil_div, round_up
+from npu_model.values import dataclass
 
 
 class TensorKind(Enum):
     """Where a tensor's bytes come from and how long they are needed.
 
-    INPUT tensors are filled before the first Part runs, OUTPUT tensors are read after the last one, VARIABLE tensors
-    keep their bytes from one inference to the next, CONSTANT tensors are read-only and take no room in the arena.
+    INPUT tensors are filled before the first Part runs, OUTPUT tensors are read after the last one. VARIABLE tensors keep their
+    bytes from one inference to the next. CONSTANT tensors are read-only and take no room in the arena.
     """
 
     INPUT = "input"
@@ -72,7 +72,7 @@ class Part:
     """One operator: the tensors it reads, in operand order, the tensors it writes, and what the device knows of it (``payload``).
 
     A part that may be cut along any axes (:meth:`striped`) says more. It makes an array of ``shape`` in its only output: element i lies at
-    ``offset + i * step``, which are zero and one for all but the pieces of a concatenation and those of a tensor that is written in turns.
+    ``offset + i * step``. Pieces of a concatenation have an offset, and those of a tensor that is written in turns a step.
     ``propagators`` say, input by input, what an element needs, ``bounds`` what the part sees of each input. ``work`` is what one element
     costs, in multiply-accumulates or whatever the device counts. Stripes begin and end at multiples of ``align``; a part that cannot be cut
     has its shape for this.

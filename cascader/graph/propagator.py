@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from math import ceil, floor, lcm
 
@@ -11,6 +11,7 @@ from cascader.graph.intervals import Box, elements, whole
 from cascader.graph.intervals import clip as clip_box
 from cascader.graph.stripe_config import Rational, StripeConfig
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 def _simple(value: Rational) -> Rational:

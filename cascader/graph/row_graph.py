@@ -6,7 +6,6 @@ with rows of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
@@ -17,6 +16,7 @@ from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.propagator import Propagator
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 Rows = npt.NDArray[np.int64]
 
@@ -25,9 +25,9 @@ Rows = npt.NDArray[np.int64]
 class RowMap:
     """Where the rows of a view lie in a tensor: row y in bytes [offset + y * step, offset + y * step + reach).
 
-    A row of the tensor has ``unit`` bytes. So a reader may step through a tensor in finer or coarser rows than its writer (a reshape), or
-    begin inside it (a crop, a piece of a concatenation). With ``step`` 0 every row of the view may lie anywhere in the ``reach``, as those
-    of a transposition do.
+    A row of the tensor has ``unit`` bytes. So a reader may step through a tensor in finer or coarser rows than its writer (a reshape). It
+    may begin inside the tensor (a crop, a piece of a concatenation). With ``step`` 0 every row of the view may lie anywhere in the
+    ``reach``, as those of a transposition do.
     """
 
     offset: int
@@ -72,9 +72,9 @@ class RowMap:
 class RowPropagator:
     """The row axis of an affine propagator (:meth:`projected`): which input rows some output rows need.
 
-    Output rows [a, b) need rows [a * stride - pad, (b - 1) * stride - pad + taps) of the view that the part reads, divided by ``upscale``
-    (rounded outwards) and clipped to [0, rows). With ``whole`` any output row needs all of them. ``at`` says where the view's rows lie in
-    the tensor; None: row y is row y.
+    Output rows [a, b) need rows [a * stride - pad, (b - 1) * stride - pad + taps) of the view that the part reads. These numbers are
+    divided by ``upscale``, rounded outwards, and clipped to [0, rows). With ``whole`` any output row needs all of them. ``at`` says where
+    the view's rows lie in the tensor; None: row y is row y.
     """
 
     rows: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import floor, prod
@@ -12,6 +12,7 @@ from math import floor, prod
 from cascader.graph.intervals import Box, Interval
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 Rational = int | Fraction
 """An exact number: an int wherever it is whole."""
@@ -21,8 +22,8 @@ Rational = int | Fraction
 class StripeConfig:
     """Stripes of ``shape`` elements, clipped to [0, extent) on every axis.
 
-    The i-th stripe of an axis begins at ``offset + floor(i * strides)`` as far as these are whole numbers, else at the
-    floor of the exact sum (a convolution behind an upscaling by two has half a stride). ``order`` says which axis is the
+    The i-th stripe of an axis begins at the floor of ``offset + i * strides`` (a convolution behind an upscaling by two has half
+    a stride). ``order`` says which axis is the
     outermost loop (1), which the next one; an axis of order 0 is not iterated and has one stripe. Axes of the same order
     are stepped through by one loop (an operator that reads a diagonal does so).
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
+
+from npu_model.values import dataclass
 
 
 class BufferMode(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import lcm
 
@@ -15,6 +14,7 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, Stri
 from cascader.plan.liveness import LiveRows, Steps, live_rows
 from npu_model.native import native
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 _FAR = 1 << 40
 _NATIVE = native("cascader")
@@ -72,8 +72,8 @@ class Buffers:
 def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
     """First and last (exclusive) place of a rolling buffer of ``rows`` that is in use at every step, rows ``low`` to ``high`` being live.
 
-    Row y lies in place y mod ``rows``. Up to the row that is the first to lie where another one has lain these are all places so far, and
-    from the last time on that live rows wrap around the end those of the live rows. In between all are in use while any row is live:
+    Row y lies in place y mod ``rows``. Until a row lies where another one has lain, all places so far are in use. After live rows have
+    wrapped around the end for the last time, the places of the live rows are. In between all places are in use while any row is live:
     what is free there now and then is never free for long.
     """
     alive = high > low

@@ -7,7 +7,6 @@ sequence of steps serves them all, and a group that begins one part earlier only
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from cascader.plan.buffers import rolled, rolling_rows
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable
 from npu_model.native import native
+from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.int64]
 Span = tuple[Steps, Steps]
@@ -28,8 +28,8 @@ _NATIVE = native("cascader")
 class TensorFacts:
     """When a tensor is first written and last read, in parts, whether it is there from the start or kept to the end, its rows.
 
-    ``ends`` are the parts that write it, in order, each with the end of the rows that it makes, and ``firsts`` those that use it, each
-    with the first row that it touches.
+    ``ends`` are the parts that write it, in order, each with the end of the rows that it makes. ``firsts`` are the parts that use it,
+    each with the first row that it touches.
     """
 
     first_writer: int
@@ -122,8 +122,8 @@ class GroupBytes:
     def grow(self) -> int:
         """Most bytes of tensors that are live at one step of the group with one part more; tensors that pass by it count.
 
-        An interior tensor has a rolling buffer of a fixed size, of which the rows so far are live until it rolls, and those that are left
-        once it no longer does. A result that is stored over its operand shares one with it.
+        An interior tensor has a rolling buffer of a fixed size. Until it rolls the rows so far are live in it; once it no longer does,
+        those that are left. A result that is stored over its operand shares one with it.
         """
         self._first -= 1
         part = self._graph.parts[self._first]

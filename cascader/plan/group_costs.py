@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Protocol
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.plan.depth_first import Group, JobTable
+from npu_model.values import dataclass
 
 Numbers = npt.NDArray[np.int64]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import StripeJob
+from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.int64]
 _FAR = 1 << 40

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
 from cascader.plan.buffer_modes import StripeBuffer
+from npu_model.values import dataclass
 
 
 class PartGroup(Protocol):

@@ -8,7 +8,6 @@ forks and joins (residual sums, concatenations) need nothing special, as a skip 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -22,6 +21,7 @@ from cascader.plan.pareto import pareto
 from cascader.plan.plan import Plan
 from cascader.plan.proposals import PlanTable
 from npu_model.native import native
+from npu_model.values import dataclass
 
 _NATIVE = native("cascader")
 _FIELDS = 7

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Generic
@@ -16,6 +15,7 @@ from cascader.plan.pareto import pareto
 from cascader.plan.plan import G, Plan
 from npu_model.errors import InputError
 from npu_model.native import native
+from npu_model.values import dataclass
 
 Numbers = npt.NDArray[np.int64]
 _NATIVE = native("cascader")
@@ -68,7 +68,8 @@ class PlanTable(Generic[G]):
     @property
     def sizes(self) -> list[int]:
         """The bytes that plans need, ascending, each once."""
-        found: list[int] = np.unique(self.columns[:, 1]).tolist()
+        # Asked for indices, too, numpy does without its masked arrays, whose import takes as long as a small search at a limit.
+        found: list[int] = np.unique(self.columns[:, 1], return_index=True)[0].tolist()
         return found
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import ceil, lcm, prod
@@ -22,6 +21,7 @@ from cascader.plan.plan import Plan
 from cascader.plan.stripe_trace import StripedGroup, StripeTrace, interior, keepable, trace
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div, round_up
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,10 @@ class StripeRates:
     copy_bytes_per_cycle: Rational = 1
 
 
+ONE_EACH = StripeRates()
+"""One unit of work and one byte a cycle."""
+
+
 StripePlan = Plan[StripedGroup]
 """A plan of stripes along any axes, in the RFC's order."""
 
@@ -101,7 +105,7 @@ def rfc_buffer_size(config: StripeConfig, tensor: Tensor, mode: BufferMode) -> i
     return prod(shape) * tensor.element_size * (2 if mode is BufferMode.DOUBLE else 1)
 
 
-def plan(graph: CascaderGraph, group: StripedGroup, rates: StripeRates = StripeRates()) -> StripePlan:
+def plan(graph: CascaderGraph, group: StripedGroup, rates: StripeRates = ONE_EACH) -> StripePlan:
     """The group with its costs; InputError if its parts cannot be a group."""
     traced = trace(graph, group)
     memory = sum(buffer.size for buffer in traced.buffers) + _whole_bytes(graph, group)
@@ -212,7 +216,7 @@ def group_plans(
     first: int,
     last: int,
     options: StripeOptions,
-    rates: StripeRates = StripeRates(),
+    rates: StripeRates = ONE_EACH,
 ) -> tuple[StripePlan, ...]:
     """The plans of one part group; none if its parts cannot be a group."""
     kept = frozenset(keepable(graph, first, last)) - options.external if options.keep else frozenset()
@@ -234,7 +238,7 @@ def group_plans(
 def all_plans(
     graph: CascaderGraph,
     options: StripeOptions,
-    rates: StripeRates = StripeRates(),
+    rates: StripeRates = ONE_EACH,
 ) -> tuple[tuple[StripePlan, ...], ...]:
     """For every part, the plans of the groups that end with it, the longest groups first."""
     return tuple(

@@ -6,7 +6,7 @@ Boxes are exact: clipped at the borders, for forks, joins and concatenations ali
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import reduce
 from math import prod
@@ -18,6 +18,7 @@ from cascader.graph.intervals import Box, clip, elements, hull, is_empty, length
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.buffer_modes import BufferMode, StripeBuffer
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,9 @@ class StripeTrace:
 def interior(graph: CascaderGraph, first: int, last: int, kept: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The tensors that parts ``first`` to ``last`` make and nobody else needs.
 
-    Raises InputError if the parts make another tensor, beside the last one's and those that are ``kept``, that is needed
-    outside or incomplete, or if several of them read one that they have yet to make. A single part may write the tensor that it reads.
+    The output of the last part and the tensors that are ``kept`` are not among them. Raises InputError if any other tensor that the
+    parts make is needed outside or is incomplete. Raises InputError if several parts read a tensor that they have yet to make; a
+    single part may write the tensor that it reads.
     """
     found = []
     output = graph.parts[last].output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from cascader.prefetch.free_space import Room, most_units
 from cascader.prefetch.timeline import Constants, Issue, JobTimes, Prefetcher, Shared, Timeline, choose_copies, nothing_shared
 from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
+from npu_model.values import dataclass
 
 Numbers = npt.NDArray[np.int64]
 CopyTable = Numbers

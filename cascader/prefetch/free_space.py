@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from cascader.allocate.extents import Extent
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div, round_up
+from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.signedinteger[Any]]
 """Numbers of jobs, in as few bytes as they need: there are many."""

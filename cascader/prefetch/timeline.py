@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
+from npu_model.values import dataclass
 
 
 class Constants(NamedTuple):
@@ -229,8 +230,8 @@ class Prefetcher:
 def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room, shared: Shared = nothing_shared) -> Timeline:
     """Copy the ``wanted`` constants as early as there is room for them and the copier is free, in the order of first use.
 
-    A copy that finds no room is left out, and one that can be issued no earlier than right before its first use if it would
-    then be waited for longer than it saves.
+    A copy that finds no room is left out. So is one that can only be issued right before its first use, if its user would wait for it
+    longer than it saves.
     """
     return Prefetcher(jobs, room, shared).timeline(wanted)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from operator import itemgetter
 
@@ -18,6 +18,7 @@ from cascader.search.local_moves import Groups
 from cascader.search.placement import Placement
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

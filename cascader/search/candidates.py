@@ -8,7 +8,7 @@ copies are changed one at a time as long as that saves cycles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
@@ -22,6 +22,7 @@ from cascader.search.job_costs import JobCostModel, Overlap
 from cascader.search.judged_moves import Judged, Moves, climbed
 from cascader.search.local_moves import Groups, divisions, neighbours
 from cascader.search.placement import PlacementSearch
+from npu_model.values import dataclass
 
 __all__ = ["Draft", "DraftOptions", "Drafter"]
 

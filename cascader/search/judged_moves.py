@@ -7,11 +7,11 @@ the search has gone the wrong way, or has seen no way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 
 from cascader.search.builder import Draft
 from cascader.search.local_moves import Groups
+from npu_model.values import dataclass
 
 HOPE = Fraction(1, 500)
 """The part of the expected cycles that a change may add and still be judged: expectations of neighbours are off by as much."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
+
+from npu_model.values import dataclass
 
 KEPT = 8
 """Pieces of luggage that a process keeps, with all that it has worked out for them."""

@@ -9,7 +9,7 @@ the buffers of copies. Sizes and what is made at each stripe come from the plan'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
@@ -25,6 +25,7 @@ from cascader.tensorir.stripe_buffers import Placed, StripeLoops, place
 from cascader.tensorir.stripe_geometry import TensorStripes, stripes_of
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

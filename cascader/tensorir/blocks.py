@@ -9,7 +9,7 @@ the region that a stripe needs into a minimum and a maximum, and could no longer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
@@ -18,6 +18,7 @@ from cascader.tensorir.compat import buffer_of, load, rewrite, walk
 from cascader.tensorir.matchers import Match
 from cascader.tensorir.stages import Stage, StageGraph, substitute
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from cascader.tensorir.apply import Applied
 from cascader.tensorir.compat import EXTERN_C, QUIET, SRAM, bytes_of, compile_captured, item_size, load, rewrite, scope_of, shape_of
 from cascader.tensorir.live_ranges import allocated, in_sram, live_ranges, peak
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 

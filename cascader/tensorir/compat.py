@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 EXTERN_C = '#ifdef __cplusplus\nextern "C"\n#endif\n'
 """Text that TVM writes before each function in C."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Propagator
@@ -11,6 +11,7 @@ from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.compat import load
 from cascader.tensorir.matchers import Match
 from cascader.tensorir.stages import Stage, StageGraph
+from npu_model.values import dataclass
 
 COPY = "copy"
 """Kind of the parts that copy stripes."""

@@ -1,9 +1,9 @@
 """Propagators derived from Tensor Expressions: the matrix of an operand is read off the expressions by which it is indexed.
 
 RFC 0037 writes a matrix by hand for every operator and hopes to derive them one day. TVM's own lowering gives every read
-with its index expressions; :mod:`cascader.tensorir.spans` turns each into a row. Where an index is not affine, as in
-a gather or in a reshape that does not split along an axis, the row says that all of the axis is needed, as far as TVM's
-bounds of the whole index do not say less.
+with its index expressions; :mod:`cascader.tensorir.spans` turns each into a row. Some indices are not affine: those of a
+gather, or of a reshape that does not split along an axis. The row then says that all of the axis is needed, or the part of
+it that TVM's bounds of the index allow.
 """
 
 from __future__ import annotations

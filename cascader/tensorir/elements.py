@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from cascader.ethosu.network.axis import Axis
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, Layout
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

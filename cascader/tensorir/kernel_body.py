@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from cascader.ethosu.network.axis import Axis as Cut
@@ -13,6 +12,7 @@ from cascader.tensorir.kernel_window import axes, inside
 from cascader.tensorir.numerics import finished
 from cascader.tensorir.writer import Writer
 from npu_model.program import BRICK, KernelOperation
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +10,7 @@ from cascader.tensorir.numerics import channel_table, clip_type, lut_entries, ta
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, ActivationKind, ByteRange, KernelOperation, OperationKind
+from npu_model.values import dataclass
 from npu_model.weight_stream.weights import decode_scales, weights_from_stream
 
 

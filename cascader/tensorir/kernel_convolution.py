@@ -6,7 +6,6 @@ consecutive weights and accumulators: compilers make vectors of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from cascader.tensorir.kernel_body import KernelBody
 from cascader.tensorir.numerics import rescaled_by_table
 from npu_model.program import BRICK, KernelOperation, OperationKind
+from npu_model.values import dataclass
 
 BLOCK = 32
 """Output channels that are accumulated together: eight vectors of four, measured fastest of 16, 32 and 64."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from cascader.tensorir.writer import Writer
 from npu_model.program import KernelOperation, Upscale
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

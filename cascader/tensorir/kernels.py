@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from cascader.tensorir.kernel_pooling import pooling
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.program import ByteRange, FeatureMap, OperationKind
+from npu_model.values import dataclass
 
 SCRATCH = 32
 """Accumulators that a kernel works with: one block of output channels, which the NPU keeps in SHRAM."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cascader.tensorir.compat import SRAM, buffer_of, load, scope_of, walk
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

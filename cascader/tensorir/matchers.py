@@ -1,8 +1,8 @@
 """Part matchers: which stages of a Tensor Expression graph are one Part, by rules that are tried in order.
 
 A matcher looks at the stage that makes a wanted tensor and takes as many of the stages before it as belong to the same
-operator. The built-in ones know no device: one accumulation with the reads and pads before it and the requantisation,
-clamps and writes behind it is one Part, as is a chain of element-wise stages, and data movement (reshape, slice,
+operator. The built-in ones know no device. One accumulation is one Part, with the reads and pads before it and the
+requantisation, clamps and writes behind it. So is a chain of element-wise stages. Data movement (reshape, slice,
 concatenation, transposition) is a Part of no work. ``Sequence`` matches stages by the name in their ``op`` attribute, as RFC
 0037 does, and ``Registry.with_first`` puts a rule of one's own before all others.
 """
@@ -10,12 +10,13 @@ concatenation, transposition) is a Part of no work. ``Sequence`` matches stages 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import buffer_of, load
 from cascader.tensorir.stages import Stage, StageGraph
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ with zero point, clamp and look-up table. Tensors are NHWC as the operators see 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -23,6 +22,7 @@ from cascader.tensorir.stages import Stage
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import BRICK, ByteRange, FeatureMap, Layout, OperationKind
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,12 +6,12 @@ term, a shift right; then zero point, clamp and look-up table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, ClipRange, DataType, KernelOperation, Rounding
+from npu_model.values import dataclass
 
 _NUDGE = 1 << 30
 _NUDGE_FROM = 31

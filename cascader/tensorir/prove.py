@@ -6,7 +6,6 @@ Sizes and live ranges are read off the very module that becomes machine code, no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +18,7 @@ from cascader.tensorir.compat import SRAM, bytes_of, compile_captured, load, sco
 from cascader.tensorir.live_ranges import in_sram, live_ranges, peak
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 
@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 class Compiled:
     """A schedule as machine code, and what was read off the very compile that made it, in bytes.
 
-    ``buffers`` are those of the cascade memory by tensor, ``live`` is the most of them that is alive at once, ``resident`` the
-    same with the function's inputs and outputs, and ``arena`` the one allocation in which TVM places the buffers.
+    ``buffers`` are those of the cascade memory by tensor. ``live`` is the most of them that is alive at once, ``resident`` the same
+    with the function's inputs and outputs. ``arena`` is the one allocation in which TVM places the buffers.
     """
 
     applied: Applied

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from cascader.ethosu.network.network import EthosuPart
@@ -17,6 +16,7 @@ from cascader.tensorir.kernels import SCRATCH, Kernel, KernelWriter
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 ACCUMULATORS = ("int32", "int64")
 """Types that kernels accumulate in."""

@@ -6,7 +6,6 @@ The run in an arena gets one that is full of noise and lies between guards: byte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from cascader.tensorir.compat import bytes_of, compile_captured, load
 from cascader.tensorir.live_ranges import in_sram, live_ranges, peak
 from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, ScheduleModule, schedule_module
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the network's input or output."""

@@ -12,7 +12,6 @@ For use as C there is ``run_schedule``: the run in an arena alone, without copie
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from cascader.tensorir.schedule_functions import ACCUMULATORS, Address, Pointers
 from cascader.tensorir.writer import Writer
 from npu_model.compiled.network import COPIES
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 ARENA_FUNCTION, BUFFERS_FUNCTION, C_FUNCTION = "arena", "buffers", "run_schedule"
 """Names of the functions that run a schedule."""

@@ -7,11 +7,11 @@ floor divisions by constants; what they cannot say exactly has no span here, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from cascader.tensorir.compat import load
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

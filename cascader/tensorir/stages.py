@@ -6,11 +6,12 @@ TVM itself lowers the graph (``te.create_prim_func``), so that what is analysed 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cascader.tensorir.compat import buffer_of, load, rewrite, shape_of, walk
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cascader.tensorir.compat import load
+from npu_model.values import dataclass
 
 _DIVISORS = range(1, 9)
 """Denominators that are tried: the factors of upscaling in one cascade."""

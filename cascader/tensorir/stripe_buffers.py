@@ -9,7 +9,6 @@ loop variable, keeps the halo of the other axes and leaves all other buffers at 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cascader.graph.intervals import Box, Interval, elements
@@ -17,6 +16,7 @@ from cascader.tensorir.blocks import not_negative, plus
 from cascader.tensorir.compat import buffer_of, load, modulo, rewrite, scope_of, shape_of, walk, whole_region
 from cascader.tensorir.stepwise import Stepwise, stepwise
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 _OPAQUE = 4
 """TVM's number for an iterator whose order nobody may change (``IterVarType::kOpaque``)."""

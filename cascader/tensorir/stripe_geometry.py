@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cascader.graph.cascader_graph import CascaderGraph, Part
 from cascader.graph.intervals import Box, Interval
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import StripeConfig
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from cascader.tensorir.derive import derive
 from cascader.tensorir.matchers import Match, Registry, Wanted, default_registry
 from cascader.tensorir.stages import StageGraph, read_stages
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 

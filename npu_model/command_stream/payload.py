@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 MAGIC = 0x31504F43
 ARCHITECTURE = (1, 0, 6)

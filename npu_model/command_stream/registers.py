@@ -5,10 +5,10 @@ Source: Arm core driver ``ethosu55_interface.h`` (architecture 1.0.6) and Vela 5
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 class Cmd0(IntEnum):

@@ -7,7 +7,7 @@ in the model alone. An operator may write what a RESHAPE behind it would have co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from npu_model.compiled.folded import constants
@@ -17,6 +17,7 @@ from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.record_reader import SUBGRAPH, RecordReader
 from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
 from npu_model.tflite.writer import write_tflite
+from npu_model.values import dataclass
 
 
 class OperatorFinder:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
@@ -11,6 +10,7 @@ from npu_model.errors import InputError
 from npu_model.program import Binding, DataType, Program, Quantisation, Region, RegionRole
 from npu_model.program.check import check_program
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
+from npu_model.values import dataclass
 
 CUSTOM_CODE = "ethos-u"
 OFFLINE_ALLOCATION = "OfflineMemoryAllocation"

@@ -7,7 +7,6 @@ compiler that addresses a tensor wrongly mostly reads such bytes, and this shows
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import BRICK, ByteRange, DmaOperation, FeatureMap, KernelOperation, Layout, Program, RegionRole
+from npu_model.values import dataclass
 
 Flags = NDArray[np.bool_]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -25,6 +24,7 @@ from npu_model.cost.traversal import (
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Program
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import WeightShare, dealt_shares, decoded_shares
 from npu_model.weight_stream.weights import RECORD_BYTES

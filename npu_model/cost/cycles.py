@@ -6,7 +6,6 @@ where the FVP agrees with them; each deviation says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
@@ -15,6 +14,7 @@ from npu_model.cost.traversal import reduces_depth
 from npu_model.program import AccumulatorFormat, ActivationKind, ElementwiseKind, KernelOperation, OperationKind, PoolKind
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 
 CYCLES_PER_UBLOCK_STEP = 4
 """MAC cycles of one OFM ublock for 32 (8-bit) IFM channels: each lane does an 8-deep dot product per cycle."""

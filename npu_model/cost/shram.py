@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
@@ -20,6 +19,7 @@ from npu_model.program import (
     Upscale,
 )
 from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.values import dataclass
 
 _NATIVE = native("npu_model")
 """Compiled: partitions for many blocks; None if it is not built."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from npu_model.cost.shram import ifm_depth_step
 from npu_model.program import KernelOperation, OperationKind, PoolKind, Upscale
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from npu_model.weight_stream.order import WeightFormat
 
 

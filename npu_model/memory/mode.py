@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npu_model.errors import InputError
 from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem
 from npu_model.printable import shown
+from npu_model.values import dataclass
 
 PORTS = {"Axi0": AXI0, "Axi1": AXI1}
 """Vela's spelling of the ports."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
+from npu_model.values import dataclass
 
 AXI0 = 0
 AXI1 = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -12,6 +12,7 @@ from npu_model.memory.mode import MemoryMode, port_number
 from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem, Pulse
 from npu_model.printable import printable, shown
 from npu_model.toml_text import parse_toml
+from npu_model.values import dataclass
 
 _LIMITS = {
     # The widths of the adapter's register fields (Arm ml-embedded-evaluation-kit, timing_adapters.md).

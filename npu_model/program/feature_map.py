@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 
 BRICK = 16
 """Channels of one NHCWB16 brick."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from operator import attrgetter
 from typing import Any
 
 from npu_model.program.feature_map import ByteRange, FeatureMap
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 
 
 class OperationKind(Enum):

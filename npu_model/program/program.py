@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from npu_model.program.feature_map import ByteRange, DataType
 from npu_model.program.operations import DmaOperation, KernelOperation, Operation
+from npu_model.values import dataclass
 
 
 class RegionRole(Enum):

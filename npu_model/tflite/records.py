@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from npu_model.values import dataclass
 
 FieldValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 """A field of an options table: a tuple is a vector of 32-bit integers or floats."""

@@ -8,13 +8,13 @@ the tests hold it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_model.errors import InputError
 from npu_model.native import native
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import Bits, Int64
 from npu_model.weight_stream.mlw_chunks import Chunks, Symbols, run_symbols, walk, weight_symbols
 from npu_model.weight_stream.mlw_header import Header, Palette, read_header

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Int64 = npt.NDArray[np.int64]
 

@@ -6,13 +6,14 @@ The values are then worked out for the whole slice in a few array operations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import WINDOW_OFFSET, WINDOW_STEP, Bits, Int64
 from npu_model.weight_stream.mlw_header import Coding, Header
 

@@ -5,9 +5,8 @@ All codes and widths are those that Vela 5.2.0's ``mlw_codec`` writes and reads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import Bits
 
 _END, _NO_RUNS, _LAST_RUN_DIVISION = 7, 6, 3

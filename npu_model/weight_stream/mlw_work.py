@@ -9,13 +9,13 @@ yields any number of zeros in its cycle.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from npu_model.errors import InputError
 from npu_model.native import native
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw import Walked, places, walk_slices
 from npu_model.weight_stream.mlw_bits import Int64
 from npu_model.weight_stream.mlw_chunks import Chunks

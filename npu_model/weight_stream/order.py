@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
@@ -14,6 +13,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.shapes import ceil_div, round_up
+from npu_model.values import dataclass
 
 Int16 = npt.NDArray[np.int16]
 

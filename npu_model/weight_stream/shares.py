@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from npu_model.accelerator import Accelerator
@@ -10,6 +9,7 @@ from npu_model.cost.traversal import Box
 from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 TURNS_PER_32_WEIGHTS = 4

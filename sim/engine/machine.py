@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import simpy
@@ -14,6 +13,7 @@ from npu_model.cost.block_jobs import BlockJob
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation, Program
 from npu_model.timing import BlockdepRule, TimingParameters
+from npu_model.values import dataclass
 from sim.engine.clock import Clock
 from sim.engine.ports import Ports
 from sim.engine.recorder import Recorder

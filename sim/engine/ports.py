@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -14,6 +13,7 @@ from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.traffic import Runs
 from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 from sim.engine.clock import Clock
 
 _NO_CAP = 1 << 62

@@ -5,7 +5,7 @@ Kernels that differ by addresses alone share them, as far as the transactions do
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
 
@@ -16,6 +16,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from sim.engine.commands import copy_chunks
 from sim.engine.ports import Channel, burst_beats, transactions

@@ -7,10 +7,11 @@ in the replay of a network; a state remembers where each turn leads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npu_model.memory.system import Memory
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 
 Admit = Callable[[int, int], int]
 """A gate: the first cycle from a given one on at which a transaction of so many words may pass."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from npu_model.program import BRICK, FeatureMap, Layout
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
+from npu_model.values import dataclass
 from npu_model.weight_stream.weights import core_channels, decode_scales, weight_shape, weights_from_stream
 from sim.functional.memory import Memory
 from sim.functional.rescale import Integers

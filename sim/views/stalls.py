@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
+from npu_model.values import dataclass
 from sim.events import Cause, Unit
 from sim.replay import NetworkReplay
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from npu_model.printable import printable
 from npu_model.program import DmaOperation, KernelOperation, Program
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 from sim.events import Event, Unit, Wait
 
 WAITING = "."

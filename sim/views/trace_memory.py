@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from npu_model.printable import printable
+from npu_model.values import dataclass
 from sim.replay import Replay
 
 PORTS, BUFFERS = 2, 3

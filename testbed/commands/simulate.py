@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 from testbed.commands.options import (
     Parser,
     add_compilation_options,

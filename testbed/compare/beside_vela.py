@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from cascader.ethosu.schedule.codec import from_plain, to_plain
 from npu_model.accelerator import accelerator, require_schedulable
+from npu_model.values import dataclass
 from testbed.answers import Answers, key_of
 from testbed.compare.comparison import Comparison, compare
 from testbed.compare.summary import Summary

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
 from testbed.compare.vela_runs import VelaFailure, VelaPoint, VelaTask
 from testbed.frontier import Frontier, FrontierPoint, replayed_frontier

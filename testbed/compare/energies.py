@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.values import dataclass
 from sim import counted_network
 from testbed.compare.comparison import Answer
 from testbed.compare.vela_runs import VelaRun, VelaTask, vela_network

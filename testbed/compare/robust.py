@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 from cascader.ethosu.codegen.lowering import lower
@@ -13,6 +13,7 @@ from cascader.ethosu.search.frontier import NEAR
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 from sim import quick_cycles
 from testbed.compare.comparison import Answer
 from testbed.compare.vela_runs import VelaRun, VelaTask, vela_network

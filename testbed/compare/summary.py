@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import exp, fsum, log
 from typing import Any
 
+from npu_model.values import dataclass
 from testbed.compare.comparison import Answer, Comparison, SweepRow
 from testbed.compare.report import comparison_json
 from testbed.compare.robust_notes import robust_notes

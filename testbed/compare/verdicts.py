@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cascader.plan.pareto import pareto
+from npu_model.values import dataclass
 from testbed.compare.comparison import Comparison, SweepRow
 from testbed.compare.vela_runs import VelaPoint
 from testbed.frontier import FrontierPoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 
 from cascader.ethosu.schedule.file import to_json
@@ -12,6 +12,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.tflite.tosa import model_of
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from testbed.compilation.layers_csv import COLUMNS, layer_table
 from testbed.compilation.summary_csv import summary_row
 from testbed.export import export
@@ -71,7 +72,10 @@ def _csv(rows: list[list[object]]) -> bytes:
     return text.getvalue().encode("utf-8")
 
 
-def compile_model(source: str, options: CompileOptions = CompileOptions(), progress: Progress = silent) -> Compilation:
+_DEFAULT = CompileOptions()
+
+
+def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Progress = silent) -> Compilation:
     """Compile a model (a path, ``zoo:NAME`` or ``portfolio:NAME``); nothing is written.
 
     InputError as :func:`testbed.scheduling.schedule` raises it, or if the network cannot be exported.

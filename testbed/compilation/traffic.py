@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from npu_model.accelerator import accelerator
@@ -12,6 +11,7 @@ from npu_model.cost.block_jobs import BlockJob, Read, program_jobs
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, Program, RegionRole
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 from sim import Beats, NetworkReplay
 
 KINDS = ("sram", "dram", "on_chip_flash", "off_chip_flash")

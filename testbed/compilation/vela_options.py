@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 _INSPECT = "`npu-testbed inspect` prints the compiled file's operations"
 _LAYERS = "the per-layer CSV and `npu-testbed simulate vela` say what each layer takes"

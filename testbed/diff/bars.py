@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
+from npu_model.values import dataclass
 from sim.views.layers import layers
 from testbed.diff.report import side_json
 from testbed.json_schemas import schema_version

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from npu_model.program import DmaOperation, KernelOperation
+from npu_model.values import dataclass
 from sim import NetworkReplay
 from sim.views.layers import Layer, layer_rows, layers
 

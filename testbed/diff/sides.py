@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from testbed.memory_options import NO_OPTIONS, MemoryOptions
 from testbed.models import BUILT
 from testbed.progress import Progress, silent

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.program import KernelOperation
+from npu_model.values import dataclass
 from sim import NetworkReplay
 from testbed.energy.table import EnergyTable
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from importlib import resources
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from npu_model.errors import InputError
 from npu_model.printable import printable, shown
 from npu_model.toml_text import parse_toml
+from npu_model.values import dataclass
 from validation.reading import read_configuration
 
 ILLUSTRATIVE = "illustrative"

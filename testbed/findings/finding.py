@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from npu_model.values import dataclass
 
 MOST = 5
 """Findings that a report names: a reader changes one thing at a time."""

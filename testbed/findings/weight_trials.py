@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.schedule.staging import weight_ranges
 from npu_model.program import ByteRange, DmaOperation, DmaWait, KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import MAX_WAIT
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 from sim import Cause, Replay, Unit
 from sim.views.layers import layer_cycles
 from testbed.findings.edits import cycles_with, with_transfers, without_transfer

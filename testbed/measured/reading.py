@@ -10,11 +10,11 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
+from npu_model.values import dataclass
 from validation.fvp.live import StreamTrace, read_pmu_trace
 from validation.fvp.live.pmu_trace import split_streams
 from validation.reading import MAX_TABLE_BYTES, read_file, read_text

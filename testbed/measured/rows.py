@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_model.program import KernelOperation
+from npu_model.values import dataclass
 from sim import NetworkReplay, Replay
 from sim.views.layers import layer_rows, layers
 from testbed.measured.reading import Measured, PerLayer, Sampled, Traced

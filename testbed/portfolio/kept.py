@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from npu_model.accelerator import accelerator
+from npu_model.values import dataclass
 from testbed.answers import FOLDER, Answers, key_of
 from testbed.memory_options import MemoryOptions, memory_system_sha256
 from testbed.portfolio.verdict import Finding, from_json

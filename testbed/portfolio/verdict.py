@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
+from npu_model.values import dataclass
 from testbed.compare.verdicts import SLOWEST
 
 

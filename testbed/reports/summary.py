@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from npu_model.compiled.network import CpuOperator
@@ -12,6 +12,7 @@ from npu_model.program import RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
+from npu_model.values import dataclass
 from testbed.memory_options import memory_system_json
 from testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from testbed.simulation import Simulation

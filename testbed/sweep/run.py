@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from cascader.frontends.vela import Legalised, legalised
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 from sim import counted_network
 from testbed.answers import Answers
 from testbed.progress import Progress, silent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from cascader.ethosu.network.network import CpuPart, ethosu_part
@@ -16,6 +16,7 @@ from cascader.plan.buffers import joint_rows, rolled
 from cascader.plan.depth_first import StripeJob
 from cascader.plan.liveness import LiveRows, live_rows
 from npu_model.program import KernelOperation
+from npu_model.values import dataclass
 from sim import NetworkReplay
 from sim.views.trace_memory import TraceBuffer
 

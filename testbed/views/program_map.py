@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from npu_model.compiled.network import CpuOperator
 from npu_model.program import Binding, ByteRange, DmaOperation
+from npu_model.values import dataclass
 from sim import Replay
 from testbed.one_memory import ARENA, FAST_SCRATCH
 from testbed.simulation import Simulation

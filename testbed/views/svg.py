@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log, log10
 from xml.sax.saxutils import escape, quoteattr
 
 from npu_model.printable import printable
+from npu_model.values import dataclass
 
 FONT = "font-family: 'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"
 INK, FAINT = "#222222", "#dddddd"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from npu_model.values import dataclass
 from validation.calibrate.fit import Notches, Problem
 from validation.calibrate.solver import bounded_step
 from validation.fvp.scores import mean_error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING
+from npu_model.values import dataclass
 from validation.calibrate.bootstrap import bootstrap
 from validation.calibrate.crossvalidation import by_accelerator, by_network, leave_out
 from validation.calibrate.evaluation import Errors, Evaluator, Progress, silent

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 from sim import Beats, quick_replay
 from validation.calibrate.measurements import BEATS, Measurement
 from validation.fvp.scores import mean_error, relative, worst_error

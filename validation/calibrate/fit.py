@@ -7,10 +7,10 @@ Cycles are a staircase of the parameters, so nothing is differentiated: each ste
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.measurements import Measurement
 from validation.calibrate.parameters import Parameter, timing_at

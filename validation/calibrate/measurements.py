@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from npu_model.compiled.network import read_compiled
@@ -14,6 +14,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import parse_profile, profile, profile_names
 from npu_model.memory.vela_ini import memory_system
 from npu_model.program import Program
+from npu_model.values import dataclass
 from npu_model.weight_stream.work import StreamWork
 from validation.fvp.references.records import Point, measured_program, measured_work, points
 from validation.reading import MAX_TABLE_BYTES, read_configuration, read_file, read_text

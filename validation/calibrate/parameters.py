@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from npu_model.errors import InputError
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 
 MAX_FITTED = 3
 """Parameters that one fit may move: more would follow the noise of a few dozen points."""

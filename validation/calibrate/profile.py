@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from importlib import resources
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 from npu_model.toml_text import parse_toml
+from npu_model.values import dataclass
 from validation.calibrate.evaluation import Errors
 
 SCHEMA = 1

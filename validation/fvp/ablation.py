@@ -6,10 +6,10 @@ Run as ``python -m validation.fvp.ablation``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from npu_model.values import dataclass
 from validation.fvp.references.records import Point, WholeRun, points, u65_points, whole_runs
 from validation.fvp.scorecard import quick_score_point, score_whole_run
 from validation.fvp.scores import Summary, mean_error, summarise, worst_error

@@ -6,7 +6,7 @@ What it shows is agreement with Arm's simulator, which is itself an approximatio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any
 
@@ -16,6 +16,7 @@ from npu_model.memory.system import AXI0, MemorySystem
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import Layout
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from sim import QuickReplay, Replay, quick_replay, replay
 from sim.events import Unit
 from validation.fvp.bars import verdicts

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from npu_model.values import dataclass
 from validation.fvp.references.records import Point, SingleOperator, Sweep, WholeRun
 
 TOTAL_GRID = 1000

@@ -6,10 +6,11 @@ Run as ``python -m validation.fvp.undecided``, which finds them anew: about two 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from validation.fvp.ablation import ABLATIONS, CANDIDATES, AblationScore, ablate
 from validation.fvp.references.records import points, whole_runs
 from validation.tables import Table, percent, share

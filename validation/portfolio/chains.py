@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+from npu_model.values import dataclass
 from validation.portfolio.entry import LSTM, Chain
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+from npu_model.values import dataclass
 
 Chain = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
 """Adds operators behind a tensor and returns the last output."""

@@ -6,9 +6,10 @@ Figures of the project chrli0609/SNN_Ethos_U55 (commit e213a82, eval_results/csv
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+
+from npu_model.values import dataclass
 
 ACCELERATOR = "ethos-u55-256"
 

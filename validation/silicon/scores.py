@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, groupby
@@ -14,6 +13,7 @@ from npu_model.cost.mac_activity import mac_activity
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from sim import quick_replay
 from validation.silicon.programs import program
 from validation.silicon.records import ACCELERATOR, Run, runs

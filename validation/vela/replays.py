@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
@@ -13,6 +13,7 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.memory.system import MemorySystem
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 from sim import counted_network
 from validation.fvp.scores import relative
 from validation.tables import Table, percent

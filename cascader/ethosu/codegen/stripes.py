@@ -5,13 +5,12 @@ A row is a step along the part's axis: a row of the feature map, or a column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cascader.ethosu.codegen.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Upscale
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

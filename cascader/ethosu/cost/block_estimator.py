@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -21,6 +20,7 @@ from npu_model.cost.traversal import keeps_ifm
 from npu_model.native import native
 from npu_model.program import BRICK, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 
 _NATIVE = native("cascader.ethosu")
 """Compiled: the estimates of many blocks; None if it is not built."""

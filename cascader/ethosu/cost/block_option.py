@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
 
@@ -11,6 +10,7 @@ from cascader.ethosu.cost.kernel_load import KernelLoad
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

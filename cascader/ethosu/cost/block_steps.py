@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import pairwise
 
 from npu_model.accelerator import Accelerator
@@ -12,6 +11,7 @@ from npu_model.cost.shram import ifm_depth_step
 from npu_model.cost.traversal import reduces_depth, sub_kernels
 from npu_model.program import KernelOperation
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

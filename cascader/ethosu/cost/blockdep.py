@@ -1,15 +1,14 @@
 """BLOCKDEP: how many blocks of the previous kernel may be unfinished when a kernel starts.
 
-The rule is Vela's (``vela.md`` section 6; Vela 5.2.0 ``register_command_stream_util.py``), on exact element areas: walk the first
-three jobs of the kernel (one per OFM block and IFM depth block) and the last three OFM blocks of the previous one, and
-count how far apart the first pair is in which one reads what the other writes.
+The rule is Vela's (Vela 5.2.0, ``register_command_stream_util.py``), on exact element areas. Walk the first three jobs of the
+kernel (one per OFM block and IFM depth block) and the last three OFM blocks of the previous one. The value is how far apart the
+first pair is in which one reads what the other writes.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -18,6 +17,7 @@ from npu_model.cost.shram import BlockQuery, ifm_depth_step
 from npu_model.native import native
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Upscale
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 
 _NATIVE = native("cascader.ethosu")
 """Compiled: the distance between a writer and its reader; None if it is not built."""
@@ -206,8 +206,8 @@ def _look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelO
 def blockdep(earlier: Sequence[KernelOperation], operation: KernelOperation, accelerator: Accelerator) -> int:
     """The largest safe value (0 to 3) for ``operation`` after the ``earlier`` kernels, the newest last; 0 after none.
 
-    0 where it and the previous kernel share SHRAM banks that one uses as LUT, where both operands, a broadcast one or one
-    that is read in another shape come from the previous OFM; 3 where nothing overlaps; else the distance between writer and
+    It is 0 if one of the two kernels uses SHRAM banks as LUT that the other one uses. It is 0 if both operands come from the previous
+    OFM, or a broadcast one, or one that is read in another shape. It is 3 if nothing overlaps, else the distance between writer and
     reader. Addresses are absolute.
     """
     if not earlier:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 
@@ -12,6 +12,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 
 BLOCKS = 2
 """Blocks that are looked at beside a layer's own."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from dataclasses import dataclass
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
 from cascader.ethosu.cost.kernel_load import BlockLoad, KernelLoad
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.native import native
+from npu_model.values import dataclass
 
 _FLOW = native("cascader.ethosu")
 """Compiled: the flow of a load; None if it is not built."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from cascader.ethosu.cost.memory_path import Sources
@@ -16,6 +16,7 @@ from npu_model.native import native
 from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 _WORK, _LOAD = native("npu_model"), native("cascader.ethosu")

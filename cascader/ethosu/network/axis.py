@@ -6,11 +6,11 @@ row high, as sequences of sound are, or whose kernels are turned in place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, Padding, Tiles
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

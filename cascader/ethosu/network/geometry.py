@@ -7,7 +7,6 @@ coarser (a reshape), from a later one on (a crop, a piece of a concatenation), o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import lcm
 
 from cascader.ethosu.network.axis import Axis
@@ -16,6 +15,7 @@ from cascader.ethosu.network.network import CpuPart, Network
 from cascader.graph.cascader_graph import Tensor
 from cascader.graph.row_graph import RowMap, RowTensor
 from npu_model.program import FeatureMap
+from npu_model.values import dataclass
 
 _Access = tuple[FeatureMap, Axis]
 

@@ -5,7 +5,7 @@ A row of the RowGraph is a step along the axis of the parts that use the tensor:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.network.geometry import Geometry
 from cascader.ethosu.network.in_place import overwritable_operands
@@ -16,6 +16,7 @@ from cascader.graph.cascader_graph import Part, TensorKind
 from cascader.graph.in_place import is_last_reader
 from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 from npu_model.program import Upscale
+from npu_model.values import dataclass
 
 
 def _borders(part: EthosuPart) -> tuple[int, int] | None:

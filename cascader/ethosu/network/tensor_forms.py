@@ -6,7 +6,6 @@ A tensor is bytes; what its axes are is seen from the strides of the feature map
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from cascader.ethosu.network.operators import NHWC_AXES
@@ -14,6 +13,7 @@ from cascader.graph.intervals import Box
 from cascader.graph.propagator import Axis, Propagator, window
 from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 TO_BRICKS = Propagator.of_axes((Axis(0), Axis(1), Axis(3, Fraction(1, BRICK)), Axis(2), Axis(None, 0, BRICK)), NHWC_AXES)
 """From NHWC stripes to the NHCWB16 ones (batch, height, brick, width, 16 channels) that hold them."""

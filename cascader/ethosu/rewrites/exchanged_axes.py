@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, first_element
 from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 
 
 def _with_axes_exchanged(feature_map: FeatureMap, strides: Strides, bases: tuple[int, int, int, int]) -> FeatureMap:

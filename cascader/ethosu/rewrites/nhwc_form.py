@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from npu_model.program import BRICK, FeatureMap, Layout, Strides
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """Phases: transposed convolutions as convolutions of the map that is not upscaled, for every other row and column.
 
 Behind an upscaler that inserts zeros three of four products are with zeros. An even row or column of the result needs other taps of the
-window than an odd one, so that each combination of the two is a convolution with fewer taps, without zeros, which writes every other
-pixel of every other row (NHWC). Where pixels lie side by side an even and an odd column may be made together, as the channels of one
-pixel: a result of few channels fills the MAC array better so. The same products are summed, and the same bytes are written.
+window than an odd one. Each combination of the two is a convolution with fewer taps and without zeros. It writes every other pixel of
+every other row (NHWC). Where pixels lie side by side an even and an odd column may be made together, as the channels of one pixel: a
+result of few channels fills the MAC array better so. The same products are summed, and the same bytes are written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_we
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.values import dataclass
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 
@@ -39,7 +40,7 @@ class _Taps:
     def of(cls, taps: int, pad: int, phase: int) -> _Taps:
         """The taps of a window behind ``pad`` elements of padding that meet no zeros where the result's index modulo 2 is ``phase``.
 
-        Element 2 r + phase of the result meets element 2 r + phase + k - pad of the upscaled map with tap k, and zeros where that is odd.
+        With tap k, element e of the result meets element e + k - pad of the upscaled map, which is a zero if that number is odd.
         """
         first = (pad - phase) % 2
         return cls(first, ceil_div(taps - first, 2), (pad - phase - first) // 2)

@@ -1,15 +1,15 @@
 """Turning: kernels on feature maps whose height and width have changed places.
 
-The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2), so that 25 x 5 elements cost as much as 25 x 6, and
-5 x 25 of them as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is turned too. Tensors
-inside the network are stored in the new order; those that others see keep theirs, and are addressed with the strides of the two axes
-exchanged (NHWC).
+The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2). So 25 x 5 elements cost as much as 25 x 6, and 5 x 25
+of them as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is turned too. Tensors inside
+the network are stored in the new order. Those that others see keep theirs, and are addressed with the strides of the two axes exchanged
+(NHWC).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.memory_path import Sources
@@ -22,6 +22,7 @@ from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 WORTHWHILE = 0.99
 """Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""

@@ -39,8 +39,8 @@ def make_schedule(  # noqa: PLR0913  # what a schedule is made of
 
     If it is ``checked`` it has passed :func:`check_schedule`. A search makes many times as many as it reports, and has those checked.
 
-    ``addresses`` gives the arena address of every tensor that the jobs touch, ``rolling`` the rows of those that lie in a
-    rolling buffer (one that holds all rows that are made does not roll), both by index in ``graph``. ``copies`` are in the order
+    ``addresses`` gives the arena address of every tensor that the jobs touch, by its index in ``graph``. ``rolling`` gives the rows of
+    those that lie in a rolling buffer; a buffer that holds all rows that are made does not roll. ``copies`` are in the order
     of their steps. ``blocks`` are the block configs of the jobs, job by job (None: the part's own). A buffer is as large as
     the rows that are ever live in it, so that a tensor whose last rows nobody needs takes no bytes for them.
 

@@ -1,6 +1,6 @@
 """Frozen values to JSON and back, with every type checked on the way in.
 
-A dataclass becomes an object without the fields that have their default value, an enum its member's name, a tuple an
+A dataclass becomes an object without the fields that have their default value. An enum becomes its member's name, a tuple an
 array, bytes the base64 text of their zlib compression, a ratio its text. The type annotations are the schema.
 """
 

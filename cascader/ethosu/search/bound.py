@@ -7,7 +7,6 @@ largest of these is the network's. Every row that is needed is made once or more
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
@@ -23,6 +22,7 @@ from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import KernelOperation, OperationKind, Upscale
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

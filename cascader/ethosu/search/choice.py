@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from cascader.ethosu.search.best import Best
@@ -14,6 +14,7 @@ from cascader.ethosu.search.task import Candidate, Choice, Seen, Show, Task, sil
 from cascader.ethosu.search.wish import EVERYTHING, Wish
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 _UNBOUNDED = 1 << 60
 

@@ -16,7 +16,6 @@ Times from cut to cut add up; the longest way over any cuts is the bound. It fal
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
@@ -30,6 +29,7 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 
 Numbers = npt.NDArray[np.int64]
 

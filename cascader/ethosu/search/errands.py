@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import islice
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.catalogue import Thunk
-from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.form import Form
@@ -18,6 +15,7 @@ from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
 from cascader.search.local_moves import Groups
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +87,6 @@ def regrouped(
     """The fastest candidate of a form for ``limit`` bytes after changes that are judged by replays, with its cycles and its groups."""
     found = form.cascader.regrouped(limit, target, judge, most, begin)
     return None if found is None else (Decisions.of(found[0]), *found[1:])
-
-
-def delayed(decisions: Decisions, form: Form, cycles: int, judge: Replay, most: int) -> tuple[Decisions, int, int]:
-    """A candidate of so many replayed ``cycles`` with the first of its copies issued later of which the replay shows fewer.
-
-    With it come its cycles and the number of replays. After ``most`` of them, or if no copy helps, it is the candidate as it was.
-    """
-    count = 0
-    for count, later in enumerate(islice(with_later_copies(decisions.schedule(form)), most), 1):
-        found = judge(lower(later, checked=False))
-        if found < cycles:
-            check_schedule(later)
-            return replace(decisions, copies=later.copies), found, count
-    return decisions, cycles, count
 
 
 def check(decisions: Decisions, form: Form) -> None:

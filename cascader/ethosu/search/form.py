@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 
@@ -14,6 +13,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
 from npu_model.memory.system import MemorySystem
+from npu_model.values import dataclass
 
 _NUMBERS = count()
 """Numbers of the forms that this process has sent."""

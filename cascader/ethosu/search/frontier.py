@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 
@@ -19,6 +19,7 @@ from cascader.ethosu.search.wish import Wish
 from cascader.plan.pareto import pareto
 from cascader.search.workers import in_order
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +153,9 @@ def frontier_of(
 ) -> FoundFrontier:
     """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
 
-    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely, and then some smaller ones
-    and those somewhat larger than points that miss it by little. At last what misses it by next to nothing is changed by what
-    replays say of each change.
+    For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely. Then come some smaller
+    arenas, and some a little larger than points that miss the target by little. At last a point that misses it by next to nothing is
+    changed step by step, as replays say of each change.
     """
     explored, further = found.explored, Wish(frontier=False)
     candidates = found.candidates

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.search.errands import Decisions, delayed, regrouped
+from cascader.ethosu.schedule.later_copies import with_later_copies
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.errands import Decisions, regrouped, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Point, Replay, Show, silent
 from cascader.plan.pareto import pareto
 from cascader.search.local_moves import Groups
+from cascader.search.workers import in_order
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 MISSED = Fraction(1, 1000)
 """The part of a number of cycles by which a point may miss it: what is tried helps by as much."""
@@ -37,6 +42,9 @@ LATER = 7_000_000_000
 
 MobileNetV1, which asks for more than any other of the fourteen networks of the memory page that were measured, takes 6,080 million.
 """
+
+AHEAD = 8
+"""Schedules of which replays are asked for at a time, so that all processes have some; one alone replays none in vain."""
 
 REPLAYED, FOLLOWED = 60, 24
 """Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""
@@ -74,15 +82,34 @@ class _Search:
         return Point(decisions.arena_size, cycles, decisions.cycles, decisions.schedule(self.form)), groups
 
     def later(self, point: Point) -> Point:
-        """The point with copies issued later, one after the other, as long as the replay shows fewer cycles and :data:`LATER` lasts."""
-        best, cycles = Decisions.of(Candidate(point.schedule, point.estimate)), point.cycles
+        """The point with copies issued later, one after the other, until a replay shows that it meets the target.
+
+        It ends as well where no copy gains anything, or after so many replays as :data:`LATER` allows. After a gain the same copy is the
+        next one to be tried. Processes replay :data:`AHEAD` schedules at a time, and what comes behind the first gain is dropped.
+        """
+        best, cycles, first = point.schedule, point.cycles, 0
         left = LATER // cycles
-        while left > 0:
+        while left > 0 and cycles > self.target:
             self.show(f"Issuing copies later: {point.memory:,} bytes, {cycles:,} cycles for {self.target:,}")
-            found = self.executor.submit(delayed, best, self.form, cycles, self.judge, left).result()
-            left = left - found[2] if found[1] < cycles else 0
-            best, cycles = found[:2]
-        return replace(point, cycles=cycles, schedule=best.schedule(self.form))
+            for number, later, found in self._replayed(islice(with_later_copies(best, first), left), point.estimate):
+                left -= 1
+                if found < cycles:
+                    best, cycles, first = later, found, number
+                    break
+            else:
+                break
+        return replace(point, cycles=cycles, schedule=best)
+
+    def _replayed(self, later: Iterator[tuple[int, Schedule]], estimate: int) -> Iterator[tuple[int, Schedule, int]]:
+        """Some schedules with their numbers and what replays say of them, in their order."""
+        while some := list(islice(later, AHEAD)):
+            asked = [self.executor.submit(replay, Decisions.of(Candidate(made, estimate)), self.form, self.judge) for _, made in some]
+            try:
+                for (number, made), cycles in zip(some, in_order(asked), strict=True):
+                    yield number, made, cycles
+            finally:
+                for answer in asked:
+                    answer.cancel()
 
     def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:
         """What is found for arenas between one that misses the target and one of some groups that meet it.

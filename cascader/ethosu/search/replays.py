@@ -18,8 +18,8 @@ GAIN = 0.002
 EFFORT = 200_000_000
 """Expected cycles up to which schedules that promise less are replayed too, the most promising first.
 
-What the search expects is off by a few per cent, of small networks by up to a fifth. Those are replayed in a moment, so that
-all of their schedules are; of a large network replays take most of the time. On one processor this is about a minute.
+What the search expects is off by a few per cent, of small networks by up to a fifth. A small network is replayed in a moment:
+all of its schedules are. Of a large network replays take most of the time. On one processor this is about a minute.
 """
 
 
@@ -27,8 +27,8 @@ REACH = 1.04
 """Largest multiple of the fewest expected cycles, in as many bytes, at which a schedule may still be a point of a frontier.
 
 What the search expects of one network is off by much the same for all of its schedules: of the frontiers of ten networks no point was
-expected to take more than 1.022 times as many. Of tiny networks, and in a thorough search, there is no such limit, nor is there one for
-a network layer by layer with its constants at home: of that a mere sum is expected, up to a sixth too much.
+expected to take more than 1.022 times as many. Tiny networks and a thorough search have no such limit. Neither has a network layer by
+layer with its constants at home: what is expected of it is a mere sum, up to a sixth too much.
 """
 
 
@@ -46,9 +46,9 @@ def _may_be_best(candidate: Candidate, excess: float, reach: float) -> bool:
 def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int = EFFORT, reach: float = inf) -> tuple[Candidate, ...]:
     """The candidates that are worth a replay, by ascending memory.
 
-    These are all that are expected to save ``gain`` of the cycles of every such one that needs no more memory, and as many
-    others as have ``effort`` expected cycles together with them, first those that are least slower than what needs no more. Of those
-    none takes more than ``reach`` times as many.
+    First come all that are expected to save ``gain`` of the cycles of every such one that needs no more memory. Others follow, first
+    those that are least slower than what needs no more memory, until all together have ``effort`` expected cycles. None of the
+    others is expected to be more than ``reach`` times as slow as what needs no more memory.
     """
     ordered = sorted(candidates, key=lambda c: (c.memory, c.cycles))
     excess, fastest = [], inf
@@ -81,8 +81,8 @@ FEW = 3
 def close(candidates: Sequence[Candidate], effort: int = EFFORT // 10) -> tuple[Candidate, ...]:
     """The candidates for one budget that are worth a replay, the one expected to be fastest first.
 
-    These are all that are expected to take at most :data:`CLOSE` times the fewest cycles, at least :data:`FEW`, and as many others as
-    have ``effort`` expected cycles together with them: what the search expects of a small network is off by more.
+    These are all that are expected to take at most :data:`CLOSE` times the fewest cycles, and at least :data:`FEW`. Others follow until
+    all together have ``effort`` expected cycles: what the search expects of a small network is off by more.
     """
     ordered = sorted(candidates, key=lambda c: (c.cycles, c.memory))
     totals = accumulate(candidate.cycles for candidate in ordered)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Candidate, Show, Task, ignored, silent
 from cascader.ethosu.search.wish import Wish
 from cascader.search.workers import in_order, prepare
+from npu_model.values import dataclass
 
 T = TypeVar("T")
 

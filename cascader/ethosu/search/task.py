@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
@@ -16,6 +16,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
+from npu_model.values import dataclass
 
 __all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "ignored", "silent", "unseen"]
 

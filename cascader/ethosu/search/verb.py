@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
@@ -14,6 +14,7 @@ from cascader.ethosu.search.task import Choice, Replay, Seen, Show, Task, silent
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import workers
 from npu_model.memory.system import MemorySystem
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+from npu_model.values import dataclass
 
 NEAR = Fraction(9, 10)
 """Least part of a budget at which limits are tried for it."""

@@ -214,9 +214,11 @@ def _is_replaced(operation: KernelOperation, operand: FeatureMap) -> bool:
 def check_bytes(schedule: Schedule) -> dict[str, tuple[int, int]]:
     """First and last step at which every tensor is used; InputError, naming job, row and address, at the first fault.
 
-    The schedule's parts, jobs and buffers must exist and be in order (:mod:`cascader.ethosu.verify.check` sees to it). Faults: a row
-    is read that its bytes do not hold (not made, overwritten, or rolled over), a job overwrites what it reads, staged weights
-    are overwritten, an input or output is not whole, a buffer is too small.
+    The schedule's parts, jobs and buffers must exist and be in order (:mod:`cascader.ethosu.verify.check` sees to it). Faults:
+
+    - a row is read that its bytes do not hold: it was not made, was overwritten, or has rolled over;
+    - a job overwrites what it reads, or staged weights are overwritten;
+    - an input or output is not whole, or a buffer is too small.
     """
     run = _ByteCheck(schedule)
     run.start()

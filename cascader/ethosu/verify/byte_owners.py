@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from cascader.ethosu.verify.windows import Span
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

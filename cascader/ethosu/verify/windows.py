@@ -7,7 +7,6 @@ check of schedules does not repeat its mistakes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from cascader.ethosu.network.axis import Axis
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 Rows = tuple[int, int]
 """First and last (exclusive) row."""

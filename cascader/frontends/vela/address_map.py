@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

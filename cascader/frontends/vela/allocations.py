@@ -7,7 +7,6 @@ tensor that is alive: what reaches further reads, or overwrites, another tensor'
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 
 from cascader.frontends.vela.debug_database import Tables
@@ -16,6 +15,7 @@ from npu_model.program import ByteRange, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import ARENA
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 _WORD = 4
 

@@ -8,7 +8,7 @@ and what it was made of hold the same bytes until the end.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import ARENA
@@ -17,6 +17,7 @@ from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import Binding, ByteRange, DmaOperation, FeatureMap, KernelOperation, Program
+from npu_model.values import dataclass
 
 _COPY = "copy"
 """The layer's name of a kernel that copies, where Vela names none."""

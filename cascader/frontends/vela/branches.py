@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from cascader.frontends.vela.results import CORES, VelaResult, failure, read_res
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError, UnfinishedError
+from npu_model.values import dataclass
 
 _VERSION = "5.2"
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from cascader.frontends.children import GUARD, LIMITS
 from npu_model.accelerator import Accelerator
+from npu_model.values import dataclass
 
 _FAMILY = "ethos-u55-"
 _VERSION = "5.2"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from cascader.frontends.children import nothing
@@ -11,6 +11,7 @@ from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.results import CORES, VelaResult
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 if TYPE_CHECKING:
     from cascader.ethosu.network.network import Network

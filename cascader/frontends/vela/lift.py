@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from math import prod
 
@@ -19,6 +19,7 @@ from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, DmaOperation, FeatureMap, KernelOperation, Program
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

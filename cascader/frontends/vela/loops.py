@@ -7,7 +7,7 @@ elements. A kernel of 784 x 24 elements for each of the 2 does the same: the sta
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from cascader.frontends.vela.backward_steps import moves_elements
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 
 MANY_SPARED = 500
 """Kernels spared by merged loops above which a network is searched with these alone: each part of it takes its time in every form."""

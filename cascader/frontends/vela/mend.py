@@ -10,7 +10,7 @@ A 16-bit one cannot be mended: LiteRT multiplies its sums by 32 bits, the NPU's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 from cascader.frontends.vela.debug_database import Tables, read_tables
@@ -20,6 +20,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
+from npu_model.values import dataclass
 
 FULLY_CONNECTED = "FULLY_CONNECTED"
 _SCHEDULED_AS = "FullyConnected"

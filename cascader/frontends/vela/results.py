@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cascader.frontends.vela.direct import read_figures
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, Port
 from cascader.frontends.vela.address_map import AddressMap
 from npu_model.program import Binding, FeatureMap
+from npu_model.values import dataclass
 
 
 def unique(labels: Sequence[str]) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ integers or extremes, and scales keep 11 significant bits, so no rounding of a l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.weights import uniform
+from npu_model.values import dataclass
 
 SCALE_BITS = 11
 """Significant bits of a scale: the product of two (a bias scale) is then still exact in the file's float32."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import tflite
@@ -13,6 +12,7 @@ from cascader.frontends.zoo.calibration import SPREADS, Normalisation, normalise
 from cascader.frontends.zoo.kernels import Array, Pair, paddings
 from cascader.frontends.zoo.recorder import Recorder, TensorHandle, Value
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 PADDINGS = ("SAME", "VALID")
 """In the order of TFLite's Padding enumeration."""

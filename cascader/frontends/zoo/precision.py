@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import tflite
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

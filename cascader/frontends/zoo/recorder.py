@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import tflite
@@ -14,6 +13,7 @@ from cascader.frontends.zoo.precision import Precision
 from npu_model.errors import InputError
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, TensorRecord
 from npu_model.tflite.writer import write_tflite
+from npu_model.values import dataclass
 
 # Versions of an operator for (8-bit, 16-bit) activations: op_version.cc of LiteRT; float32 and uint8 have version 1.
 _KINDS_BY_VERSIONS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from cascader.frontends.zoo import kernels, layers
@@ -12,6 +10,7 @@ from cascader.frontends.zoo.kernels import Array, Pair
 from cascader.frontends.zoo.layers import Weighted
 from cascader.frontends.zoo.recorder import TensorHandle, Value
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 _TRANSPOSED_DECAYS = (228, 234)
 

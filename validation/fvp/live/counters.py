@@ -14,10 +14,10 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 ACTIVE, TOTAL = "NPU_ACTIVE", "CYCLE"
 """PMU event names of active cycles and of the cycle counter."""

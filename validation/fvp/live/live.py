@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from cascader.frontends.vela import compile_network, named_network
@@ -15,6 +15,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import profile
 from npu_model.tflite.model import read_tflite
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from sim import replay_network
 from validation.fvp.live.counters import ACTIVE, AXI0_READ, AXI0_WRITE, AXI1_READ, parse_log
 from validation.fvp.live.operations import OperationRow, compare_operations

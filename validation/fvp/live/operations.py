@@ -8,11 +8,11 @@ is issued while the one before still runs (two may be outstanding), so a row is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, Program
+from npu_model.values import dataclass
 from sim import NetworkReplay, Replay
 from validation.fvp.live.pmu_trace import StreamTrace
 from validation.fvp.scores import relative

@@ -10,10 +10,10 @@ import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 MAX_BYTES = 512 << 20
 """Largest unpacked trace that is read."""

@@ -8,11 +8,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 BINARIES = ("FVP_Corstone_SSE-300_Ethos-U55", "VHT_Corstone_SSE-300_Ethos-U55")
 """Names of Arm's Corstone-300 binary with an Ethos-U55, as downloads install it."""

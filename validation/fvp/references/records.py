@@ -10,13 +10,13 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from npu_model.program import Padding, Program
 from npu_model.program.text import parse_text
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from cascader.frontends.vela.compiler import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, compile_network
 from cascader.frontends.vela.results import VelaSummary
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.values import dataclass
 from validation.vela.estimate.database import Recorded, read_database
 from validation.vela.estimate.estimate import Estimate, estimate_network
 from validation.vela.estimate.memories import shipped_memories

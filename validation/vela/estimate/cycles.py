@@ -6,12 +6,13 @@ results to integers; so does this module, in the same order, as a last digit can
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 from npu_model.accelerator import Accelerator
 from npu_model.program import Upscale
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 from validation.vela.estimate.operation import Engine, EstimatedOperation
 from validation.vela.estimate.transfers import read_block_cycles, transferred_bytes, write_block_cycles
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from cascader.frontends.vela.debug_database import read_tables
@@ -12,6 +11,7 @@ from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, Kernel, KernelOperation, Layout, Program
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 from validation.vela.estimate.memories import VelaMemories
 from validation.vela.estimate.operation import ENGINES, EstimatedOperation, Operand, Table, Weights
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from npu_model.accelerator import Accelerator
+from npu_model.values import dataclass
 from validation.vela.estimate.cycles import EstimatedCycles, estimate_cycles, last_slice_cycles
 from validation.vela.estimate.memories import SHRAM, copy_cycles
 from validation.vela.estimate.operation import EstimatedOperation

@@ -7,7 +7,6 @@ cycles are not those of exact division. The same floats are used here, as the ai
 from __future__ import annotations
 
 import configparser
-from dataclasses import dataclass
 from fractions import Fraction
 from importlib import resources
 
@@ -17,6 +16,7 @@ from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory
 from npu_model.memory.vela_ini import memory_system
+from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

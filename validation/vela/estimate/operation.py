@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from npu_model.program import Kernel, Layout, Upscale
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, round_up
+from npu_model.values import dataclass
 from npu_model.weight_stream.weights import RECORD_BYTES
 from validation.vela.estimate.memories import VelaMemory
 

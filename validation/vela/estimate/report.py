@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from npu_model.values import dataclass
 from validation.tables import Table
 from validation.vela.estimate.compare import ColumnRow, Comparison
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import Enum
 
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 from validation.vela.estimate.cycles import SUBKERNEL
 from validation.vela.estimate.memories import SHRAM, VelaMemory
 from validation.vela.estimate.operation import Engine, EstimatedOperation, stored_elements

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -24,12 +25,11 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.errands import Decisions, delayed
 from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds
 from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, _Search, made_up, near_misses
 from cascader.ethosu.search.replays import GAIN, REACH, promising, within_reach
 from cascader.ethosu.search.search import Found, explore, search
-from cascader.ethosu.search.task import Point, Task
+from cascader.ethosu.search.task import Point, Replay, Show, Task, silent
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.candidates import DraftOptions
@@ -103,7 +103,7 @@ def test_a_frontier_begins_at_its_lower_bound_or_above(name: str) -> None:
 
 def test_copies_that_are_issued_later_keep_their_places_and_compute_the_network() -> None:
     point = next(point for point in frontier("resnet8").points if len(point.schedule.copies) > 1)
-    later = list(with_later_copies(point.schedule))
+    later = [schedule for _, schedule in with_later_copies(point.schedule)]
     assert later
     for schedule in later:
         moved = [(copy.step, before.step) for copy, before in zip(schedule.copies, point.schedule.copies, strict=True)]
@@ -114,15 +114,32 @@ def test_copies_that_are_issued_later_keep_their_places_and_compute_the_network(
     assert outputs(lower(later[0])) == expected("resnet8")
 
 
-def test_a_polished_point_is_no_slower_in_the_same_bytes() -> None:
-    forms = {id(form.network): form for form in found("resnet8").explored.forms}
-    for point in frontier("resnet8").points:
-        form = forms[id(point.schedule.network)]
-        better, cycles, replays = delayed(Decisions.of(Candidate(point.schedule, 0)), form, point.cycles, QuickReplay(SYSTEM), 1000)
-        assert (cycles < point.cycles) == (better.copies != point.schedule.copies)
-        assert replays <= len(list(with_later_copies(point.schedule)))
-        assert better.arena_size == point.memory
-        assert cycles == replay_network(lower(better.schedule(form)), SYSTEM).cycles <= point.cycles
+def test_copies_are_tried_from_any_one_on_and_each_once() -> None:
+    point = next(point for point in frontier("resnet8").points if len(list(with_later_copies(point.schedule))) > 2)
+    whole = list(with_later_copies(point.schedule))
+    for first in range(len(point.schedule.copies)):
+        at = sum(number < first for number, _ in whole)
+        assert list(with_later_copies(point.schedule, first)) == whole[at:] + whole[:at]
+
+
+def _searched(short: int, judge: Replay, executor: Executor, show: Show = silent) -> tuple[_Search, Point]:
+    """The search for a point of ``short`` cycles fewer, and the point."""
+    point = next(point for point in frontier("resnet8").points if len(list(with_later_copies(point.schedule))) > 3)
+    form = next(form for form in found("resnet8").explored.forms if form.network is point.schedule.network)
+    return _Search(form, point.cycles - short, judge, executor, show), point
+
+
+def test_a_point_with_later_copies_is_no_slower_in_the_same_bytes_whoever_replays() -> None:
+    made = set()
+    for processes in (1, 2):
+        with workers(processes, takes_part=True) as executor:
+            search, point = _searched(10**9, QuickReplay(SYSTEM), executor)
+            later = search.later(point)
+        assert later.memory == later.schedule.arena_size == point.memory
+        check_schedule(later.schedule)
+        assert later.cycles == replay_network(lower(later.schedule), SYSTEM).cycles <= point.cycles
+        made.add((later.cycles, later.schedule.copies))
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
@@ -130,9 +147,6 @@ def test_copies_of_a_near_miss_are_tried_for_as_many_cycles_as_are_allowed_and_e
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large network has so many copies, each replay of which takes so long, that trying them all would take a quarter of an hour."""
-    point = next(point for point in frontier("resnet8").points if len(list(with_later_copies(point.schedule))) > most)
-    form = next(form for form in found("resnet8").explored.forms if form.network is point.schedule.network)
-    monkeypatch.setattr("cascader.ethosu.search.near_misses.LATER", most * point.cycles)
     replays, shown = list[int](), list[str]()
 
     def judge(_network: CompiledNetwork) -> int:
@@ -140,10 +154,25 @@ def test_copies_of_a_near_miss_are_tried_for_as_many_cycles_as_are_allowed_and_e
         return replays[-1]
 
     with workers(1) as executor:
-        later = _Search(form, point.cycles - 1, judge, executor, shown.append).later(point)
+        search, point = _searched(2, judge, executor, shown.append)
+        monkeypatch.setattr("cascader.ethosu.search.near_misses.LATER", most * point.cycles)
+        later = search.later(point)
     assert len(replays) == most
     assert later.cycles == min((point.cycles, *replays))
     assert len(shown) == {0: 0, 1: 1, 3: 2}[most]
+
+
+def test_no_copy_of_a_near_miss_is_tried_once_its_cycles_are_met() -> None:
+    replays = list[int]()
+
+    def judge(_network: CompiledNetwork) -> int:
+        replays.append(point.cycles - len(replays))
+        return replays[-1]
+
+    with workers(1) as executor:
+        search, point = _searched(2, judge, executor)
+        assert search.later(point).cycles == search.target
+    assert len(replays) == 3
 
 
 def test_near_misses_are_the_smallest_points_that_miss_by_little_and_are_smaller_than_what_does_not() -> None:
