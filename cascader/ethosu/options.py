@@ -31,6 +31,8 @@ class CascadeOptions:
     """Leave out kernels that copy a tensor where it can do for its copy."""
     transfers: bool = True
     """Copy within the arena by transfers beside the kernels, where that is faster."""
+    long_steps: bool = True
+    """Run pools and convolutions that step over more than 3 elements as few kernels; off: as the compiler's, one for each position."""
     wide_copies: bool = True
     """Copy bytes as elements of 16 or 32 bits where a compiler copies them as pixels of 8."""
     table_slots: bool = True
