@@ -14,7 +14,6 @@ from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
-from cascader.search.local_moves import Groups
 from npu_model.values import dataclass
 
 
@@ -79,14 +78,6 @@ def at_limit(form: Form, limit: int) -> tuple[Decisions, ...]:
 def smallest(form: Form) -> tuple[Decisions, ...]:
     """The candidate of a form that needs least memory."""
     return (Decisions.of(form.cascader.smallest()),)
-
-
-def regrouped(
-    form: Form, limit: int, target: int, judge: Replay, most: int, begin: tuple[Groups, ...]
-) -> tuple[Decisions, int, Groups] | None:
-    """The fastest candidate of a form for ``limit`` bytes after changes that are judged by replays, with its cycles and its groups."""
-    found = form.cascader.regrouped(limit, target, judge, most, begin)
-    return None if found is None else (Decisions.of(found[0]), *found[1:])
 
 
 def check(decisions: Decisions, form: Form) -> None:
