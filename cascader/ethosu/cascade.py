@@ -145,7 +145,9 @@ class Cascader:
     @cached_property
     def _plain(self) -> Candidate:
         """The network layer by layer, its constants at home, with the cycles that its kernels take one after the other."""
-        schedule = schedule_layer_by_layer(self.network, self.accelerator, provenance=self.provenance, scheduler=self.scheduler)
+        schedule = schedule_layer_by_layer(
+            self.network, self.accelerator, provenance=self.provenance, scheduler=self.scheduler, checked=False
+        )
         return Candidate(schedule, sum(self.cost.direct_cycles(number, 0, part.rows) for number, part in enumerate(self.graph.parts)))
 
     def smallest(self) -> Candidate:

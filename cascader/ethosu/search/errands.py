@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypeVar
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
@@ -15,6 +15,8 @@ from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.values import dataclass
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ def ready() -> None:
     """Nothing is done: a process that is asked has imported the search then."""
 
 
-def rewritten(thunk: Thunk) -> Network:
-    """A form of the network."""
+def rewritten(thunk: Thunk[T]) -> T:
+    """A form of the network, or what is asked of one on the way."""
     return thunk()
 
 

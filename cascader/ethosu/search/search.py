@@ -7,7 +7,6 @@ from concurrent.futures import Executor, Future
 from fractions import Fraction
 from typing import TypeVar
 
-from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.errands import at_limit, outline, promise, ready, rewritten, smallest
@@ -80,7 +79,7 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
     prepare(executor, ready)
     show("Rewriting the network")
 
-    def spread(thunks: Sequence[Thunk]) -> Iterable[Network]:
+    def spread(thunks: Sequence[Thunk[T]]) -> Iterable[T]:
         nonlocal meanwhile
         asked = [executor.submit(rewritten, thunk) for thunk in thunks]
         now, meanwhile = meanwhile, None
