@@ -88,8 +88,9 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
         return in_order(asked)
 
     origins = task.variants(spread)
+    by_size = sorted(range(len(origins)), key=lambda number: -len(origins[number].network.graph.parts))
     forms = tuple(
-        Form(Place(number, len(origins)), origin.network, task.accelerator, task.system, task.options, origin.provenance)
+        Form(Place(by_size.index(number), len(origins)), origin.network, task.accelerator, task.system, task.options, origin.provenance)
         for number, origin in enumerate(origins)
     )
     outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} layouts", show))
