@@ -9,11 +9,17 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
-from npu_model.export import c_identifier, export_c, export_mlf, export_tflite
+from npu_model.export import c_identifier, export_c, export_mlf, export_raw, export_tflite
+from npu_model.tflite.tosa import is_tosa
 
 
 def _tflite(network: CompiledNetwork, name: str, model: bytes | None) -> dict[str, bytes]:
-    return {f"{name}.tflite": export_tflite(network, model)}
+    original = None if model is None or is_tosa(model) else model
+    return {f"{name}.tflite": export_tflite(network, original)}
+
+
+def _raw(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str, bytes]:
+    return {f"{name}.npz": export_raw(network)}
 
 
 def _c(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str, bytes]:
@@ -24,7 +30,12 @@ def _mlf(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str,
     return {f"{name}.tar": export_mlf(network, c_identifier(name))}
 
 
-_FORMATS: dict[str, Callable[[CompiledNetwork, str, bytes | None], dict[str, bytes]]] = {"tflite": _tflite, "c": _c, "mlf": _mlf}
+_FORMATS: dict[str, Callable[[CompiledNetwork, str, bytes | None], dict[str, bytes]]] = {
+    "tflite": _tflite,
+    "c": _c,
+    "mlf": _mlf,
+    "raw": _raw,
+}
 
 FORMATS = tuple(_FORMATS)
 """Names of the formats for the NPU, the default first."""

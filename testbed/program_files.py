@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.compiled.containers import is_tflite, unpacked
-from npu_model.compiled.executorch import is_executorch, read_executorch
+from npu_model.compiled.executorch import RUNTIME, is_executorch, read_executorch
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
+from npu_model.export.regions import cpu_codes
 from npu_model.printable import printable
 from npu_model.program.text import to_text
+from npu_model.tflite.tosa import is_tosa
 from testbed.files import require_writable
 from testbed.files import write_files as write_whole
 from testbed.models import BUILT, Model, load_model
@@ -29,21 +31,28 @@ TFLITE_IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of a .tflite file."""
 
 
+def _is_executorch(data: bytes) -> bool:
+    return is_executorch(data) and not is_tflite(data)
+
+
 def _read_network(path: str | Path) -> tuple[CompiledNetwork, Schedule | None]:
-    """The network in a ``*_vela.tflite`` or a schedule file, told apart by their content, and the schedule if it is one."""
-    data = read_file(path, "File")
+    """The network in a ``*_vela.tflite``, a ``.pte`` or a schedule file, told apart by content, and the schedule if it is one."""
+    data = unpacked(read_file(path, "File"))
+    if _is_executorch(data):
+        return read_executorch(data), None
     if data[4:8] == TFLITE_IDENTIFIER:
         return read_compiled(data), None
     if data.lstrip()[:1] != b"{":
-        raise InputError(f"File {str(path)!r} is neither a compiled .tflite nor a schedule: give a *_vela.tflite or a schedule file.")
+        raise InputError(
+            f"File {str(path)!r} is neither a compiled network nor a schedule: give a *_vela.tflite, a .pte or a schedule file."
+        )
     plan = read_schedule(path)
     return lower(plan), plan
 
 
 def inspect(path: str | Path) -> str:
     """The text form of every Program in a ``*_vela.tflite``, a ``.pte`` or a schedule file, in order, with a line for each CPU operator."""
-    data = unpacked(read_file(path, "File"))
-    network = read_executorch(data) if is_executorch(data) and not is_tflite(data) else _read_network(path)[0]
+    network, _ = _read_network(path)
     return "\n".join(f"cpu {printable(step.code)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
 
 
@@ -80,7 +89,7 @@ def write_files(files: dict[Path, bytes], *sources: str | Path) -> None:
 
 
 def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:
-    """Run a ``*_vela.tflite`` or a schedule bit by bit on seeded inputs, beside its references.
+    """Run a ``*_vela.tflite``, a ``.pte`` of one delegate or a schedule bit by bit on seeded inputs, beside its references.
 
     These are Vela's legalised stream of the original ``model`` (by default the one of the package's own that a schedule records), the
     same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. LiteRT's kernels execute the
@@ -94,6 +103,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         VELA_STREAM,
         Once,
         functional_outputs,
+        renamed,
         seeded_inputs,
         verification,
     )
@@ -102,28 +112,38 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
 
     progress(f"Reading {path}")
     network, plan = _read_network(path)
+    if RUNTIME in cpu_codes(network):
+        raise InputError(f"{Path(path).name} has {len(network.programs)} delegates, made of one TOSA network each: verify one by one.")
     original = _original(plan, model, Path(path).name)
+    unnamed = _is_executorch(unpacked(read_file(path, "File")))
+    if unnamed and not is_tosa(original.data):
+        raise InputError(f"{original.name} is no TOSA network: give the one that ExecuTorch compiled {Path(path).name} from.")
     require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser, and running {Path(path).name}")
     device, inputs = network.programs[0].accelerator, seeded_inputs(network, inferences, seed)
-    with closing(CpuKernels(original.data)) as kernels:
+    with nullcontext() if is_tosa(original.data) else closing(CpuKernels(original.data)) as kernels:
         ours = Once(lambda: functional_outputs(network, inputs, kernels))
         legalised = legalise(original.data, device, meanwhile=ours.run)
-        found, mended = ours.outputs(), legalised.mended
+        mended, expected = legalised.mended, legalised.stream
+        # A vela_bin_stream names nothing: its inputs and outputs are those of its TOSA network, in the same order.
+        asked = renamed(inputs, network.inputs, expected.inputs) if unnamed else inputs
+        found = renamed(ours.outputs(), network.outputs, expected.outputs) if unnamed else ours.outputs()
         progress(f"Running {original.name}")
-        stream = Once(lambda: functional_outputs(legalised.stream, inputs, kernels))
+        stream = Once(lambda: functional_outputs(expected, asked, kernels))
         references: list[Reference] = [(VELA_STREAM, lambda _: stream.outputs())]
         if mended.layers:
             references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs, kernels)))
         skipped = legalised.note
-        if litert_installed():
+        if is_tosa(original.data):
+            skipped = f"{skipped} {LITERT} read no TOSA.".lstrip()
+        elif litert_installed():
             # Its process works while this one runs Vela's stream.
             judged = Once(lambda: reference_outputs(original.data, inputs, stream.run))
             judged.run()
             references.append((LITERT, lambda _: judged.outputs()))
         else:
             skipped = f"{skipped} {LITERT} were not asked: install the extra 'numerics'.".lstrip()
-        return verification(Path(path).name, found, inputs, references, seed, skipped, mended.layers, mended.unmended)
+        return verification(Path(path).name, found, asked, references, seed, skipped, mended.layers, mended.unmended)
 
 
 def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:

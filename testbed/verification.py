@@ -142,6 +142,17 @@ def functional_outputs(
     return [run(network, arrays, filters=filters, on_cpu=on_cpu, state=state) for arrays in inputs]
 
 
+def renamed(arrays: Sequence[Arrays], own: Sequence[Binding], theirs: Sequence[Binding]) -> list[dict[str, NDArray[Any]]]:
+    """Arrays of a network's inputs or outputs under the names that another network has for them, in the same order.
+
+    InputError if the other one has not as many, or others in size.
+    """
+    if [one.size for one in own] != [one.size for one in theirs]:
+        ours, model = (", ".join(str(one.size) for one in side) for side in (own, theirs))
+        raise InputError(f"Tensors of {ours} bytes are not those of the model, of {model}: give the network that it was made from.")
+    return [{b.name: one[a.name] for a, b in zip(own, theirs, strict=True)} for one in arrays]
+
+
 OLD_SUFFIX = "_cpu"
 """Suffix that Vela 3.0.0 puts behind the names of a network's outputs."""
 

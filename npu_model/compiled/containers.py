@@ -6,7 +6,7 @@ from npu_model.compiled.c_array import c_arrays
 from npu_model.compiled.executorch import is_executorch, read_executorch
 from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
 from npu_model.errors import InputError
-from npu_model.tflite.model import read_tflite
+from npu_model.tflite.tosa import model_of
 
 TFLITE_IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of a .tflite file."""
@@ -36,10 +36,10 @@ def unpacked(data: bytes) -> bytes:
 
 
 def read_container(data: bytes) -> CompiledNetwork | None:
-    """The compiled network in what :func:`unpacked` gives; None if it is a .tflite that is not compiled yet.
+    """The compiled network in what :func:`unpacked` gives; None if it is a .tflite that is not compiled yet, or a TOSA network.
 
     InputError if it is damaged.
     """
     if not is_tflite(data) and is_executorch(data):
         return read_executorch(data)
-    return read_compiled(data) if is_compiled(read_tflite(data)) else None
+    return read_compiled(data) if is_compiled(model_of(data)) else None

@@ -2,6 +2,7 @@
 
 from npu_model.export.c_source import c_identifier, export_c
 from npu_model.export.model_library import export_mlf
+from npu_model.export.raw_file import export_raw
 from npu_model.export.tflite_file import export_tflite
 
-__all__ = ["c_identifier", "export_c", "export_mlf", "export_tflite"]
+__all__ = ["c_identifier", "export_c", "export_mlf", "export_raw", "export_tflite"]

@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
             "npu-testbed compile zoo:ds_cnn --optimise Size --verbose-performance",
         ),
     )
-    parser.add_argument("model", metavar="MODEL", help="a .tflite file, zoo:NAME or portfolio:NAME")
+    parser.add_argument("model", metavar="MODEL", help="a .tflite or .tosa file, zoo:NAME or portfolio:NAME")
     _add_vela_options(parser)
     group = parser.add_argument_group("search")
     efforts = ("quick", "standard", "thorough")
@@ -69,6 +69,12 @@ def _add_vela_options(parser: Parser) -> None:
         choices=("Performance", "Size"),
         default="Performance",
         help="what to optimise for within the bound (default: Performance)",
+    )
+    group.add_argument(
+        "--output-format",
+        choices=("tflite", "raw"),
+        default="tflite",
+        help="raw writes NAME_vela.npz, of a network that is all on the NPU (default: tflite)",
     )
     group.add_argument("--ignore-ops", metavar="OP[,OP...]", default="", help="TFLite builtin operators to leave on the CPU")
     group.add_argument("--disable-cascading", action="store_true", help="run every layer whole, one after the other")
@@ -122,6 +128,7 @@ def _options(arguments: argparse.Namespace) -> CompileOptions:
         ignore_ops=tuple(name.strip() for name in arguments.ignore_ops.split(",") if name.strip()),
         processes=arguments.jobs,
         timing=load_timing(arguments.timing_profile),
+        output_format=arguments.output_format,
     )
 
 

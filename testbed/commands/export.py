@@ -14,9 +14,9 @@ def add(commands: Any) -> None:
         "export",
         help="write a schedule for stock Ethos-U software",
         description=(
-            "Write a schedule file or a compiled *_vela.tflite as a .tflite for TFLite Micro and the Linux driver, as C sources, or as an "
-            "archive in TVM's Model Library Format. Format tir-c writes the cascaded network as C for any processor instead of the NPU "
-            "(extra 'tensorir')."
+            "Write a schedule file or a compiled *_vela.tflite as a .tflite for TFLite Micro and the Linux driver, as C sources, as an "
+            "archive in TVM's Model Library Format, or as the raw .npz that Vela writes for ExecuTorch. Format tir-c writes the cascaded "
+            "network as C for any processor instead of the NPU (extra 'tensorir')."
         ),
         epilog=example(
             "npu-testbed export mobilenet_v1.json -o mobilenet_v1_npu.tflite",
@@ -25,7 +25,9 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="a schedule file or a *_vela.tflite")
     parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="file to write; the C formats write the header beside it")
-    parser.add_argument("--format", choices=("tflite", "c", "mlf", "tir-c"), default="tflite", help="what to write (default: tflite)")
+    parser.add_argument(
+        "--format", choices=("tflite", "c", "mlf", "raw", "tir-c"), default="tflite", help="what to write (default: tflite)"
+    )
     parser.add_argument(
         "--model",
         metavar="MODEL",

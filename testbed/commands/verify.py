@@ -15,8 +15,8 @@ def add(commands: Any) -> None:
         "verify",
         help="run a schedule bit by bit and compare its outputs",
         description=(
-            "Run a schedule file or a compiled *_vela.tflite bit by bit on seeded random inputs, and compare its outputs with Vela's "
-            "legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels."
+            "Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on seeded random inputs, and compare its outputs with "
+            "Vela's legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels."
         ),
         epilog=example(
             "npu-testbed verify mobilenet_v1.json",
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
             "npu-testbed verify mobilenet_v1.json --tensorir",
         ),
     )
-    parser.add_argument("file", metavar="FILE", help="a schedule file or a *_vela.tflite")
+    parser.add_argument("file", metavar="FILE", help="a schedule file, a *_vela.tflite or a .pte of one delegate")
     parser.add_argument(
         "--model",
         metavar="MODEL",

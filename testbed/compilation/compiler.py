@@ -10,7 +10,7 @@ from pathlib import PurePath
 from cascader.ethosu.schedule.file import to_json
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
-from npu_model.tflite.model import read_tflite
+from npu_model.tflite.tosa import model_of
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from testbed.compilation.layers_csv import COLUMNS, layer_table
@@ -28,7 +28,10 @@ DEFAULT_ACCELERATOR = "ethos-u55-256"
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """Options of a compilation, by Vela's names; ``ignore_ops`` are builtin operators that stay on the CPU."""
+    """Options of a compilation, by Vela's names; ``ignore_ops`` are builtin operators that stay on the CPU.
+
+    ``output_format`` is tflite or raw: Vela's ``.npz`` of a network that runs on the NPU as a whole.
+    """
 
     accelerator: str = DEFAULT_ACCELERATOR
     arena_cache_size: int | None = None
@@ -39,11 +42,12 @@ class CompileOptions:
     ignore_ops: tuple[str, ...] = ()
     processes: int | None = None
     timing: TimingParameters = DEFAULT_TIMING
+    output_format: str = "tflite"
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """A compiled network: the schedule, its replay, and files by name, the compiled ``NAME_vela.tflite`` first."""
+    """A compiled network: the schedule, its replay, and files by name, the compiled ``NAME_vela.tflite`` or ``.npz`` first."""
 
     name: str
     schedule: Schedule = field(repr=False)
@@ -54,12 +58,12 @@ class Compilation:
 def network_name(model: str) -> str:
     """The stem that the files of a model are named with.
 
-    >>> network_name("person.tflite"), network_name("zoo:ds_cnn")
-    ('person', 'ds_cnn')
+    >>> network_name("person.tflite"), network_name("out.tosa"), network_name("zoo:ds_cnn")
+    ('person', 'out', 'ds_cnn')
     """
     for prefix in BUILT:
         model = model.removeprefix(prefix)
-    return PurePath(model.replace("/", "_")).stem if model.lower().endswith(".tflite") else model.replace("/", "_")
+    return PurePath(model.replace("/", "_")).stem if model.lower().endswith((".tflite", ".tosa")) else model.replace("/", "_")
 
 
 def _csv(rows: list[list[object]]) -> bytes:
@@ -90,10 +94,10 @@ def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Pro
         progress=progress,
     )
     model = load_model(source)
-    parsed, name = read_tflite(model.data), network_name(model.name)
+    parsed, name = model_of(model.data), network_name(model.name)
     simulation = simulate_schedule(plan, progress=progress)
     progress(f"Encoding {name}")
-    files = export(plan, "tflite", name=f"{name}_vela", model=model.data)
+    files = export(plan, options.output_format, name=f"{name}_vela", model=model.data)
     configuration = options.memory.vela_names if options.memory.timing_adapter is None else (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE)
     table = layer_table(simulation, parsed)
     row = summary_row(simulation, parsed, name, configuration, options.arena_cache_size, len(table))

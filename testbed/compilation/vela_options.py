@@ -55,13 +55,6 @@ VELA_OPTIONS = (
     VelaOption("--verbose-progress", "a terminal is shown the progress"),
     VelaOption("--show-subgraph-io-summary", _INSPECT),
     VelaOption("--debug-force-regor", "it is asked first to legalise the network anyway"),
-    VelaOption(
-        "--output-format",
-        "`npu-testbed export --format c` writes what runs without TFLite",
-        takes_value=True,
-        refused=True,
-        harmless="tflite",
-    ),
     VelaOption("--cop-format", "the driver payload is written as COP1", takes_value=True, refused=True, harmless="COP1"),
     VelaOption("--cpu-tensor-alignment", "tensors lie at multiples of 16", takes_value=True, refused=True, harmless="16"),
     VelaOption("--separate-io-regions", "inputs and outputs lie in the one arena", refused=True),

@@ -46,6 +46,9 @@ _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining",
 _LEGALISE_PYTHON = "Sram_Only"
 """The memory mode that makes the Python core do the same: it knows none of the other options, and copies weights out of slower memories."""
 
+_TOSA = b"TOSA"
+"""Bytes 4 to 8 of a TOSA network, whose file Vela tells by the name; its module is imported while Vela runs."""
+
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16")
 
 
@@ -61,7 +64,10 @@ def read_model(model: bytes) -> TfliteModel:
     """The model, if it is one that Vela can be given."""
     from npu_model.compiled.network import is_compiled  # noqa: PLC0415  # as in compile_network
     from npu_model.tflite.model import read_tflite  # noqa: PLC0415  # the same
+    from npu_model.tflite.tosa import is_tosa, model_of  # noqa: PLC0415  # the same
 
+    if is_tosa(model):
+        return model_of(model)
     parsed = read_tflite(model)
     if is_compiled(parsed):
         raise InputError("The .tflite file is compiled for an Ethos-U already: give the network that it was compiled from.")
@@ -148,8 +154,10 @@ def child(
         raise UnfinishedError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
 
 
-def _run(arguments: Sequence[str], call: DirectCall | None, folder: Path, timeout: float, meanwhile: Callable[[], object]) -> None:
-    """Compile the network in ``folder`` by a direct call of Vela's core, or by its command line if there is none or it fails."""
+def _run(
+    arguments: Sequence[str], network: str, call: DirectCall | None, folder: Path, timeout: float, meanwhile: Callable[[], object]
+) -> None:
+    """Compile the file ``network`` in ``folder`` by a direct call of Vela's core, or by its command line if there is none or it fails."""
     limits = [str(MEMORY_BYTES), str(2 * ceil(timeout))]
     if call is not None:
         for name, text in call.files.items():
@@ -158,7 +166,7 @@ def _run(arguments: Sequence[str], call: DirectCall | None, folder: Path, timeou
         if process.returncode == 0 and (folder / COMPILED).is_file():
             return
         shutil.rmtree(folder / "out", ignore_errors=True)
-    command = [sys.executable, "-c", _LAUNCH, *limits, "network.tflite", "--output-dir", "out", *arguments]
+    command = [sys.executable, "-c", _LAUNCH, *limits, network, "--output-dir", "out", *arguments]
     process = child(command, folder, timeout, meanwhile if call is None else nothing)
     if process.returncode != 0:
         raise failure(process.returncode, process.stderr + process.stdout)
@@ -180,7 +188,7 @@ def compile_network(  # noqa: PLR0913  # Vela's options
     timeout: float | None = None,
     meanwhile: Callable[[], object] = nothing,
 ) -> VelaResult:
-    """Compile a .tflite ``model`` with Vela's command line; names and values are those of its options.
+    """Compile a .tflite or TOSA ``model`` with Vela's command line; names and values are those of its options.
 
     ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
     ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
@@ -198,7 +206,9 @@ def compile_network(  # noqa: PLR0913  # Vela's options
         parsed = read_model(model)
         meanwhile()
 
-    version = vela_version()
+    version, is_tosa = vela_version(), model[4:8] == _TOSA
+    if legacy and is_tosa:
+        raise InputError(f"Vela's {CORES[1]} core reads no TOSA: leave --debug-force-legacy-core out.")
     arguments = arguments_of(
         accelerator,
         optimise,
@@ -212,12 +222,13 @@ def compile_network(  # noqa: PLR0913  # Vela's options
         cpu_operators=cpu_operators,
     )
     names, call = (system_config, memory_mode), None
-    if names == (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) and config is None and not legacy and not cpu_operators:
+    network = "network.tosa" if is_tosa else "network.tflite"
+    if names == (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) and not (config or legacy or cpu_operators or is_tosa):
         device = find_accelerator(accelerator)
         call = direct_call(device, optimise, arena_cache_size, names, legalise=legalise, debug_database=debug_database)
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
         folder = Path(name)
-        (folder / "network.tflite").write_bytes(model)
-        _run(arguments, call, folder, time_limit() if timeout is None else timeout, read)
+        (folder / network).write_bytes(model)
+        _run(arguments, network, call, folder, time_limit() if timeout is None else timeout, read)
         assert parsed is not None  # noqa: S101  # it was read while Vela ran
         return read_result(folder, parsed, version, CORES[legacy])

@@ -10,6 +10,7 @@ import tflite
 from cascader.frontends.vela.results import CORES
 from npu_model.tflite.model import TfliteModel, TfliteOperator
 from npu_model.tflite.record_reader import RecordReader
+from npu_model.tflite.tosa import is_tosa
 
 _VERSION = "5.2"
 """The version of Vela whose faults these are, seen beside LiteRT in networks of the portfolio.
@@ -127,11 +128,11 @@ def _first_image_fault(model: TfliteModel) -> str:
 
 
 def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool = True) -> str:
-    """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is.
+    """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is, as of TOSA networks.
 
     Without ``unsigned_copies`` the one that can be mended is left out: a TRANSPOSE of uint8.
     """
-    if not version.startswith(_VERSION):
+    if not version.startswith(_VERSION) or is_tosa(model):
         return ""
     records = RecordReader(model)
     if core != CORES[0]:

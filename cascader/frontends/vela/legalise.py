@@ -80,9 +80,9 @@ def _with_whole_bytes(model: bytes, result: VelaResult) -> Legalised | None:
     from cascader.frontends.vela.naming import named_network  # noqa: PLC0415
     from cascader.frontends.vela.stream_check import stream_fault  # noqa: PLC0415
     from cascader.frontends.vela.unsigned_copies import is_unsigned, with_whole_bytes  # noqa: PLC0415
-    from npu_model.tflite.model import read_tflite  # noqa: PLC0415
+    from npu_model.tflite.tosa import model_of  # noqa: PLC0415
 
-    if not is_unsigned(read_tflite(model)) or known_fault(model, result.core, result.version, unsigned_copies=False):
+    if not is_unsigned(model_of(model)) or known_fault(model, result.core, result.version, unsigned_copies=False):
         return None
     stream, mended = with_whole_bytes(named_network(result)), mended_network(result, model)
     if stream_fault(stream, result.database):
@@ -107,8 +107,9 @@ def _by_simpler_operators(model: bytes, accelerator_name: str, cpu_operators: tu
     from npu_model.compiled.cpu_operators import OperatorFinder  # noqa: PLC0415
     from npu_model.compiled.network import COPIES, CpuOperator  # noqa: PLC0415
     from npu_model.tflite.model import read_tflite  # noqa: PLC0415
+    from npu_model.tflite.tosa import is_tosa  # noqa: PLC0415
 
-    made = with_simpler_operators(model)
+    made = None if is_tosa(model) else with_simpler_operators(model)
     if made is None:
         return None
     for legacy in (False, True):
@@ -148,7 +149,7 @@ def legalised(
     *,
     meanwhile: Callable[[], object] = nothing,
 ) -> Legalised:
-    """Compile a quantised .tflite ``model`` into one kernel per operator, by the first core of Vela that does and whose stream is right.
+    """Compile a quantised .tflite or TOSA ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
 
     Where neither core does, operators of several images are run for one image each (:func:`with_simpler_operators`).
     InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be

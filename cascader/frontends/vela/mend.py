@@ -18,7 +18,8 @@ from cascader.frontends.vela.naming import named_network
 from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, OperationKind, Program, Rounding
-from npu_model.tflite.model import TfliteModel, read_tflite
+from npu_model.tflite.model import TfliteModel
+from npu_model.tflite.tosa import model_of
 from npu_model.values import dataclass
 
 FULLY_CONNECTED = "FULLY_CONNECTED"
@@ -101,7 +102,7 @@ def mended_network(result: VelaResult, model: bytes, decoded: CompiledNetwork | 
     A compilation without a debug database is left as it is. InputError as :func:`named_network` raises it.
     """
     network = named_network(result) if decoded is None else decoded
-    streams = iter(fully_connected_offsets(result.database, read_tflite(model)))
+    streams = iter(fully_connected_offsets(result.database, model_of(model)))
     layers: dict[bool, dict[str, None]] = {True: {}, False: {}}
     steps = [_mend(step, next(streams, frozenset()), layers) if isinstance(step, Program) else step for step in network.steps]
     return Mended(replace(network, steps=tuple(steps)), tuple(layers[True]), tuple(layers[False]))
