@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -46,6 +47,12 @@ class Candidate:
         return self.schedule.arena_size
 
 
+def _parts_beside_each_other(graph: RowGraph) -> int:
+    """The most parts of which each makes some columns of one tensor, row by row: a group holds all of them, or cuts nothing before them."""
+    alike = Counter((part.outputs, part.maps) for part in graph.parts if part.most_rows)
+    return max(alike.values(), default=0)
+
+
 class Cascader:
     """The plans of one network in one layout, from which schedules are made for any budget."""
 
@@ -70,8 +77,11 @@ class Cascader:
         elif is_small(network):
             rows = tuple(sorted({*options.plans.stripe_rows, *options.fine_rows}))
             options = replace(options, plans=replace(options.plans, stripe_rows=rows))
-        self.options = options
         self.graph: RowGraph = row_graph(network)
+        more = _parts_beside_each_other(self.graph) - 1
+        if more > 0:
+            options = replace(options, plans=replace(options.plans, group_length=options.plans.group_length + more))
+        self.options = options
         self.scheduler = DepthFirstScheduler(self.graph)
         device, timing = find_accelerator(accelerator), provenance.timing
         self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)

@@ -27,6 +27,8 @@ class CascadeOptions:
     """Read images of few channels in pairs of columns."""
     row_shapes: bool = True
     """Give elementwise kernels on dense tensors the rows of the kernels around them."""
+    long_steps: bool = True
+    """Run pools and convolutions that step over more than 3 elements as few kernels; off: as the compiler's, one for each position."""
     wide_copies: bool = True
     """Copy bytes as elements of 16 or 32 bits where a compiler copies them as pixels of 8."""
     table_slots: bool = True

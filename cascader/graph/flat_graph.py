@@ -35,20 +35,21 @@ def _joined(items: Iterable[Sequence[int]]) -> list[int]:
 def flat_graph(graph: RowGraph, needed: Sequence[int]) -> Numbers:
     """The array: where each section begins, then the sections; ``needed`` are the rows that each part makes."""
     readers: list[list[int]] = [[] for _ in graph.tensors]
-    writers: list[list[int]] = [[] for _ in graph.tensors]
+    writers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     parts, inputs, outputs = [], [], []
     reads = writes = 0
     for index, part in enumerate(graph.parts):
         in_place = -1 if part.in_place is None else part.in_place
-        parts += [part.rows, part.align, int(part.atomic), in_place, part.segment, part.phase, needed[index]]
+        parts += [part.rows, part.align, int(part.atomic), in_place, part.segment, part.phase, part.most_rows, needed[index]]
         inputs.append(_joined(_input(tensor, propagator) for tensor, propagator in part.inputs))
         outputs.append(_joined((tensor, *_view(part.map(output))) for output, tensor in enumerate(part.outputs)))
         for tensor, _ in part.inputs:
             readers[tensor] += [index, reads]
             reads += 1
         for tensor in part.outputs:
-            writers[tensor] += [index, writes]
+            writers[tensor].append((index, writes))
             writes += 1
+    asked = [sorted(found, key=lambda one: graph.is_asked_last(one[0], tensor)) for tensor, found in enumerate(writers)]
     tensors = [[int(t.kind.is_there_at_first), int(t.kind.stays_to_the_end), t.rows, t.row_bytes, t.roll] for t in graph.tensors]
     sections = [
         [len(graph.parts), len(graph.tensors)],
@@ -57,7 +58,7 @@ def flat_graph(graph: RowGraph, needed: Sequence[int]) -> Numbers:
         *_lists(outputs, 6),
         *_lists([part.after for part in graph.parts]),
         *_lists(readers, 2),
-        *_lists(writers, 2),
+        *_lists([_joined(found) for found in asked], 2),
         _joined(tensors),
     ]
     begins = np.cumsum([len(sections), *(len(section) for section in sections[:-1])])

@@ -156,7 +156,8 @@ class RowPart:
     """A part that makes ``rows`` rows of its ``outputs`` from ``inputs`` (tensor index and propagator each).
 
     ``maps`` say where its rows lie in each output (None, or no maps: row y is row y). Stripes begin at row 0 or at
-    ``phase`` and a multiple of ``align`` rows; an ``atomic`` part is run whole, and without a map writes all of its outputs. ``in_place``
+    ``phase`` and a multiple of ``align`` rows and have at most ``most_rows`` (0: any number); an ``atomic`` part is run whole, and without
+    a map writes all of its outputs. ``in_place``
     is the input tensor that the output may be stored over, row by row: one with as many rows, of as many bytes, of which no other part
     reads a row any more when this one may make it.
     The earlier parts ``after`` must be complete before this one begins, as it overwrites what they read or write. Parts
@@ -173,7 +174,18 @@ class RowPart:
     after: tuple[int, ...] = ()
     segment: int = 0
     phase: int = 0
+    most_rows: int = 0
     maps: tuple[RowMap | None, ...] = ()
+
+    def chunk(self, rows: int) -> int:
+        """Rows of a stripe that is asked for ``rows``.
+
+        >>> [RowPart("part", (), (0,), rows=16, align=2, most_rows=most).chunk(5) for most in (0, 2)]
+        [6, 2]
+        """
+        if self.atomic:
+            return self.rows
+        return min(self.rows, ceil_div(min(rows, self.most_rows or rows), self.align) * self.align)
 
     def border_from(self, row: int) -> int:
         """The first row from ``row`` on at which a stripe may begin; it may lie behind the last row.
@@ -238,6 +250,10 @@ class RowGraph:
     def writers(self, tensor: int) -> tuple[tuple[int, int], ...]:
         """Parts that write the tensor, with its number among their outputs."""
         return tuple((i, part.outputs.index(tensor)) for i, part in enumerate(self.parts) if tensor in part.outputs)
+
+    def is_asked_last(self, part: int, tensor: int) -> bool:
+        """Whether a reader of the tensor asks other parts for its rows before this one, which does not ask these itself."""
+        return not self.parts[part].most_rows or all(read != tensor for read, _ in self.parts[part].inputs)
 
     def consumers(self, tensor: int) -> tuple[tuple[int, RowPropagator], ...]:
         """Parts that read the tensor, with their propagators."""

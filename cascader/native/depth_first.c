@@ -34,6 +34,7 @@ static i64 chunk(const Run *run, i64 part, i64 stripe_rows, i64 inner_rows)
     }
     rows = rows < 0 ? stripe_rows : most(1, rows);
     if (part < run->last && inner_rows) rows = least(rows, inner_rows);
+    if (facts[PART_MOST_ROWS]) rows = least(rows, facts[PART_MOST_ROWS]);
     return facts[PART_ATOMIC] ? facts[PART_ROWS] : least(facts[PART_ROWS], div_up(rows, facts[PART_ALIGN]) * facts[PART_ALIGN]);
 }
 

@@ -13,7 +13,6 @@ from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.flat_graph import flat_graph
 from cascader.graph.row_graph import RowGraph, RowMap, RowPropagator
 from npu_model.native import native
-from npu_model.shapes import round_up
 
 JobTable = npt.NDArray[np.int64]
 """Stripe jobs in order, one a line: part, first row and end (exclusive) of the rows that it makes."""
@@ -61,6 +60,8 @@ class DepthFirstScheduler:
                 self._writers[tensor].append((index, output))
             for tensor, propagator in part.inputs:
                 self.consumers[tensor].append((index, propagator))
+        for tensor, writers in enumerate(self._writers):
+            writers.sort(key=lambda writer, tensor=tensor: graph.is_asked_last(writer[0], tensor))  # type: ignore[misc]
         self.needed = self._needed_rows()
         self.flat = flat_graph(graph, self.needed)
         self._tables: dict[Group, JobTable] = {}
@@ -114,7 +115,7 @@ class DepthFirstScheduler:
             ]
             rows = max(1, min(wanted)) if wanted else group.stripe_rows
             rows = min(rows, group.inner_rows or rows) if index < group.last else rows
-            chunks[index] = part.rows if part.atomic else min(part.rows, round_up(rows, part.align))
+            chunks[index] = part.chunk(rows)
         return chunks
 
     def table(self, group: Group) -> JobTable:

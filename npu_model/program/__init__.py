@@ -2,6 +2,7 @@
 
 from npu_model.program.feature_map import BRICK, ByteRange, DataType, FeatureMap, Layout, Strides, Tiles
 from npu_model.program.operations import (
+    LONGEST_STRIDE,
     AccumulatorFormat,
     Activation,
     ActivationKind,
@@ -30,6 +31,7 @@ from npu_model.program.program import Binding, Program, Quantisation, Region, Re
 
 __all__ = [
     "BRICK",
+    "LONGEST_STRIDE",
     "AccumulatorFormat",
     "Activation",
     "ActivationKind",

@@ -99,6 +99,10 @@ class ScaledOperand(Enum):
     B = 2
 
 
+LONGEST_STRIDE = 3
+"""Elements that the NPU's kernels step over at most (Vela 5.2's supported operators)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """Filter window in elements, undilated, with its strides and dilations."""

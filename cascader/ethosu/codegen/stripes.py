@@ -8,7 +8,7 @@ from __future__ import annotations
 from cascader.ethosu.codegen.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart
-from npu_model.program import FeatureMap, KernelOperation, OperationKind, Upscale
+from npu_model.program import LONGEST_STRIDE, FeatureMap, KernelOperation, OperationKind, Upscale
 from npu_model.shapes import ceil_div
 from npu_model.values import dataclass
 
@@ -93,7 +93,10 @@ def stripe(part: EthosuPart, start: int, end: int, places: dict[str, Place]) -> 
         return operation.having(ifm=_operand(part, operation.ifm, start, end, source), ifm2=ifm2, ofm=ofm)
     low, high, before, after = _window(operation, start, end, axis)
     ifm = _rows_of(operation.ifm, low, high, source, axis)
-    return operation.having(ifm=ifm, ofm=ofm, padding=axis.padding(operation.padding, before, after))
+    kernel = operation.kernel
+    if end - start == 1 and axis.window(operation).stride > LONGEST_STRIDE:
+        kernel = axis.without_stride(kernel)
+    return operation.having(ifm=ifm, ofm=ofm, kernel=kernel, padding=axis.padding(operation.padding, before, after))
 
 
 def whole(part: EthosuPart, places: dict[str, Place]) -> KernelOperation:

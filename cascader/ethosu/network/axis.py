@@ -6,9 +6,10 @@ row high, as sequences of sound are, or whose kernels are turned in place.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
-from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, Padding, Tiles
+from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Tiles
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.values import dataclass
 
@@ -65,6 +66,10 @@ class Axis(Enum):
         if self is Axis.ROWS:
             return Window(kernel.stride_y, kernel.dilated_height, padding.top)
         return Window(kernel.stride_x, kernel.dilated_width, padding.left)
+
+    def without_stride(self, kernel: Kernel) -> Kernel:
+        """The kernel for a single element along the axis, to which a stride means nothing."""
+        return replace(kernel, stride_y=1) if self is Axis.ROWS else replace(kernel, stride_x=1)
 
     def padding(self, padding: Padding, before: int, after: int) -> Padding:
         """``padding`` with other extents along the axis."""

@@ -15,7 +15,7 @@ from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.graph.cascader_graph import Part, TensorKind
 from cascader.graph.in_place import is_last_reader
 from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
-from npu_model.program import Upscale
+from npu_model.program import LONGEST_STRIDE, Upscale
 from npu_model.values import dataclass
 
 
@@ -67,6 +67,7 @@ def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometr
         propagator = RowPropagator.projected(needs, axis, axis, extent, at)
         inputs.append((index[name], propagator if borders else replace(propagator, whole=True)))
     written = geometry.row_map(payload.ofm, operation.ofm, payload.axis)
+    steps_far = borders is not None and payload.axis.window(operation).stride > LONGEST_STRIDE
     rows = payload.axis.extent(operation.ofm.shape)
     if borders is None:
         rows, written = 1, geometry.whole_map(payload.ofm, operation.ofm)
@@ -78,6 +79,7 @@ def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometr
         align=align,
         atomic=borders is None,
         phase=phase,
+        most_rows=int(steps_far),
         maps=() if written is None else (written,),
     )
 
@@ -115,7 +117,8 @@ def _written_together(graph: RowGraph) -> RowGraph:
     """The graph in which the parts that share the rows of a result are run side by side.
 
     Columns of an upscaled image, say, are written by a part each. Where another part reads the tensor, that one asks all of them for its
-    rows; where none does, the last of them asks the others, as if it read what they write.
+    rows; where none does, the last of them asks the others, as if it read what they write. So it does where they run row by row: there a
+    reader that needs all rows asks that one first (``RowGraph.is_asked_last``).
     """
     parts = list(graph.parts)
     read = {tensor for part in parts for tensor, _ in part.inputs}
@@ -125,7 +128,8 @@ def _written_together(graph: RowGraph) -> RowGraph:
             writers.setdefault(tensor, []).append(number)
     for tensor, several in writers.items():
         alike = {(parts[w].rows, parts[w].maps, parts[w].segment, parts[w].outputs) for w in several}
-        if len(several) > 1 and len(alike) == 1 and tensor not in read and not any(parts[w].atomic for w in several):
+        asked = tensor in read and not parts[several[-1]].most_rows
+        if len(several) > 1 and len(alike) == 1 and not asked and not any(parts[w].atomic for w in several):
             last = parts[several[-1]]
             at = last.maps[0] if last.maps else None
             parts[several[-1]] = replace(last, inputs=(*last.inputs, (tensor, RowPropagator(last.rows, at=at))))

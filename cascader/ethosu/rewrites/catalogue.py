@@ -13,6 +13,7 @@ from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from cascader.ethosu.rewrites.columns import column_stripes
 from cascader.ethosu.rewrites.fold import folded
 from cascader.ethosu.rewrites.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.rewrites.long_steps import with_long_steps
 from cascader.ethosu.rewrites.ordered import ordered
 from cascader.ethosu.rewrites.phases import in_phases
 from cascader.ethosu.rewrites.reblock import reblocked
@@ -112,6 +113,7 @@ class _Maker:
     def plain(self, network: Network) -> Network:
         """The network as all of its forms begin: kernels and tables that are better for any budget."""
         options = self.options
+        network = with_long_steps(network, self.device, self.staged) if options.long_steps else network
         is_cut = options.slices and not is_flat(network)
         network = recoded(network, self.device, LARGEST if is_cut else None) if options.recode else network
         network = trimmed(network) if options.trim else network

@@ -10,14 +10,22 @@ from cascader.ethosu.rewrites.exchanged_axes import bricks_of
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
 from cascader.graph.cascader_graph import Tensor
 from npu_model.cost.traffic import BEAT_BYTES
-from npu_model.program import BRICK, FeatureMap
+from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import ceil_div, round_up
 
 
 def _is_flat(kernel: EthosuPart) -> bool:
-    """Whether all of the kernel's feature maps in the arena are one row high, and some more than a column wide."""
-    shapes = [feature_map.shape for _, feature_map in kernel.maps if feature_map.region == ARENA]
-    return all(shape.height == 1 for shape in shapes) and any(shape.width > 1 for shape in shapes)
+    """Whether all of the kernel's feature maps in the arena are one row high, and some more than a column wide.
+
+    So is an operand whose columns follow each other with all of their rows: the windows, side by side, of a tensor of one row.
+    """
+    maps = [feature_map for _, feature_map in kernel.maps if feature_map.region == ARENA]
+    one_row = kernel.operation.ofm.shape.height == 1 and all(m.shape.height == 1 or _is_column_by_column(m) for m in maps)
+    return one_row and any(m.shape.width > 1 for m in maps)
+
+
+def _is_column_by_column(feature_map: FeatureMap) -> bool:
+    return feature_map.layout is Layout.NHWC and feature_map.shape.width > 1 and Axis.COLUMNS.is_outermost(feature_map)
 
 
 def _is_wide(kernel: EthosuPart) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import EthosuPart
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
-from npu_model.program import KernelOperation
-from npu_model.shapes import Shape3D
+from npu_model.program import BRICK, KernelOperation
+from npu_model.shapes import Shape3D, round_up
 from npu_model.values import dataclass
 
 
@@ -47,3 +48,13 @@ def in_best_block(
     found = choose_blocks(operation, accelerator, sources, decoding)
     best = fitted(operation.having(block=found[0][0]), accelerator)
     return BestBlock(best, tuple(cycles for _, cycles in found)) if best is not None else None
+
+
+def blocks_of_all_depths(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> Iterator[BestBlock]:
+    """The operation in the best block of each depth and order of weights that fits."""
+    depth = round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
+    for deep in sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)}):
+        for part_kernel in (False, True):
+            smallest = of_depth(replace(operation, part_kernel=part_kernel), deep, accelerator)
+            if (best := in_best_block(smallest, accelerator, (sources,))) is not None:
+                yield best

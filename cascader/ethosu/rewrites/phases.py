@@ -8,7 +8,7 @@ result of few channels fills the MAC array better so. The same products are summ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,14 +16,14 @@ import numpy as np
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import BestBlock, in_best_block, kernel_cycles, of_depth
+from cascader.ethosu.rewrites.estimates import blocks_of_all_depths, kernel_cycles
 from cascader.ethosu.rewrites.exchanged_axes import bricks_of
 from cascader.ethosu.rewrites.nhwc_form import in_forms, maps_by_tensor
 from cascader.ethosu.rewrites.slices import with_pieces
 from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_weights
 from npu_model.accelerator import Accelerator
-from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Tiles, Upscale
-from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Tiles, Upscale
+from npu_model.shapes import Shape3D, ceil_div
 from npu_model.values import dataclass
 from npu_model.weight_stream.weights import RECORD_BYTES
 
@@ -109,16 +109,6 @@ def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequen
     return changed, made
 
 
-def _blocks(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> Iterator[BestBlock]:
-    """The operation in the best block of each depth and order of weights that fits."""
-    depth = round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
-    for deep in sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)}):
-        for part_kernel in (False, True):
-            smallest = of_depth(replace(operation, part_kernel=part_kernel), deep, accelerator)
-            if (best := in_best_block(smallest, accelerator, (sources,))) is not None:
-                yield best
-
-
 @dataclass(frozen=True, slots=True)
 class _Kernels:
     """Kernels that stand for one, with their weights (OHWI) still apart, and the cycles estimated for all of them."""
@@ -133,7 +123,7 @@ def _kernels(
 ) -> _Kernels | None:
     """One kernel for each of some phases (the row, and the sides); None if no block fits."""
     made = [_phase(operation, weights, row, sides) for row, sides in phases]
-    found = [min(_blocks(changed, accelerator, sources), key=lambda one: one.cycles, default=None) for changed, _ in made]
+    found = [min(blocks_of_all_depths(changed, accelerator, sources), key=lambda one: one.cycles, default=None) for changed, _ in made]
     chosen = [one for one in found if one is not None]
     if len(chosen) < len(made):
         return None

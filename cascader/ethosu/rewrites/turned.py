@@ -20,7 +20,7 @@ from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place,
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
-from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
+from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import round_up
 from npu_model.values import dataclass
 
@@ -48,8 +48,12 @@ class _Choice:
 
 
 def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
-    """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood; at most one weight stream."""
-    if payload.axis is not Axis.ROWS or len(payload.operation.weights) > 1:
+    """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood; at most one weight stream.
+
+    A window that steps over more rows than the NPU's can runs row by row, and could not be run column by column.
+    """
+    steps_far = payload.operation.kernel.stride_y > LONGEST_STRIDE
+    if payload.axis is not Axis.ROWS or len(payload.operation.weights) > 1 or steps_far:
         return False
     for name, feature_map in payload.maps:
         known = name in forms and feature_map.region == ARENA

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from cascader.allocate.moving import allocate
@@ -9,12 +11,19 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.graph.row_graph import RowPart
 from cascader.plan.buffers import buffers
-from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, stripe_jobs
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError
 
 _UNKNOWN = Provenance()
+
+
+def _stripes(index: int, part: RowPart) -> Iterator[StripeJob]:
+    """All rows of a part, in as few stripes as it may be made in."""
+    step = part.chunk(part.rows)
+    return (StripeJob(index, start, min(part.rows, start + step)) for start in range(0, part.rows, step))
 
 
 def schedule_layer_by_layer(  # noqa: PLR0913  # what a schedule is made of
@@ -38,7 +47,7 @@ def schedule_layer_by_layer(  # noqa: PLR0913  # what a schedule is made of
     graph = scheduler.graph
     groups = [Group(index, index, part.rows) for index, part in enumerate(graph.parts)]
     # Every part makes all of its rows, those that nobody reads too, as a compiler's schedule does.
-    jobs = np.array([(group.first, 0, group.stripe_rows) for group in groups], dtype=np.int64).reshape(-1, 3)
+    jobs = np.array([job for index, part in enumerate(graph.parts) for job in _stripes(index, part)], dtype=np.int64).reshape(-1, 3)
     stores = buffers(scheduler, jobs, groups, in_place=in_place)
     _, addresses = allocate(stores.extents)
     places = {tensor: address for tensors, address in zip(stores.tensors, addresses, strict=True) for tensor in tensors}

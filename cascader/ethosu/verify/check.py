@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.byte_checker import check_bytes
@@ -11,11 +12,11 @@ from cascader.ethosu.verify.staged import copied_bytes, copied_content
 from cascader.ethosu.verify.windows import rows_of
 from cascader.ethosu.verify.writers import check_writers
 from cascader.graph.cascader_graph import TensorKind
-from cascader.plan.jobs import Buffer, Copy
+from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import DATA_TYPES
 from npu_model.errors import InputError
-from npu_model.program import ByteRange, FeatureMap
+from npu_model.program import LONGEST_STRIDE, ByteRange, FeatureMap
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D
 
@@ -150,6 +151,8 @@ def _check_jobs(schedule: Schedule) -> None:
             raise InputError(f"Job {job.part!r} has block {job.block}: NPU parts have one and CPU parts have none.")
         if job.block is not None and not _fits(job.block, limit):
             raise InputError(f"Job {job.part!r} has block {job.block}: 1x1x1 to {limit} is possible; choose one of these.")
+        if isinstance(payload, EthosuPart):
+            _check_steps(job, payload)
         if job.rows is not None:
             total = rows_of(payload.operation.ofm, payload.axis) if isinstance(payload, EthosuPart) else 0
             if not 0 <= job.rows[0] < job.rows[1] <= total:
@@ -159,6 +162,18 @@ def _check_jobs(schedule: Schedule) -> None:
         if part not in made:
             raise InputError(f"Part {part!r} has no job: give it one.")
     _check_segments(schedule)
+
+
+def _check_steps(job: Job, payload: EthosuPart) -> None:
+    """A window that steps over more rows than the NPU can is in one place along the axis at a time."""
+    kernel = payload.operation.kernel
+    along, across = (kernel.stride_y, kernel.stride_x) if payload.axis is Axis.ROWS else (kernel.stride_x, kernel.stride_y)
+    rows = job.rows[1] - job.rows[0] if job.rows is not None else rows_of(payload.operation.ofm, payload.axis)
+    if across > LONGEST_STRIDE or (along > LONGEST_STRIDE and rows > 1):
+        raise InputError(
+            f"Job {job.part!r} makes {rows} rows with strides {along} and {across}: the NPU's end with {LONGEST_STRIDE}; "
+            f"make one row at a time, if that is the longer one."
+        )
 
 
 def _check_segments(schedule: Schedule) -> None:

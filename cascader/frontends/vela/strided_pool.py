@@ -5,15 +5,13 @@ from __future__ import annotations
 import tflite
 
 from cascader.frontends.vela.model_rewriter import ModelRewriter, integers
+from npu_model.program import LONGEST_STRIDE
 from npu_model.tflite.records import OperatorRecord
 
 _IMAGE_RANK = 4
 _CODES = tflite.BuiltinOperator
 _MASKS = ("EllipsisMask", "NewAxisMask", "ShrinkAxisMask")
 """Fields of STRIDED_SLICE by which its numbers are no longer those of the input's axes."""
-
-_LONGEST_STEP = 3
-"""What the NPU's strides end with."""
 
 _SINGLE = (("Padding", tflite.Padding.VALID), ("FilterHeight", 1), ("FilterWidth", 1), ("FusedActivationFunction", 0))
 """Fields of a pool of single elements."""
@@ -36,7 +34,7 @@ def by_strided_pool(made: ModelRewriter, operator: OperatorRecord) -> bool:
     begin, end, steps = (integers(made.tensors[constant]) for constant in operator.inputs[1:4])
     if len(made.tensors[source].shape) != _IMAGE_RANK or made.tensors[output].shape[0] != count:
         return False
-    if not 1 <= min(steps) <= max(steps) <= _LONGEST_STEP or (steps[0], steps[3]) != (1, 1) or max(count, *steps) == 1:
+    if not 1 <= min(steps) <= max(steps) <= LONGEST_STRIDE or (steps[0], steps[3]) != (1, 1) or max(count, *steps) == 1:
         return False
     masks = [dict(operator.fields).get(mask, 0) for mask in _ENDS]
     bits = [[bool(int(mask) >> axis & 1) for mask in masks if isinstance(mask, int)] for axis in range(_IMAGE_RANK)]

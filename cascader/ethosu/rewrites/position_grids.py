@@ -1,0 +1,119 @@
+"""Position grids: runs of kernels of one position each, a grid of which is one kernel whose window steps far.
+
+The NPU's windows step over 3 elements at most. A compiler makes a kernel for each position of a pool or convolution that steps further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Padding, Tiles, Upscale
+from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PositionGrid:
+    """The names of parts that compute one position each, and the kernel that computes all of them; ``places`` are rows and columns."""
+
+    parts: tuple[str, ...]
+    kernel: EthosuPart
+
+
+def column_step(feature_map: FeatureMap) -> int:
+    """Bytes from a pixel to the one on its right."""
+    return feature_map.strides.x if feature_map.layout is Layout.NHWC else BRICK * feature_map.dtype.bytes
+
+
+def at(feature_map: FeatureMap, shape: Shape3D, base: int) -> FeatureMap:
+    """``shape`` of the map's tensor from ``base`` on, with its strides."""
+    return replace(feature_map, shape=shape, tiles=Tiles.single(shape, base))
+
+
+def _base(feature_map: FeatureMap) -> int:
+    return feature_map.tiles.bases[0]
+
+
+def _is_position(kernel: EthosuPart) -> bool:
+    """Whether it is a window in one place: a convolution or pool of a single pixel, none of which is padding."""
+    operation = kernel.operation
+    ifm, ofm, window = operation.ifm, operation.ofm, operation.kernel
+    single = ofm.shape.height == ofm.shape.width == 1 and operation.ifm2 is None and operation.upscale is Upscale.NONE
+    inside = operation.padding == Padding() and (ifm.shape.height, ifm.shape.width) == (window.dilated_height, window.dilated_width)
+    in_arena = ifm.region == ofm.region == ARENA and ifm.is_single_tile and kernel.lut is None
+    return operation.kind is not OperationKind.ELEMENTWISE and single and inside and in_arena and not operation.decompose
+
+
+def _without_place(kernel: EthosuPart) -> EthosuPart:
+    """The kernel as all of a grid have it in common."""
+    operation = kernel.operation
+    ifm, ofm = (at(feature_map, feature_map.shape, 0) for feature_map in (operation.ifm, operation.ofm))
+    return replace(kernel, operation=replace(operation, ifm=ifm, ofm=ofm, blockdep=0))
+
+
+def _runs(network: Network) -> Iterator[tuple[str, ...]]:
+    """Parts in a row that compute a position each, alike but for the place."""
+    run: list[str] = []
+    body: EthosuPart | None = None
+    for part in network.graph.parts:
+        kernel = part.payload if isinstance(part.payload, EthosuPart) and _is_position(part.payload) else None
+        own = _without_place(kernel) if kernel is not None else None
+        if own is None or own != body:
+            if len(run) > 1:
+                yield tuple(run)
+            run = []
+        if own is not None:
+            run.append(part.name)
+        body = own
+    if len(run) > 1:
+        yield tuple(run)
+
+
+def _steps(bases: Sequence[int], width: int) -> tuple[int, int] | None:
+    """Bytes from row to row and from column to column of positions that lie row by row; None if these are not the same everywhere."""
+    down = bases[width] - bases[0] if len(bases) > width else 0
+    right = bases[1] - bases[0] if width > 1 else 0
+    regular = all(base == bases[0] + number // width * down + number % width * right for number, base in enumerate(bases))
+    return (down, right) if regular and min(down, right) >= 0 else None
+
+
+def _stride(step: int, unit: int) -> int | None:
+    """Elements of ``unit`` bytes in a step, 1 for no step; None if it ends between two."""
+    return (step // unit or 1) if unit and step % unit == 0 else None
+
+
+def _whole(operations: Sequence[KernelOperation]) -> KernelOperation | None:
+    """The kernel of some positions, in the order of their OFM's bytes; None if they are no grid. It may step further than the NPU can."""
+    ifm, ofm, window = operations[0].ifm, operations[0].ofm, operations[0].kernel
+    width = sum(_base(one.ofm) - _base(ofm) < ofm.strides.y for one in operations)
+    read, written = (_steps([_base(m) for m in maps], width) for maps in ([one.ifm for one in operations], [one.ofm for one in operations]))
+    if read is None or written is None or not width or len(operations) % width:
+        return None
+    height = len(operations) // width
+    if (height > 1 and written[0] != ofm.strides.y) or (width > 1 and written[1] != column_step(ofm)):
+        return None
+    steps = _stride(read[0], ifm.strides.y), _stride(read[1], column_step(ifm))
+    if steps[0] is None or steps[1] is None:
+        return None
+    rows, columns = (height - 1) * steps[0] + ifm.shape.height, (width - 1) * steps[1] + ifm.shape.width
+    return replace(
+        operations[0],
+        ifm=at(ifm, Shape3D(rows, columns, ifm.shape.depth), _base(ifm)),
+        ofm=at(ofm, Shape3D(height, width, ofm.shape.depth), _base(ofm)),
+        kernel=replace(window, stride_y=steps[0], stride_x=steps[1]),
+        blockdep=0,
+    )
+
+
+def position_grids(network: Network) -> Iterator[PositionGrid]:
+    """The grids of a network's kernels of one position each, in order; their kernels may step further than the NPU's can."""
+    kernels = network.kernels
+    for names in _runs(network):
+        first = kernels[names[0]]
+        if first.ifm == first.ofm:
+            continue
+        whole = _whole(sorted((kernels[name].operation for name in names), key=lambda operation: _base(operation.ofm)))
+        if whole is not None:
+            yield PositionGrid(names, replace(first, operation=whole))
