@@ -109,9 +109,24 @@ def test_layers_whose_stripes_interleave_are_a_cascade() -> None:
 
 def test_a_residual_connection_is_an_edge_that_skips_layers() -> None:
     graph = of_vela(simulate_vela("zoo:tiny_residual"))["graph"]
-    names = [name for name, _ in graph["layers"]]
+    names = [name for name, _, _ in graph["layers"]]
     edges = {(names[source], names[target]) for source, target in graph["edges"]}
     assert {("stem", "depthwise"), ("depthwise", "conv"), ("conv", "add"), ("stem", "add"), ("add", "pool")} == edges
+
+
+def test_every_layer_of_the_drawing_is_a_row_of_the_table_however_long_its_name_is_and_of_which_program() -> None:
+    words = {name: f"model/batch_normalization_{number}/Relu;{'model/' * 30}" for number, name in enumerate(("stem", "conv"))}
+    simulation = simulate_vela("zoo:tiny_residual")
+    (program,) = simulation.network.programs
+    named = replace(program, names=tuple(words.get(name, name) for name in program.names))
+    network = replace(simulation.network, steps=(named, replace(named, names=())))
+    data = of_vela(replace(simulation, network=network, replay=replayed(network, simulation.system, (TimelineEvents(),))))
+    rows = {row["layer"]: row["short"] for row in data["layers"]}
+    drawn = {name: short for name, _, short in data["graph"]["layers"]}
+    assert rows.items() - drawn.items() == {(name, name) for name in rows if name.endswith(" DMA")}
+    assert drawn.items() <= rows.items()
+    assert {"model/batch_normalization_0/Relu", "model/batch_normalization_1/Relu"} <= set(rows.values())
+    assert any(name.startswith("1:#") for name in drawn)
 
 
 def reads(simulation: Simulation) -> set[tuple[str, str]]:
@@ -250,6 +265,18 @@ def test_a_deadline_marks_what_meets_it_with_fewest_macs_and_bytes(page: Page, t
     assert [(one.point.macs, one.answer.arena_bytes) for one in enough(results, 1.0)] == [(128, 9000), (64, 20_000)]
     assert page.run("document.querySelectorAll('#points tbody tr').length") == len(results)
     assert not page.errors
+
+
+def test_each_line_of_a_sweep_has_a_key_of_its_own_however_many_there_are(page: Page, tmp_path: Path) -> None:
+    models = [load_model("zoo:tiny_conv"), load_model("zoo:tiny_residual")]
+    points = points_of(Space(models, [f"ethos-u55-{macs}" for macs in (32, 64, 128, 256)], [NO_OPTIONS]))
+    path = tmp_path / "sweep.html"
+    path.write_bytes(sweep_page([Result(point, Answer(9000 + index, 500_000, 1, 2, "", "")) for index, point in enumerate(points)], 1.0))
+    page.open(path)
+    looks = "[...document.querySelectorAll('{}')].map((line) => line.getAttribute('stroke') + line.getAttribute('stroke-dasharray'))"
+    lines, keys = (page.run(looks.format(where)) for where in ("#sweep path[stroke-dasharray]", ".stroke line"))
+    assert lines == keys
+    assert len(set(keys)) == len(points) == 8
 
 
 def test_commands_write_reports_and_nothing_else(tmp_path: Path) -> None:
