@@ -16,8 +16,6 @@ from cascader.ethosu.search.errands import Decisions
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
-from cascader.plan.depth_first import Group
-from cascader.search.local_moves import Groups
 from npu_model.values import dataclass
 from testbed.answers import FOLDER, Answers, key_of
 from testbed.compare import vela_runs
@@ -31,19 +29,6 @@ def _decisions_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions
     for decided in found:
         check_schedule(decided.schedule(form))
     return found
-
-
-_Regrouped = tuple[Decisions, int, tuple[tuple[int, int, int, int], ...]]
-"""A regrouped candidate: its decisions, its cycles, and the numbers of its groups."""
-
-
-def _regrouped_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int, Groups] | None:
-    (found,) = from_plain(tuple[_Regrouped | None], plain)
-    if found is None:
-        return None
-    decided, cycles, groups = found
-    check_schedule(decided.schedule(form))
-    return decided, cycles, tuple(Group(*numbers) for numbers in groups)
 
 
 @lru_cache(maxsize=8)
@@ -78,8 +63,6 @@ _KINDS: dict[object, _Kind] = {
     errands.promise: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(int | None, plain)),
     errands.at_limit: _Kind(_form_key, to_plain, _decisions_from_plain),
     errands.smallest: _Kind(_form_key, to_plain, _decisions_from_plain),
-    # That nothing fits is an answer, too: in a list of one it is kept.
-    errands.regrouped: _Kind(_form_key, lambda found: [to_plain(found)], _regrouped_from_plain),
     errands.replay: _Kind(_decisions_key, to_plain, lambda plain, *_: from_plain(int, plain)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }

@@ -12,6 +12,7 @@ from textwrap import fill, wrap
 from tabulate import tabulate
 
 from npu_model.printable import printable
+from validation.short_names import name_end, short_names
 
 WIDTH = 132
 """Characters of a line where no terminal says otherwise: the wide mode of the VT100, which the tables of a replay fit."""
@@ -69,7 +70,8 @@ def grid(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[b
     if sum(least) <= room:
         widths = _narrowed(whole, least, room)
         named = [_broken(header, size - _PADDING) for header, size in zip(headers, widths, strict=True)]
-        return _tabulated(named, [[_broken(cell, size) for cell, size in zip(row, widths, strict=True)] for row in rows], left)
+        columns = (_narrow(column, size) for column, size in zip(zip(*rows, strict=True), widths, strict=True))
+        return _tabulated(named, list(zip(*columns, strict=True)), left)
     count = max(_fitting(whole, limit), _fitting(least, limit) and 2)
     if count < 2 or count == len(headers):
         return _records(headers, rows, limit)
@@ -113,6 +115,15 @@ def _narrowed(whole: Sequence[int], least: Sequence[int], room: int) -> list[int
     return widths
 
 
+def _narrow(column: Sequence[str], size: int) -> list[str]:
+    """The cells of a column in lines of at most ``size`` characters; names in it that are cut can be told apart."""
+    lines = [_broken(cell, size) for cell in column]
+    single = [place for place, cell in enumerate(column) if " " not in cell]
+    for place, name in zip(single, short_names([column[place] for place in single], size), strict=True):
+        lines[place] = name
+    return lines
+
+
 def _broken(cell: str, size: int) -> str:
     """A cell in lines of at most ``size`` characters."""
     lines = wrap(_joined(cell), size, break_long_words=False, break_on_hyphens=False)
@@ -122,19 +133,6 @@ def _broken(cell: str, size: int) -> str:
 def _joined(cell: str) -> str:
     """A cell in which no line may end behind a stroke: "bytes / Vela's" has two lines, not three."""
     return cell.replace(" / ", f" /{_TIE}")
-
-
-def name_end(name: str, size: int) -> str:
-    """A name in at most ``size`` characters: what a path of names ends in tells more than what it begins with.
-
-    >>> name_end("functional_1/pointwise_1_1/Relu", 24), name_end("functional_1/pointwise_1_1/Relu", 12)
-    ('.../pointwise_1_1/Relu', '.../Relu')
-    """
-    if len(name) > size:
-        for place, character in enumerate(name):
-            if character == "/" and len(name) - place + 3 <= size and 2 * (len(name) - place + 3) >= size:
-                return printable(f"...{name[place:]}", size)
-    return printable(name, size)
 
 
 def _records(headers: Sequence[str], rows: Sequence[Sequence[str]], limit: int) -> str:

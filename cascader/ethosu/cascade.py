@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
-from cascader.ethosu.codegen.lowering import lower, operations
+from cascader.ethosu.codegen.lowering import operations
 from cascader.ethosu.cost.block_chain import choose_together
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
@@ -28,7 +28,6 @@ from cascader.plan.proposals import PlanTable, ladder
 from cascader.search.candidates import Draft, Drafter
 from cascader.search.local_moves import Groups
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.values import dataclass
 
@@ -143,20 +142,22 @@ class Cascader:
         return tuple(sorted(found, key=lambda candidate: candidate.cycles))
 
     def regrouped(
-        self, limit: int, target: int, judge: Callable[[CompiledNetwork], int], most: int, begin: Iterable[Groups] = ()
+        self, limit: int, target: int, judge: Callable[[Iterable[Candidate]], Iterator[int]], most: int, begin: Iterable[Groups] = ()
     ) -> tuple[Candidate, int, Groups] | None:
         """The fastest schedule for ``limit`` bytes, its cycles and its groups, after at most ``most`` changes that ``judge`` judges.
 
         It is changed until it takes at most ``target`` cycles, from the best that is found, or from the groups to ``begin`` with if these
-        are better. None if nothing fits.
+        are better. The judge gives the cycles of each of some candidates in their order. None if nothing fits.
         """
-        found = self._drafter.climbed(limit, lambda draft: judge(lower(self.realise(draft).schedule, checked=False)), target, most, begin)
+        found = self._drafter.climbed(limit, lambda drafts: judge(map(self.realise, drafts)), target, most, begin)
         return None if found is None else (self.realise(found.draft), found.cycles, found.draft.groups)
 
     @cached_property
     def _plain(self) -> Candidate:
         """The network layer by layer, its constants at home, with the cycles that its kernels take one after the other."""
-        schedule = schedule_layer_by_layer(self.network, self.accelerator, provenance=self.provenance, scheduler=self.scheduler)
+        schedule = schedule_layer_by_layer(
+            self.network, self.accelerator, provenance=self.provenance, scheduler=self.scheduler, checked=False
+        )
         return Candidate(schedule, sum(self.cost.direct_cycles(number, 0, part.rows) for number, part in enumerate(self.graph.parts)))
 
     def smallest(self) -> Candidate:

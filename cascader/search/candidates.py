@@ -7,7 +7,7 @@ copies are changed one at a time as long as that saves cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,7 @@ from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
 from cascader.search.job_costs import JobCostModel, Overlap
-from cascader.search.judged_moves import Judged, Moves, climbed
+from cascader.search.judged_moves import Judge, Judged, Moves, climbed
 from cascader.search.local_moves import Groups, divisions, neighbours
 from cascader.search.placement import PlacementSearch
 from npu_model.values import dataclass
@@ -183,7 +183,7 @@ class Drafter:
         plain = self._layer_by_layer(budget)
         return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
 
-    def climbed(self, budget: int, judge: Callable[[Draft], int], target: int, most: int, begin: Iterable[Groups] = ()) -> Judged | None:
+    def climbed(self, budget: int, judge: Judge, target: int, most: int, begin: Iterable[Groups] = ()) -> Judged | None:
         """The best draft for a budget by what a ``judge`` says of it, after at most ``most`` changes that it judges; None if nothing fits.
 
         It begins with the search's drafts and with those of the groups to ``begin`` with. Copies are placed patiently: where so little
@@ -198,7 +198,7 @@ class Drafter:
         first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups, ()))))
         moves = Moves(lambda groups: neighbours(graph, groups, rows, inner), lambda draft, groups: made(groups, [draft.timeline.staged]))
         best: Judged | None = None
-        for start in sorted((Judged(draft, judge(draft)) for draft in first), key=lambda one: one.cycles)[:_CLIMBED]:
+        for start in sorted(map(Judged, first, judge(first)), key=lambda one: one.cycles)[:_CLIMBED]:
             reached = climbed(start, moves, judge, target, most)
             best = reached if best is None or reached.cycles < best.cycles else best
             if best.cycles <= target:

@@ -15,6 +15,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from types import FrameType
@@ -83,6 +84,27 @@ def in_order(answers: Iterable[Future[T]]) -> Iterator[T]:
             with suppress(Exception):
                 own.popleft().result()
         yield answer.result()
+
+
+def drawn_ahead(asked: Iterator[Future[T]], count: int) -> Iterator[T]:
+    """The answers of an executor in their order, with ``count`` of them asked for at a time; who stops early has the others cancelled.
+
+    As with :func:`in_order` this process works out its own ones while it would wait for others.
+    """
+    waiting: deque[Future[T]] = deque()
+    try:
+        while True:
+            waiting.extend(islice(asked, count - len(waiting)))
+            if not waiting:
+                return
+            own = deque(answer for answer in waiting if isinstance(answer, _Later) and not answer.done())
+            while own and not waiting[0].done():
+                with suppress(Exception):
+                    own.popleft().result()
+            yield waiting.popleft().result()
+    finally:
+        for answer in waiting:
+            answer.cancel()
 
 
 class _Here(Executor):

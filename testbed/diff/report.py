@@ -8,7 +8,7 @@ from typing import Any
 from npu_model.printable import printable
 from testbed.diff.layers import Moved, beside
 from testbed.memory_options import memory_system_json
-from testbed.reports.tables import shortened
+from testbed.reports.tables import all_shortened
 from testbed.simulation import Simulation
 from testbed.timing import timing_clause, timing_json
 from validation.layout import filled, grid
@@ -34,10 +34,10 @@ def moved_layers(before: Simulation, after: Simulation) -> list[Moved]:
     return sorted(moved, key=lambda one: -abs(one.difference))
 
 
-def _layer_cells(one: Moved) -> tuple[str, ...]:
+def _layer_cells(one: Moved, name: str) -> tuple[str, ...]:
     cycles = [f"{side.cycles:,}" if side else "-" for side in (one.before, one.after)]
     changes = "; ".join(one.changes) or "no change of its own"
-    return shortened(one.label), *cycles, _signed(one.difference), printable(changes, _CHANGE)
+    return name, *cycles, _signed(one.difference), printable(changes, _CHANGE)
 
 
 def totals(before: Simulation, after: Simulation) -> list[tuple[str, int, int]]:
@@ -69,7 +69,8 @@ LAYER_HEADERS = ("layer", "cycles before", "after", "difference", "what is diffe
 
 def folded(moved: Sequence[Moved], shown: int | None) -> tuple[list[tuple[str, ...]], str]:
     """The rows of a table of layers, and a line about those that are left out ("" if none is)."""
-    rows = [_layer_cells(one) for one in moved[:shown]]
+    names = all_shortened([one.label for one in moved[:shown]])
+    rows = [_layer_cells(one, name) for one, name in zip(moved, names, strict=False)]
     rest = moved[len(rows) :]
     if not rest:
         return rows, ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from npu_model.printable import printable
 from testbed.diff.bars import Bar, Baseline, layer_cycles
 from testbed.diff.report import SHOWN, side_text
-from testbed.reports.tables import shortened
+from testbed.reports.tables import all_shortened, shortened
 from testbed.simulation import Simulation
 from validation.layout import filled, grid
 
@@ -33,14 +33,15 @@ def moved_since(baseline: Baseline, simulation: Simulation) -> list[tuple[str, i
 
 def _layer_rows(baseline: Baseline, simulation: Simulation) -> tuple[list[tuple[str, ...]], str]:
     moved = moved_since(baseline, simulation)
+    names = all_shortened([name for name, _, _ in moved[:SHOWN]])
     rows: list[tuple[str, ...]] = [
         (
-            shortened(name),
+            name,
             "-" if before is None else f"{before:,}",
             "-" if after is None else f"{after:,}",
             f"{(after or 0) - (before or 0):+,}",
         )
-        for name, before, after in moved[:SHOWN]
+        for name, (_, before, after) in zip(names, moved, strict=False)
     ]
     rest = len(moved) - len(rows)
     if baseline.layers.keys().isdisjoint(name for name, _ in layer_cycles(simulation)):

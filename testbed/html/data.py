@@ -10,17 +10,14 @@ from npu_model.printable import printable
 from sim.views.layers import layer_rows
 from testbed.findings import Finding
 from testbed.html.beside import measured_data
-from testbed.html.graph import graph_data
+from testbed.html.graph import NAME, graph_data
 from testbed.html.recorder import TimelineEvents
 from testbed.html.timeline import timeline_data
 from testbed.measured import Beside
 from testbed.reports.summary import summary_lines
-from testbed.reports.tables import first_operator
+from testbed.reports.tables import all_shortened, first_operator
 from testbed.simulation import Simulation
 from testbed.views.arena_map import ArenaMap
-
-_NAME = 120
-"""Characters of a tensor's or a layer's name in a report."""
 
 
 def report_title(simulation: Simulation) -> str:
@@ -31,7 +28,7 @@ def report_title(simulation: Simulation) -> str:
 def map_data(arena: ArenaMap, budget: int | None) -> dict[str, Any]:
     """The areas of an arena with their slabs as (start, end, low, high)."""
     areas = [
-        {"name": printable(area.name, _NAME), "kind": area.kind.value, "slabs": [[s.start, s.end, s.low, s.high] for s in area.slabs]}
+        {"name": printable(area.name, NAME), "kind": area.kind.value, "slabs": [[s.start, s.end, s.low, s.high] for s in area.slabs]}
         for area in arena.areas
     ]
     return {"cycles": arena.cycles, "bytes": arena.arena_size, "budget": budget, "areas": areas}
@@ -50,7 +47,11 @@ def replay_data(  # what a report shows
     ``beside`` is a measurement of it, if there is one.
     """
     rows = layer_rows(simulation.replay)
-    layers = [asdict(row) | {"layer": printable(row.layer, _NAME), "operator": first_operator(row.operator)} for row in rows]
+    names = [printable(row.layer, NAME) for row in rows]
+    layers = [
+        asdict(row) | {"layer": name, "short": short, "operator": first_operator(row.operator)}
+        for row, name, short in zip(rows, names, all_shortened(names), strict=True)
+    ]
     return {
         "facts": [[name, printable(value, 400)] for name, value in summary_lines(simulation)],
         "layers": layers,

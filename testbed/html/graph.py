@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
 from npu_model.program import DmaOperation, KernelOperation
 from testbed.html.writers import Place, Writers
+from testbed.reports.tables import all_shortened
 from testbed.simulation import Simulation
+
+NAME = 120
+"""Characters of a tensor's or a layer's name in a report."""
 
 Touched = tuple[str, tuple[Place, ...], tuple[Place, ...]]
 """A layer with what one of its operations reads and writes."""
@@ -18,15 +23,18 @@ Touched = tuple[str, tuple[Place, ...], tuple[Place, ...]]
 
 def _steps(simulation: Simulation) -> Iterator[Touched | DmaOperation]:
     """The operations of the network in order, with the feature maps that they read and write, and the transfers into memory."""
+    numbers = count()
     for step in simulation.network.steps:
         if isinstance(step, CpuOperator):
             reads, writes = (tuple(binding.byte_range for binding in bound) for bound in (step.inputs, step.outputs))
             yield f"{printable(step.code)} on the CPU", reads, writes
             continue
+        number = next(numbers)
+        prefix = f"{number}:" if len(simulation.network.programs) > 1 else ""
         for index, op in enumerate(step.operations):
             if isinstance(op, KernelOperation):
                 maps = (op.ifm, op.ifm2) if op.ifm2 else (op.ifm,)
-                yield printable(step.name(index)) or f"#{index} {op.mnemonic}", maps, (op.ofm,)
+                yield step.name(index) or f"{prefix}#{index} {op.mnemonic}", maps, (op.ofm,)
             elif isinstance(op, DmaOperation) and not op.to_shram:
                 yield op
 
@@ -51,7 +59,7 @@ def cascades(runs: list[str]) -> list[tuple[int, int]]:
 
 
 def graph_data(simulation: Simulation) -> dict[str, Any]:
-    """Layers with their number of operations, the edges between them (by number), and the cascades."""
+    """Layers as [name in the table of layers, number of operations, short name], the edges between them by number, and the cascades."""
     runs: list[str] = []
     numbers: dict[str, int] = {}
     edges: dict[tuple[int, int], None] = {}
@@ -67,4 +75,6 @@ def graph_data(simulation: Simulation) -> dict[str, Any]:
         for place in writes:
             writers.write(place, number)
     counts = Counter(runs)
-    return {"layers": [[name, counts[name]] for name in numbers], "edges": [list(edge) for edge in edges], "cascades": cascades(runs)}
+    names = [printable(name, NAME) for name in numbers]
+    layers = [[name, counts[whole], short] for name, whole, short in zip(names, numbers, all_shortened(names), strict=True)]
+    return {"layers": layers, "edges": [list(edge) for edge in edges], "cascades": cascades(runs)}

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from testbed.measured.rows import Beside, MeasuredRow
-from testbed.reports.tables import first_operator, shortened
+from testbed.reports.tables import all_shortened, first_operator
 from validation.layout import filled, grid
 from validation.tables import percent
 
 _HEADERS = ("layer", "operator", "kernels", "measured", "replayed", "difference", "error")
 
 
-def _cells(row: MeasuredRow, *, is_sampled: bool) -> tuple[str, ...]:
+def _cells(row: MeasuredRow, name: str, *, is_sampled: bool) -> tuple[str, ...]:
     margin = "" if row.margin is None else f"{row.margin:,}"
     measured = (f"{row.measured:,}", margin) if is_sampled else (f"{row.measured:,}",)
     difference = f"{row.difference:+,}" if row.difference else "0"
     kernels = f"{row.kernels:,}" if row.kernels else "-"
-    return shortened(row.layer), first_operator(row.operator), kernels, *measured, f"{row.replayed:,}", difference, percent(row.error)
+    return name, first_operator(row.operator), kernels, *measured, f"{row.replayed:,}", difference, percent(row.error)
 
 
 def _sum(name: str, rows: Sequence[MeasuredRow]) -> MeasuredRow:
@@ -54,7 +54,8 @@ def measured_text(beside: Beside, min_percent: float = 0.0) -> str:
     headers = [*_HEADERS[:4], "+/-", *_HEADERS[4:]] if is_sampled else list(_HEADERS)
     rows = [*_folded(beside.rows, min_percent), _sum("total", beside.rows)]
     left = [header in {"layer", "operator"} for header in headers]
-    table = grid(headers, [_cells(row, is_sampled=is_sampled) for row in rows], left)
+    names = all_shortened([row.layer for row in rows])
+    table = grid(headers, [_cells(row, name, is_sampled=is_sampled) for row, name in zip(rows, names, strict=True)], left)
     heading = "Measured beside replayed, the largest difference first:"
     return "\n".join([filled(heading), "", table, filled(measured_note(beside))])
 

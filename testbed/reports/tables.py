@@ -12,7 +12,8 @@ from npu_model.printable import printable
 from sim import NetworkReplay
 from sim.views.layers import LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
-from validation.layout import filled, grid, name_end
+from validation.layout import filled, grid
+from validation.short_names import name_end, short_names
 
 NAME_WIDTH = 40
 """Characters of a layer's name that a table shows; ``--json`` has it whole."""
@@ -32,15 +33,28 @@ def shortened(name: str) -> str:
     return name_end(name.partition(";")[0], NAME_WIDTH)
 
 
+def all_shortened(names: Sequence[str]) -> list[str]:
+    """The names of the layers of a table, each as :func:`shortened` where no other one looks the same then.
+
+    >>> all_shortened(["relu;conv_1", "relu;conv_2", "add;x"])
+    ['relu;conv_1', 'relu;conv_2', 'add']
+    """
+    heads = [name.partition(";")[0] for name in names]
+    wholes: dict[str, set[str]] = {}
+    for head, name in zip(heads, names, strict=True):
+        wholes.setdefault(head, set()).add(name)
+    return short_names([head if len(wholes[head]) == 1 else name for head, name in zip(heads, names, strict=True)], NAME_WIDTH)
+
+
 def first_operator(mnemonics: str) -> str:
     """The first of a layer's operators, and how many others it has."""
     first, *others = mnemonics.split("+")
     return f"{first} and {len(others)} more" if len(others) > 1 else mnemonics
 
 
-def _cells(row: LayerRow) -> tuple[str, ...]:
+def _cells(row: LayerRow, name: str) -> tuple[str, ...]:
     return (
-        shortened(row.layer),
+        name,
         first_operator(row.operator),
         f"{row.cycles:,}",
         f"{100 * row.share:.1f}",
@@ -82,7 +96,8 @@ def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]
 def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
     """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row."""
     rows = layer_rows(replay)
-    cells = [_cells(row) for row in (*folded(rows, min_percent), total_row(rows, replay))]
+    shown = (*folded(rows, min_percent), total_row(rows, replay))
+    cells = [_cells(row, name) for row, name in zip(shown, all_shortened([row.layer for row in shown]), strict=True)]
     text = [header in {"layer", "operator", "bound by"} for header in _HEADERS]
     return f"{grid(_HEADERS, cells, text)}\n{filled(_COMMANDS)}"
 

@@ -109,9 +109,24 @@ def test_layers_whose_stripes_interleave_are_a_cascade() -> None:
 
 def test_a_residual_connection_is_an_edge_that_skips_layers() -> None:
     graph = of_vela(simulate_vela("zoo:tiny_residual"))["graph"]
-    names = [name for name, _ in graph["layers"]]
+    names = [name for name, _, _ in graph["layers"]]
     edges = {(names[source], names[target]) for source, target in graph["edges"]}
     assert {("stem", "depthwise"), ("depthwise", "conv"), ("conv", "add"), ("stem", "add"), ("add", "pool")} == edges
+
+
+def test_every_layer_of_the_drawing_is_a_row_of_the_table_however_long_its_name_is_and_of_which_program() -> None:
+    words = {name: f"model/batch_normalization_{number}/Relu;{'model/' * 30}" for number, name in enumerate(("stem", "conv"))}
+    simulation = simulate_vela("zoo:tiny_residual")
+    (program,) = simulation.network.programs
+    named = replace(program, names=tuple(words.get(name, name) for name in program.names))
+    network = replace(simulation.network, steps=(named, replace(named, names=())))
+    data = of_vela(replace(simulation, network=network, replay=replayed(network, simulation.system, (TimelineEvents(),))))
+    rows = {row["layer"]: row["short"] for row in data["layers"]}
+    drawn = {name: short for name, _, short in data["graph"]["layers"]}
+    assert rows.items() - drawn.items() == {(name, name) for name in rows if name.endswith(" DMA")}
+    assert drawn.items() <= rows.items()
+    assert {"model/batch_normalization_0/Relu", "model/batch_normalization_1/Relu"} <= set(rows.values())
+    assert any(name.startswith("1:#") for name in drawn)
 
 
 def reads(simulation: Simulation) -> set[tuple[str, str]]:

@@ -27,11 +27,8 @@ import testbed.compare.vela_runs
 import testbed.replaying
 import testbed.resume
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.search import errands
-from cascader.ethosu.search.form import Form, Place
 from testbed.answers import FOLDER, Answers
 from testbed.compare.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
-from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 
 ROOT = str(Path(__file__).parents[2])
@@ -114,16 +111,6 @@ def test_every_errand_that_is_handed_out_is_kept() -> None:
     kept = {kind.__name__ for kind in testbed.resume._KINDS}
     # The forms of a network are made anew in each run: what is kept is known by them.
     assert handed == kept | {"rewritten"}
-
-
-def test_what_replays_made_of_groups_is_kept_with_its_groups_and_so_is_that_nothing_fits() -> None:
-    task = load_task("zoo:tiny_residual")
-    form = Form(Place(0, 1), task.network, task.accelerator, task.system, task.options, task.provenance)
-    kind = testbed.resume._KINDS[errands.regrouped]
-    found = errands.regrouped(form, 1 << 20, 0, task.replay, 2, ())
-    assert found is not None
-    for answer in (found, None, errands.regrouped(form, 16, 0, task.replay, 2, ())):
-        assert kind.value(json.loads(json.dumps(kind.plain(answer))), form) == answer
 
 
 def test_of_runs_that_share_a_process_only_those_that_failed_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

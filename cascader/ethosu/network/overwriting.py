@@ -49,14 +49,15 @@ def _pairs(network: Network, tensor: Tensor, *, variable: bool) -> Iterator[tupl
     writers, readers = graph.producers(tensor.name), graph.consumers(tensor.name)
     writes = {part.name: _used(part, tensor, written=True) for part in writers}
     reads = {part.name: _used(part, tensor, written=False) for part in readers}
+    at = {name: graph.index(name) for name in (*writes, *reads)}
+    used = [(name, at[name], others) for name, others in (*writes.items(), *reads.items())]
     for second, marks in writes.items():
-        for first, others in (*writes.items(), *reads.items()):
-            earlier = graph.index(first) < graph.index(second)
-            same = first == second and others is not marks
-            if (earlier or same) and (marks & others).any():
+        step = at[second]
+        for first, before, others in used:
+            if (before < step or (before == step and others is not marks)) and (marks & others).any():
                 yield first, second, tensor.name
     if variable:
         for first, marks in writes.items():
             for second, others in reads.items():
-                if graph.index(first) < graph.index(second) and (marks & others).any():
+                if at[first] < at[second] and (marks & others).any():
                     yield first, second, tensor.name

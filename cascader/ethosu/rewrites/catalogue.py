@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
@@ -28,6 +29,8 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
+
+T = TypeVar("T")
 
 _PIECES = (12, 24, 40, 100)
 """Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
@@ -150,14 +153,17 @@ class _Maker:
 
 
 @dataclass(frozen=True, slots=True)
-class Thunk:
-    """One form that is still to be made; it can be pickled. One that waits for nothing else is made ``beside`` what others wait for."""
+class Thunk(Generic[T]):
+    """Something that is still to be made, as a form is; it can be pickled.
 
-    make: Callable[[], Network]
+    What waits for nothing else is made ``beside`` what others wait for.
+    """
+
+    make: Callable[[], T]
     beside: bool = False
 
-    def __call__(self) -> Network:
-        """Make the form."""
+    def __call__(self) -> T:
+        """Make it."""
         return self.make()
 
     def homes(self, processes: int) -> range:
@@ -165,16 +171,19 @@ class Thunk:
         return range(min(1, processes - 1), processes) if self.beside else range(processes)
 
 
-Spread = Callable[[Sequence[Thunk]], Iterable[Network]]
-"""Makes some forms, in this process or in others; they come in their order."""
+class Spread(Protocol):
+    """Makes some things, in this process or in others; they come in their order."""
+
+    def __call__(self, thunks: Sequence[Thunk[T]], /) -> Iterable[T]:
+        """All of them."""
 
 
-def one_by_one(thunks: Sequence[Thunk]) -> Iterator[Network]:
-    """Make some forms in this process."""
+def one_by_one(thunks: Sequence[Thunk[T]], /) -> Iterator[T]:
+    """Make some things in this process."""
     return (thunk() for thunk in thunks)
 
 
-def _fine(make: _Maker, plain: Network, sizes: Sequence[int]) -> list[Thunk]:
+def _fine(make: _Maker, plain: Network, sizes: Sequence[int]) -> list[Thunk[Network]]:
     """The forms in small pieces, in one layout only: where each of both gains anything, they hardly gain more together."""
     return [Thunk(partial(make.pieces, plain, size), beside=True) for size in sizes]
 

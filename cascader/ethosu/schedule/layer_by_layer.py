@@ -26,7 +26,7 @@ def _stripes(index: int, part: RowPart) -> Iterator[StripeJob]:
     return (StripeJob(index, start, min(part.rows, start + step)) for start in range(0, part.rows, step))
 
 
-def schedule_layer_by_layer(
+def schedule_layer_by_layer(  # noqa: PLR0913  # what a schedule is made of
     network: Network,
     accelerator: str,
     *,
@@ -34,11 +34,12 @@ def schedule_layer_by_layer(
     in_place: bool = True,
     provenance: Provenance = _UNKNOWN,
     scheduler: DepthFirstScheduler | None = None,
+    checked: bool = True,
 ) -> Schedule:
     """Every part whole, in the network's order, at addresses that are reused as tensors die.
 
     With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. ``scheduler`` is that of the network's
-    row graph, where it is known already. InputError if the
+    row graph, where it is known already. ``checked`` is as in :func:`~cascader.ethosu.schedule.cascaded.make_schedule`. InputError if the
     accelerator is unknown or the arena would exceed ``arena_cache_size`` bytes.
     """
     find_accelerator(accelerator)
@@ -50,7 +51,7 @@ def schedule_layer_by_layer(
     stores = buffers(scheduler, jobs, groups, in_place=in_place)
     _, addresses = allocate(stores.extents)
     places = {tensor: address for tensors, address in zip(stores.tensors, addresses, strict=True) for tensor in tensors}
-    schedule = make_schedule(network, accelerator, graph, stripe_jobs(jobs), places, provenance=provenance)
+    schedule = make_schedule(network, accelerator, graph, stripe_jobs(jobs), places, provenance=provenance, checked=checked)
     size = schedule.arena_size
     if arena_cache_size is not None and size > arena_cache_size:
         raise InputError(

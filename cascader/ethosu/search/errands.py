@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypeVar
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
@@ -14,8 +14,9 @@ from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
-from cascader.search.local_moves import Groups
 from npu_model.values import dataclass
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ def ready() -> None:
     """Nothing is done: a process that is asked has imported the search then."""
 
 
-def rewritten(thunk: Thunk) -> Network:
-    """A form of the network."""
+def rewritten(thunk: Thunk[T]) -> T:
+    """A form of the network, or what is asked of one on the way."""
     return thunk()
 
 
@@ -79,14 +80,6 @@ def at_limit(form: Form, limit: int) -> tuple[Decisions, ...]:
 def smallest(form: Form) -> tuple[Decisions, ...]:
     """The candidate of a form that needs least memory."""
     return (Decisions.of(form.cascader.smallest()),)
-
-
-def regrouped(
-    form: Form, limit: int, target: int, judge: Replay, most: int, begin: tuple[Groups, ...]
-) -> tuple[Decisions, int, Groups] | None:
-    """The fastest candidate of a form for ``limit`` bytes after changes that are judged by replays, with its cycles and its groups."""
-    found = form.cascader.regrouped(limit, target, judge, most, begin)
-    return None if found is None else (Decisions.of(found[0]), *found[1:])
 
 
 def check(decisions: Decisions, form: Form) -> None:

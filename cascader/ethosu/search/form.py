@@ -21,7 +21,7 @@ _NUMBERS = count()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a form among all ``count`` of a search."""
+    """The place of a form among all ``count`` of a search: its ``number`` is 0 for the one of most parts, and so on."""
 
     number: int
     count: int
@@ -59,9 +59,13 @@ class Form:
         return _form, self._pickled
 
     def homes(self, processes: int) -> range:
-        """Numbers of the processes that plan this form: one if there are more forms than processes, else as many as each form can have."""
+        """Numbers of the processes that plan this form: one if there are more forms than processes, else as many as each form can have.
+
+        Forms are dealt out by their size, forth and back, so that each process has about as much to do.
+        """
         classes = min(processes, self.place.count)
-        return range(self.place.number % classes, processes, classes)
+        turn, at = divmod(self.place.number, classes)
+        return range(classes - 1 - at if turn % 2 else at, processes, classes)
 
     def __reduce__(self) -> tuple[object, ...]:
         """The form without its plans."""

@@ -6,21 +6,20 @@ later, and its groups are changed, by what a replay says of each change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import field, replace
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, tee
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.schedule.later_copies import with_later_copies
-from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.search.errands import Decisions, regrouped, replay
+from cascader.ethosu.search.errands import Decisions, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Point, Replay, Show, silent
 from cascader.plan.pareto import pareto
 from cascader.search.local_moves import Groups
-from cascader.search.workers import in_order
+from cascader.search.workers import drawn_ahead
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.values import dataclass
@@ -43,8 +42,8 @@ LATER = 7_000_000_000
 MobileNetV1, which asks for more than any other of the fourteen networks of the memory page that were measured, takes 6,080 million.
 """
 
-AHEAD = 8
-"""Schedules of which replays are asked for at a time, so that all processes have some; one alone replays none in vain."""
+AHEAD = 4
+"""Replays that are asked for at a time, so that two processes have some; one alone makes only those that count."""
 
 REPLAYED, FOLLOWED = 60, 24
 """Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""
@@ -71,45 +70,53 @@ class _Search:
     judge: Replay
     executor: Executor
     show: Show
+    known: dict[int, Future[int]] = field(default_factory=dict)
+    """Replays by the identity of a candidate of the form, which the form keeps."""
 
     def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> tuple[Point, Groups] | None:
         """The fastest schedule for ``limit`` bytes and its groups, from the best that is found there or the groups to ``begin`` with."""
         self.show(f"Changing groups by replays: {limit:,} bytes for {self.target:,} cycles")
-        found = self.executor.submit(regrouped, self.form, limit, self.target, self.judge, most, begin).result()
+        found = self.form.cascader.regrouped(limit, self.target, self._cycles_once, most, begin)
         if found is None:
             return None
-        decisions, cycles, groups = found
-        return Point(decisions.arena_size, cycles, decisions.cycles, decisions.schedule(self.form)), groups
+        made, cycles, groups = found
+        return Point(made.memory, cycles, made.cycles, made.schedule), groups
+
+    def _cycles(self, candidates: Iterable[Candidate]) -> Iterator[int]:
+        """What replays say of some candidates, in their order."""
+        return drawn_ahead(map(self._replayed, candidates), AHEAD)
+
+    def _replayed(self, candidate: Candidate) -> Future[int]:
+        return self.executor.submit(replay, Decisions.of(candidate), self.form, self.judge)
+
+    def _cycles_once(self, candidates: Iterable[Candidate]) -> Iterator[int]:
+        """The same of candidates that may come again: a form makes each schedule once, and that is replayed once."""
+        return drawn_ahead(map(self._replayed_once, candidates), AHEAD)
+
+    def _replayed_once(self, candidate: Candidate) -> Future[int]:
+        answer = self.known.get(id(candidate))
+        if answer is None or answer.cancelled():
+            answer = self.known[id(candidate)] = self._replayed(candidate)
+        return answer
 
     def later(self, point: Point) -> Point:
         """The point with copies issued later, one after the other, until a replay shows that it meets the target.
 
         It ends as well where no copy gains anything, or after so many replays as :data:`LATER` allows. After a gain the same copy is the
-        next one to be tried. Processes replay :data:`AHEAD` schedules at a time, and what comes behind the first gain is dropped.
+        next one to be tried.
         """
         best, cycles, first = point.schedule, point.cycles, 0
-        left = LATER // cycles
-        while left > 0 and cycles > self.target:
+        left, improved = LATER // cycles, True
+        while improved and left > 0 and cycles > self.target:
             self.show(f"Issuing copies later: {point.memory:,} bytes, {cycles:,} cycles for {self.target:,}")
-            for number, later, found in self._replayed(islice(with_later_copies(best, first), left), point.estimate):
+            improved = False
+            later, drawn = tee(islice(with_later_copies(best, first), left))
+            for (number, made), found in zip(later, self._cycles(Candidate(one, point.estimate) for _, one in drawn), strict=True):
                 left -= 1
                 if found < cycles:
-                    best, cycles, first = later, found, number
+                    best, cycles, first, improved = made, found, number, True
                     break
-            else:
-                break
         return replace(point, cycles=cycles, schedule=best)
-
-    def _replayed(self, later: Iterator[tuple[int, Schedule]], estimate: int) -> Iterator[tuple[int, Schedule, int]]:
-        """Some schedules with their numbers and what replays say of them, in their order."""
-        while some := list(islice(later, AHEAD)):
-            asked = [self.executor.submit(replay, Decisions.of(Candidate(made, estimate)), self.form, self.judge) for _, made in some]
-            try:
-                for (number, made), cycles in zip(some, in_order(asked), strict=True):
-                    yield number, made, cycles
-            finally:
-                for answer in asked:
-                    answer.cancel()
 
     def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:
         """What is found for arenas between one that misses the target and one of some groups that meet it.

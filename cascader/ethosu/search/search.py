@@ -7,7 +7,6 @@ from concurrent.futures import Executor, Future
 from fractions import Fraction
 from typing import TypeVar
 
-from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.errands import at_limit, outline, promise, ready, rewritten, smallest
@@ -80,7 +79,7 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
     prepare(executor, ready)
     show("Rewriting the network")
 
-    def spread(thunks: Sequence[Thunk]) -> Iterable[Network]:
+    def spread(thunks: Sequence[Thunk[T]]) -> Iterable[T]:
         nonlocal meanwhile
         asked = [executor.submit(rewritten, thunk) for thunk in thunks]
         now, meanwhile = meanwhile, None
@@ -89,8 +88,9 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
         return in_order(asked)
 
     origins = task.variants(spread)
+    by_size = sorted(range(len(origins)), key=lambda number: -len(origins[number].network.graph.parts))
     forms = tuple(
-        Form(Place(number, len(origins)), origin.network, task.accelerator, task.system, task.options, origin.provenance)
+        Form(Place(by_size.index(number), len(origins)), origin.network, task.accelerator, task.system, task.options, origin.provenance)
         for number, origin in enumerate(origins)
     )
     outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} layouts", show))

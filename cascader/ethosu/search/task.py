@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
+from functools import partial
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.rewrites import is_flat, variants
-from cascader.ethosu.rewrites.catalogue import Spread, one_by_one
+from cascader.ethosu.rewrites.catalogue import Spread, Thunk, one_by_one
 from cascader.ethosu.rewrites.constant_places import best_places
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
@@ -97,13 +98,17 @@ class Task:
     def _forms(self, origin: Origin, spread: Spread) -> Iterator[Network]:
         forms = variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing, spread)
         yield from forms
-        placed = self._placed(forms) if is_flat(origin.network) else None
+        placed = self._placed(forms, spread) if is_flat(origin.network) else None
         if placed is not None:
             yield placed
 
-    def _placed(self, forms: Sequence[Network]) -> Network | None:
+    def _placed(self, forms: Sequence[Network], spread: Spread) -> Network | None:
         """The form that is fastest layer by layer, its constants at the places that are best for it so; None if none gains anything."""
-        plans = [schedule_layer_by_layer(form, self.accelerator) for form in forms]
-        plain = min(plans, key=lambda plan: self.replay(lower(plan, checked=False)))
+        cycles = list(spread([Thunk(partial(_cycles_layer_by_layer, form, self.accelerator, self.replay)) for form in forms]))
+        plain = schedule_layer_by_layer(forms[cycles.index(min(cycles))], self.accelerator, checked=False)
         burst = self.system.ports[self.system.port_of(CONSTANTS)].burst_bytes
         return best_places(plain.network, burst, lambda form: self.replay(lower(replace(plain, network=form), checked=False)))
+
+
+def _cycles_layer_by_layer(form: Network, accelerator: str, replay: Replay) -> int:
+    return replay(lower(schedule_layer_by_layer(form, accelerator, checked=False), checked=False))

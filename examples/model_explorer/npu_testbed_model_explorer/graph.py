@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from npu_model.printable import printable
 from sim.views.layers import LayerRow, layer_rows
 from testbed.diff.sides import Side, replay_side
-from testbed.html.graph import graph_data
+from testbed.html.graph import NAME, graph_data
 from testbed.reports.summary import summary_lines
 from testbed.scheduling import read_schedule
 from testbed.simulation import Simulation
@@ -73,7 +74,7 @@ def _held(arena: ArenaMap) -> dict[str, list[tuple[str, str]]]:
     for area in arena.areas:
         if area.slabs:
             low, high = min(slab.low for slab in area.slabs), max(slab.high for slab in area.slabs)
-            found.setdefault(area.name, []).append((f"in SRAM, {area.kind.value}", f"{high - low:,} bytes from {low:#x}"))
+            found.setdefault(printable(area.name, NAME), []).append((f"in SRAM, {area.kind.value}", f"{high - low:,} bytes from {low:#x}"))
     return found
 
 
@@ -81,8 +82,8 @@ def drawing(path: str) -> Drawing:
     """The drawing of a schedule file, a ``*_vela.tflite``, a ``.pte`` or a network, which Vela compiles; InputError if it is none."""
     simulation, arena = _replayed(path)
     data, held = graph_data(simulation), _held(arena)
-    rows = {row.layer: row for row in layer_rows(simulation.replay)}
-    names = [name for name, _ in data["layers"]]
+    rows = {printable(row.layer, NAME): row for row in layer_rows(simulation.replay)}
+    names = [name for name, _, _ in data["layers"]]
     groups = {
         number: f"cascade of layers {first + 1} to {last + 1}"
         for first, last in data["cascades"]
@@ -91,7 +92,7 @@ def drawing(path: str) -> Drawing:
     }
     most = max((row.cycles for row in rows.values()), default=0)
     nodes = []
-    for number, (name, count) in enumerate(data["layers"]):
+    for number, (name, count, _) in enumerate(data["layers"]):
         row = rows.get(name)
         facts = () if row is None else _facts(row, count)
         nodes.append(

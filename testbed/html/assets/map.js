@@ -12,7 +12,8 @@ function showMap(map) {
   const most = Math.max(map.bytes, map.budget || 0, 1) * 1.04;
   const toY = (bytes) => BOTTOM - (bytes / most) * (BOTTOM - TOP);
 
-  function limit(context, width, bytes, words, side) {
+  // A line at a number of bytes with words at one end, `lines` of text lower than beside it.
+  function limit(context, width, bytes, words, side, lines = 0) {
     context.strokeStyle = context.fillStyle = colour("limit");
     context.setLineDash([8, 4]);
     context.beginPath();
@@ -21,7 +22,7 @@ function showMap(map) {
     context.stroke();
     context.setLineDash([]);
     context.textAlign = side;
-    context.fillText(words, side === "right" ? width - RIGHT - 4 : LEFT + 4, toY(bytes) - 8 < 6 ? toY(bytes) + 9 : toY(bytes) - 8);
+    context.fillText(words, side === "right" ? width - RIGHT - 4 : LEFT + 4, (toY(bytes) - 8 < 6 ? toY(bytes) + 9 : toY(bytes) - 8) + 14 * lines);
   }
 
   function drawArea(context, width, area, index) {
@@ -59,7 +60,7 @@ function showMap(map) {
   function name(context, area, room) {
     const [left, right, top, bottom] = room;
     const whole = area.name.split(";")[0], parts = whole.split("/");
-    const words = [whole, parts.slice(-2).join("/"), ...parts.slice(-2).reverse().filter((part) => !/^\d+$/.test(part))];
+    const words = [whole, parts.slice(-2).join("/"), ...parts.slice(parts.length > 2 ? -2 : -1).filter((part) => !/^\d+$/.test(part))];
     const fitting = words.find((one) => context.measureText(one).width < right - left - 4);
     if (!fitting) return;
     context.fillStyle = colour("ink");
@@ -76,8 +77,10 @@ function showMap(map) {
     }
     const rooms = map.areas.map((area, index) => drawArea(context, width, area, index));
     rooms.forEach((room, index) => room && name(context, map.areas[index], room));
-    limit(context, width, map.bytes, `end of the arena: ${number(map.bytes)} bytes`, "right");
-    if (map.budget && map.budget !== map.bytes) limit(context, width, map.budget, `budget: ${number(map.budget)} bytes`, "left");
+    const end = `end of the arena: ${number(map.bytes)} bytes`, budget = `budget: ${number(map.budget || 0)} bytes`;
+    const meet = context.measureText(end + budget).width > width - LEFT - RIGHT - 16 && Math.abs(toY(map.budget || 0) - toY(map.bytes)) < 28;
+    limit(context, width, map.bytes, end, "right", meet ? 1 : 0);
+    if (map.budget && map.budget !== map.bytes) limit(context, width, map.budget, budget, "left");
   }
 
   function tell(x, y) {

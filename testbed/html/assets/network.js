@@ -17,14 +17,14 @@ function showNetwork(graph) {
       : `M${right} ${y(from) + 10}C${right + 24 + 9 * Math.min(span, 24)} ${y(from) + 10} ${right + 24 + 9 * Math.min(span, 24)} ${y(to) + 10} ${right} ${y(to) + 10}`;
     svg.append(element("path", { d: path, fill: "none", stroke: "var(--faint)", "stroke-width": 1.5 }));
   }
-  graph.layers.forEach(([name, operations], layer) => {
+  graph.layers.forEach(([name, operations, short], layer) => {
     const row = share.get(name), part = row ? row.share : 0;
     const stripes = operations === 1 ? "whole" : `${operations} kernels`;
     const bound = row ? `${number(row.cycles)} cycles, ${row.binding}` : "";
     svg.append(element("g", { class: "layer", onpointermove: (event) => showTip(event, `${name}\n${stripes}\n${bound}`), onpointerleave: (event) => showTip(event, "") },
       element("rect", { x: NAME - 24, y: y(layer), width: NODE + 16, height: ROW - 6, rx: 4, fill: "var(--panel)", stroke: "var(--line)" }),
       element("rect", { x: NAME - 24, y: y(layer), width: Math.max(0, part * (NODE + 16)), height: ROW - 6, rx: 4, fill: "var(--bar)" }),
-      element("text", { x: NAME - 14, y: y(layer) + 13 }, name.length > 60 ? name.slice(0, 57) + "..." : name),
+      element("text", { x: NAME - 14, y: y(layer) + 13 }, short),
       element("text", { x: right - 16, y: y(layer) + 13, "text-anchor": "end", class: "faint" }, `${stripes}  ${bound}`)));
   });
   const count = graph.cascades.filter(([first, last]) => first !== last).length;

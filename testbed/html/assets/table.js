@@ -16,6 +16,7 @@ function sortable(id, rows, columns) {
     if (sorted) ordered.sort((one, other) => (falling ? -1 : 1) * compare(one, other));
     body.replaceChildren(...ordered.map((row) => element("tr", {}, ...columns.map(([key, , text, filled]) => {
       const cell = element("td", numeric(key) ? {} : { class: "text" }, text(row));
+      if (key === "layer") cell.title = row.layer;
       if (filled) cell.style.background = `linear-gradient(to left, var(--bar) ${100 * filled(row)}%, transparent 0)`;
       return cell;
     }))));
@@ -40,7 +41,7 @@ function sortable(id, rows, columns) {
 
 function showTable(layers) {
   section("Layers", "A click on a heading sorts.", sortable("layers", layers, [
-    ["layer", "layer", (row) => row.layer], ["operator", "operator", (row) => row.operator],
+    ["layer", "layer", (row) => row.short], ["operator", "operator", (row) => row.operator],
     ["cycles", "cycles", (row) => number(row.cycles)], ["share", "%", (row) => (100 * row.share).toFixed(1), (row) => row.share],
     ["binding", "bound by", (row) => row.binding], ["axi0_read_bytes", "AXI0 read", (row) => number(row.axi0_read_bytes)],
     ["axi0_write_bytes", "AXI0 write", (row) => number(row.axi0_write_bytes)], ["axi1_read_bytes", "AXI1 read", (row) => number(row.axi1_read_bytes)],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 from cascader.plan.depth_first import Group
@@ -35,12 +36,18 @@ def beside(groups: Groups) -> Iterable[Groups]:
 class _Judge:
     """Takes stripes of 30 rows for the fastest, and counts what it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: int = 1) -> None:
         self.asked: list[int] = []
+        self.drawn: list[int] = []
+        self._ahead = ahead
 
-    def __call__(self, draft: Draft) -> int:
-        self.asked.append(draft.groups[0].stripe_rows)
-        return 1000 + abs(draft.groups[0].stripe_rows - 30)
+    def __call__(self, drafts: Iterable[Draft]) -> Iterator[int]:
+        drafts = iter(drafts)
+        while some := [draft.groups[0].stripe_rows for draft in islice(drafts, self._ahead)]:
+            self.drawn += some
+            for rows in some:
+                self.asked.append(rows)
+                yield 1000 + abs(rows - 30)
 
 
 def climb(judge: _Judge, *, target: int = 0, most: int = 100, expected: int = EXPECTED) -> int:
@@ -53,6 +60,19 @@ def test_a_climb_ends_where_no_change_helps() -> None:
     judge = _Judge()
     assert climb(judge) == 30
     assert len(judge.asked) == len(set(judge.asked))
+
+
+def test_a_judge_that_draws_ahead_is_asked_for_the_same_changes() -> None:
+    """What is drawn before a change that helps is dropped, and may be tried again beside that."""
+    moves = Moves(
+        lambda groups: [(Group(0, 1, groups[0].stripe_rows + step),) for step in (1, 2, 3, 0, -1)],
+        lambda _, groups: None if groups[0].stripe_rows % 4 == 2 else striped(groups[0].stripe_rows),
+    )
+    alone, ahead = _Judge(), _Judge(ahead=4)
+    ends = [climbed(Judged(striped(20), 1010), moves, judge, 0, 15).draft.groups for judge in (alone, ahead)]
+    assert ends[0] == ends[1]
+    assert alone.asked == ahead.asked == alone.drawn
+    assert len(ahead.drawn) > len(ahead.asked)
 
 
 def test_a_climb_ends_at_its_target_or_with_its_last_judgement() -> None:

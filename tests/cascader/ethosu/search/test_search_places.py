@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +22,7 @@ from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.search.wish import Wish
 from cascader.search.candidates import DraftOptions
 from cascader.search.luggage import Luggage
-from cascader.search.workers import as_completed, in_order, workers
+from cascader.search.workers import as_completed, drawn_ahead, in_order, workers
 from testbed.legalise import load_task
 from testbed.memory_options import MemoryOptions
 from testbed.replaying import QuickReplay
@@ -57,6 +59,34 @@ def test_every_process_has_a_form_or_shares_one_and_every_form_has_a_process(cou
     homes = [set(form(number, count).homes(processes)) for number in range(count)]
     assert all(homes)
     assert set().union(*homes) == set(range(processes))
+
+
+def test_forms_are_dealt_out_forth_and_back_from_the_largest_on() -> None:
+    """Dealt out in turn, the first process would have the larger one of every two."""
+    assert [form(number, 6).homes(2)[0] for number in range(6)] == [0, 1, 1, 0, 0, 1]
+    assert [form(number, 6).homes(3)[0] for number in range(6)] == [0, 1, 2, 2, 1, 0]
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_answers_drawn_ahead_come_in_their_order_and_no_more_are_asked_for_than_ahead(processes: int) -> None:
+    asked = list[int]()
+
+    def numbers(executor: Executor) -> Iterator[Future[int]]:
+        for number in range(10):
+            asked.append(number)
+            yield executor.submit(double, number)
+
+    with workers(processes, takes_part=True) as executor:
+        assert list(drawn_ahead(numbers(executor), 4)) == [double(number) for number in range(10)]
+        asked.clear()
+        answers = drawn_ahead(numbers(executor), 4)
+        assert [next(answers), next(answers)] == [0, 2]
+        answers.close()  # type: ignore[attr-defined]  # it is a generator
+    assert asked == list(range(5))
 
 
 def where(_form: Form) -> int:

@@ -1,0 +1,29 @@
+"""Names cut for a table: as short as it asks, and never two layers under one name."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.reports.tables import all_shortened
+from validation.layout import grid
+from validation.short_names import short_names
+
+NAMES = [f"model/batch_normalization_{number}/FusedBatchNormV3;model/conv2d_{number}/Conv2D" for number in (2, 4, 6)]
+
+
+def test_layers_that_end_alike_are_told_apart_in_every_table() -> None:
+    assert len(set(all_shortened(NAMES))) == 3
+    table = grid(("layer", "cycles"), [(name, "1") for name in all_shortened(NAMES)], (True, False), 30)
+    assert len({line.split()[0] for line in table.splitlines()[2:]}) == 3
+
+
+@given(st.lists(st.text("ab_/1", min_size=1, max_size=60), min_size=1, max_size=4), st.integers(12, 40))
+def test_a_short_name_is_as_short_as_was_asked(names: list[str], size: int) -> None:
+    assert all(len(name) <= size for name in short_names(names, size))
+
+
+@given(st.integers(0, 10**4), st.integers(0, 10**4), st.integers(0, 60), st.integers(0, 60), st.integers(16, 40))
+def test_names_that_differ_in_a_number_are_told_apart_wherever_it_stands(one: int, other: int, before: int, behind: int, size: int) -> None:
+    names = [f"{'m' * before}/{number}/{'n' * behind}" for number in (one, other)]
+    assert len(set(short_names(names, size))) == len(set(names))
