@@ -204,8 +204,6 @@ def _read(data: bytes) -> TfliteModel:
         return _Reader(data).read()
     except InputError:
         raise
-    except (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+    except (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError):
         # The generated flatbuffer accessors raise any of these when an offset points outside the file.
-        raise InputError(
-            f"The .tflite file of {len(data)} bytes is damaged or cut off ({type(error).__name__}): get a fresh copy."
-        ) from None
+        raise InputError(f"The .tflite file of {len(data)} bytes is damaged or cut off: get a fresh copy.") from None

@@ -77,10 +77,8 @@ class RecordReader:
             yield
         except InputError:
             raise
-        except (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-            raise InputError(
-                f"The .tflite file of {self._size} bytes is damaged or cut off ({type(error).__name__}): get a fresh copy."
-            ) from None
+        except (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError):
+            raise InputError(f"The .tflite file of {self._size} bytes is damaged or cut off: get a fresh copy.") from None
 
     def _spend(self, length: int) -> int:
         """Count ``length`` elements as read and return it."""

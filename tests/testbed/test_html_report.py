@@ -267,6 +267,18 @@ def test_a_deadline_marks_what_meets_it_with_fewest_macs_and_bytes(page: Page, t
     assert not page.errors
 
 
+def test_each_line_of_a_sweep_has_a_key_of_its_own_however_many_there_are(page: Page, tmp_path: Path) -> None:
+    models = [load_model("zoo:tiny_conv"), load_model("zoo:tiny_residual")]
+    points = points_of(Space(models, [f"ethos-u55-{macs}" for macs in (32, 64, 128, 256)], [NO_OPTIONS]))
+    path = tmp_path / "sweep.html"
+    path.write_bytes(sweep_page([Result(point, Answer(9000 + index, 500_000, 1, 2, "", "")) for index, point in enumerate(points)], 1.0))
+    page.open(path)
+    looks = "[...document.querySelectorAll('{}')].map((line) => line.getAttribute('stroke') + line.getAttribute('stroke-dasharray'))"
+    lines, keys = (page.run(looks.format(where)) for where in ("#sweep path[stroke-dasharray]", ".stroke line"))
+    assert lines == keys
+    assert len(set(keys)) == len(points) == 8
+
+
 def test_commands_write_reports_and_nothing_else(tmp_path: Path) -> None:
     plan, ours, theirs = tmp_path / "s.json", tmp_path / "ours.html", tmp_path / "theirs.html"
     call("schedule", "zoo:tiny_conv", "--no-cascade", "-o", plan, "--arena-cache-size", 9000, "--report", ours)

@@ -8,6 +8,12 @@ function showSweep(points) {
     const index = names.indexOf(name);
     return { stroke: `var(--${hues[index % hues.length]})`, "stroke-dasharray": dashes[Math.floor(index / hues.length) % dashes.length] };
   };
+  // A line as the plot has it: colours alone come again from the eighth name on.
+  const stroke = (name) => {
+    const sample = element("svg", { class: "stroke", width: 30, height: 8 });
+    sample.append(element("line", { x1: 0, x2: 30, y1: 4, y2: 4, "stroke-width": 2, ...looks(name) }));
+    return sample;
+  };
   if (made.length) {
     const { svg, x, y, yRange, left, right } = logPlot("sweep", "Points by bytes and milliseconds", made.map((point) => point.arena_bytes), made.map((point) => point.milliseconds),
       { unit: 1024, name: "arena [KiB]" }, { unit: 1, name: "milliseconds" });
@@ -36,7 +42,7 @@ function showSweep(points) {
       if (time > 0) facts(few.length ? few.map((point) => [`${point.macs} MACs, ${number(point.arena_bytes)} bytes`, `${point.milliseconds.toFixed(3)} ms, ${nameOf(point)}`]) : [["deadline", "no point meets it"]]);
     }
     const field = element("input", { id: "deadline", inputmode: "decimal", placeholder: "ms", oninput: (event) => deadlineOf(event.target.value) });
-    const key = element("p", { class: "hint" }, ...names.flatMap((name) => [element("span", { class: "key", style: `background: ${looks(name).stroke}` }), name, element("br")]));
+    const key = element("p", { class: "hint" }, ...names.flatMap((name) => [stroke(name), name, element("br")]));
     section("Time over SRAM", "Click a point, or give a deadline: marked is what meets it with fewest MACs and bytes on each memory system.",
       element("div", { class: "row" }, element("div", {}, svg, key), element("aside", {}, element("p", {}, element("label", {}, "Deadline: ", field)), say)));
     if (data.deadline) { field.value = data.deadline; deadlineOf(field.value); }
