@@ -121,6 +121,19 @@ def _shared_weights(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.subtract(first, second)]
 
 
+def _patches(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 64, 64, 3), "image"), 24, (4, 4), strides=(4, 4), padding="VALID")
+    y = net.unary("GELU", net.conv2d(net.depthwise(x, (7, 7)), 48, (1, 1)))
+    x = net.add(x, net.conv2d(y, 24, (1, 1)))
+    return [net.fully_connected(net.mean(net.conv2d(x, 32, (2, 2), strides=(2, 2), padding="VALID")), 10)]
+
+
+def _coarse_pools(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.max_pool(net.conv2d(net.input((1, 64, 64, 3), "image"), 16, activation="RELU"), (4, 4), strides=(4, 4))
+    x = net.average_pool(net.conv2d(x, 24, activation="RELU"), (4, 4), strides=(4, 4))
+    return [net.fully_connected(net.flatten(x), 10)]
+
+
 def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
     return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
 
@@ -138,5 +151,7 @@ NETWORKS = (
     _of("mobilenet_v3", "MobileNetV3 block: hard swish, depthwise 5x5, gate", _mobilenet_v3),
     _of("shufflenet", "ShuffleNet v2 units: split, concat, channel shuffle by reshape and transpose", _shufflenet),
     _of("shuffled_image", "the shuffle of the channels of a whole image", _shuffled_image),
+    _of("patches", "ConvNeXt's stem and a block: patches of 4x4, depthwise 7x7, GELU", _patches, sampled=True),
+    _of("coarse_pools", "a maximum and an average over 4x4, each in steps of 4", _coarse_pools),
     _of("siamese_batch", "two inputs through shared weights as a batch of two", _shared_weights),
 )

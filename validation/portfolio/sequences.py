@@ -115,6 +115,13 @@ def _transformer(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.mean(x), 10)]
 
 
+def _raw_sound(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.conv2d(net.input((1, 1, 2000, 1), "samples"), 16, (1, 80), strides=(1, 4), padding="VALID", activation="RELU")
+    x = net.max_pool(x, (1, 4), strides=(1, 4))
+    x = net.max_pool(net.conv2d(x, 24, (1, 3), activation="RELU"), (1, 4), strides=(1, 4))
+    return [net.softmax(net.fully_connected(net.mean(x), 8))]
+
+
 def _of(name: str, idiom: str, draw: Draw, exception: str = "", *, sampled: bool = False) -> PortfolioNetwork:
     return PortfolioNetwork(name, GROUP, idiom, draw, exception=exception, sampled=sampled)
 
@@ -131,6 +138,7 @@ NETWORKS = (
     _of("dilated_by_batch", "dilation through SPACE_TO_BATCH_ND and back", _dilated_by_batch),
     _of("conv1d", "Keras' Conv1D layers of stride 2", _conv1d),
     _of("activity", "Keras' Conv1D classifier of sensors, with its softmax", _activity),
+    _of("raw_sound", "M5: samples as they are, a window of 80 and pools of 4, in steps of 4", _raw_sound),
     _of("wavenet", "WaveNet's gated, dilated layers with skips to the end", _wavenet),
     _of("transformer", "a vision transformer's block: attention over 16 patches, GELU", _transformer),
 )

@@ -96,6 +96,11 @@ class _Maker:
         return with_weights(after, weights_of(before, self.constants, self.accelerator).reshape(shape), self.constants, self.accelerator)
 
 
+def _is_far(operation: KernelOperation) -> bool:
+    """Whether its windows step further than the NPU's can, along any axis."""
+    return max(operation.kernel.stride_y, operation.kernel.stride_x) > LONGEST_STRIDE
+
+
 def _is_near(operation: KernelOperation) -> bool:
     """Whether its windows step from column to column no further than the NPU's can."""
     return operation.kernel.stride_x <= LONGEST_STRIDE
@@ -227,7 +232,7 @@ def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources
     kernels = network.kernels
     for grid in position_grids(network):
         first = grid.parts[0]
-        made = _made(grid, kernels[first].operation, maker)
+        made = _made(grid, kernels[first].operation, maker) if _is_far(grid.kernel.operation) else None
         if made is not None:
             names = [f"{first}/{number}" for number in range(len(made.kernels))] if len(made.kernels) > 1 else [first]
             parts |= dict.fromkeys(grid.parts, ())

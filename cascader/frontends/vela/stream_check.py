@@ -11,10 +11,12 @@ from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.naming import named_network
 from cascader.frontends.vela.results import VelaResult
+from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, PoolKind
+from npu_model.weight_stream.work import stream_work
 
 
 def _stray_text(access: StrayAccess) -> str:
@@ -38,8 +40,24 @@ def _lost_rows(network: CompiledNetwork) -> str:
     return ""
 
 
+def _other_weights(network: CompiledNetwork) -> str:
+    """A stream that holds other weights than its kernel needs.
+
+    So Vela 5.2's Python core makes an average over 4 columns of a row that steps over 4 of them.
+    """
+    try:
+        for program in network.programs:
+            stream_work(program, accelerator(program.accelerator))
+    except InputError as error:
+        clause = str(error).partition(";")[0]
+        return f"{clause[:1].lower()}{clause[1:]}"
+    return ""
+
+
 def stream_fault(network: CompiledNetwork, database: str = "") -> str:
-    """The first wrong access of a compilation, or a sum over channels of the wrong shape, as a clause that names the layer; "" if none.
+    """The first wrong access of a compilation, a sum over channels of the wrong shape, or other weights than needed, as a clause.
+
+    It names the layer, or the stream of weights; it is "" if nothing is wrong.
 
     ``database`` is the text of Vela's debug database; without its table of tensors (the Python core has none) only reads of unwritten
     bytes are found.
@@ -48,7 +66,7 @@ def stream_fault(network: CompiledNetwork, database: str = "") -> str:
     if stray is not None:
         return _stray_text(stray)
     unwritten = next(unwritten_reads(network), None)
-    return _lost_rows(network) if unwritten is None else unwritten.text
+    return (_lost_rows(network) or _other_weights(network)) if unwritten is None else unwritten.text
 
 
 def checked_network(result: VelaResult, model: bytes) -> CompiledNetwork:

@@ -20,6 +20,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import (
     CORES,
     VelaResult,
+    alternative,
     checked_network,
     compile_network,
     import_network,
@@ -33,6 +34,7 @@ from cascader.frontends.vela import (
 from cascader.frontends.vela.allocations import allocations, stray_accesses
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.lift import lift
+from cascader.frontends.zoo import NetworkBuilder
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
@@ -272,3 +274,14 @@ def test_a_compiled_file_whose_stream_is_wrong_is_not_timed(tmp_path: Path) -> N
     path.write_bytes(export(network)["network.tflite"])
     assert call("simulate", "vela", path).status == 0
     assert checked_network(compiled(), image()) == network
+
+
+def test_a_stream_of_fewer_weights_than_a_kernel_needs_is_not_taken() -> None:
+    net = NetworkBuilder("averages")
+    x = net.conv2d(net.input((1, 8, 32, 3), "image"), 16, activation="RELU")
+    model = net.finish([net.conv2d(net.average_pool(x, (1, 4), strides=(1, 4)), 8, (1, 1))])
+    with pytest.raises(InputError, match=r"Python core emits a wrong stream: a weight stream of \d+ bytes holds \d+ weights"):
+        checked_network(compile_network(model, DEFAULT, legalise=True, legacy=True), model)
+    first = legalised(model, DEFAULT)
+    assert first.core == CORES[0]
+    assert alternative(model, first, DEFAULT) is None
