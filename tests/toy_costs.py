@@ -36,5 +36,5 @@ class ToyCosts:
         staged, direct = self.compute_cycles(part, start, end), self.direct_cycles(part, start, end)
         home = self.home * self.constant_bytes(part) // 4
         return JobTimes(
-            part, staged, direct, lead=min(3, home), tail=2, crowded=direct + home, home=home, staged_lead=min(1, staged), staged_tail=1
+            part, staged, direct, lead=min(3, home), tail=2, contended=direct + home, home=home, staged_lead=min(1, staged), staged_tail=1
         )

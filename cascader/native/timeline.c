@@ -3,7 +3,7 @@
 
 #define NOT_READY INT64_MIN
 
-enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CROWDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_FIELDS };
+enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CONTENDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_FIELDS };
 enum { COPY_PART, COPY_SIZE, COPY_TRANSFER, COPY_FIRST, COPY_LAST, COPY_EARLIEST, COPY_FIELDS };
 
 typedef struct {
@@ -216,14 +216,14 @@ static void delay(Run *run, i64 step, i64 start)
     Moment *now = &run->now;
     const i64 *job = times(run, step);
     if (now->copier <= start || !job[TIME_HOME] || now->finish <= start || run->ready[run->job_parts[step]] != NOT_READY) return;
-    i64 copying = now->copier - start, left = now->finish - start, own = job[TIME_CROWDED] - job[TIME_HOME];
+    i64 copying = now->copier - start, left = now->finish - start, own = job[TIME_CONTENDED] - job[TIME_HOME];
     if (left * own <= copying * job[TIME_DIRECT]) {
-        now->finish = start + left * job[TIME_CROWDED] / job[TIME_DIRECT];
+        now->finish = start + left * job[TIME_CONTENDED] / job[TIME_DIRECT];
         now->copier += left * job[TIME_HOME] / job[TIME_DIRECT];
     } else {
-        i64 together = copying * job[TIME_CROWDED] / own;
+        i64 together = copying * job[TIME_CONTENDED] / own;
         now->copier = start + together;
-        now->finish += together * (job[TIME_CROWDED] - job[TIME_DIRECT]) / job[TIME_CROWDED];
+        now->finish += together * (job[TIME_CONTENDED] - job[TIME_DIRECT]) / job[TIME_CONTENDED];
     }
     run->ready[run->copies[run->issues[now->issued - 1].copy * COPY_FIELDS + COPY_PART]] = now->copier;
 }
@@ -427,7 +427,7 @@ static void find_gains(Run *run)
     for (i64 copy = 0; copy < run->count; copy++) {
         const i64 *facts = run->copies + copy * COPY_FIELDS;
         for (i64 step = facts[COPY_FIRST]; step <= facts[COPY_LAST]; step++)
-            if (run->job_parts[step] == facts[COPY_PART]) run->gains[copy] += times(run, step)[TIME_CROWDED] - times(run, step)[TIME_STAGED];
+            if (run->job_parts[step] == facts[COPY_PART]) run->gains[copy] += times(run, step)[TIME_CONTENDED] - times(run, step)[TIME_STAGED];
     }
 }
 

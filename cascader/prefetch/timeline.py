@@ -29,7 +29,7 @@ class JobTimes(NamedTuple):
 
     ``lead`` are the cycles that the job saves if its first constants are read in the tail of the job before, a tail as long.
     ``tail`` are the last cycles of the job, in which the next job may read its first constants. Both are for a job that reads at
-    home, ``staged_lead`` and ``staged_tail`` for one whose constants are copied. ``crowded`` are the cycles of a job that reads at
+    home, ``staged_lead`` and ``staged_tail`` for one whose constants are copied. ``contended`` are the cycles of a job that reads at
     home while a copy keeps that memory busy, ``home`` those in which it keeps that memory busy itself.
     """
 
@@ -38,7 +38,7 @@ class JobTimes(NamedTuple):
     direct: int
     lead: int
     tail: int
-    crowded: int
+    contended: int
     home: int
     staged_lead: int
     staged_tail: int
@@ -75,7 +75,7 @@ def nothing_shared(step: int, before: bool, now: bool) -> int:  # noqa: ARG001, 
     return 0
 
 
-_NO_JOB = JobTimes(part=-1, staged=0, direct=0, lead=0, tail=0, crowded=0, home=0, staged_lead=0, staged_tail=0)
+_NO_JOB = JobTimes(part=-1, staged=0, direct=0, lead=0, tail=0, contended=0, home=0, staged_lead=0, staged_tail=0)
 """Before the first job."""
 
 
@@ -122,7 +122,7 @@ class _Run:
     def _worth(self, constants: Constants, ready: int) -> bool:
         """Whether waiting until ``ready`` for a copy may take less time than to read at home beside other copies."""
         own = (job for job in self.jobs[constants.first : constants.last + 1] if job.part == constants.part)
-        gain = sum(job.crowded - job.staged for job in own)
+        gain = sum(job.contended - job.staged for job in own)
         return ready - max(self.now.finish, self.now.arrival) <= gain
 
     def _delay(self, step: int, start: int) -> None:
@@ -130,15 +130,15 @@ class _Run:
         now, job = self.now, self.jobs[step]
         if now.copier <= start or not job.home or now.finish <= start or job.part in now.ready:
             return
-        # Beside the copy the job makes direct / crowded of its way, and takes home / crowded of the copy's turns.
+        # Beside the copy the job makes direct / contended of its way, and takes home / contended of the copy's turns.
         copying, left = now.copier - start, now.finish - start
-        if left * (job.crowded - job.home) <= copying * job.direct:
-            now.finish = start + left * job.crowded // job.direct
+        if left * (job.contended - job.home) <= copying * job.direct:
+            now.finish = start + left * job.contended // job.direct
             now.copier += left * job.home // job.direct
         else:
-            together = copying * job.crowded // (job.crowded - job.home)
+            together = copying * job.contended // (job.contended - job.home)
             now.copier = start + together
-            now.finish += together * (job.crowded - job.direct) // job.crowded
+            now.finish += together * (job.contended - job.direct) // job.contended
         # Only the copy issued last is still on its way: the command processor has waited for those before it.
         now.ready[now.issues[-1].constants.part] = now.copier
 

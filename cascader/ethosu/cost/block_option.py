@@ -18,7 +18,7 @@ class BlockOption:
     """A block that a job may be made in, and the partition of the shared buffer that it needs.
 
     ``load`` is what it asks of the units, with its data from ``sources``; ``cycles`` are the job's with nothing before and after it but
-    with its first weights there, ``latency`` those until what it has stored may be read, ``burden`` what is set against it besides.
+    with its first weights there, ``latency`` those until what it has stored may be read. ``read_penalty`` is set against it besides.
     It takes ``lead`` more if they are not there; in its last ``tail`` cycles the decoder reads for the next job already.
     """
 
@@ -28,14 +28,14 @@ class BlockOption:
     load: KernelLoad
     sources: Sources
     latency: int
-    burden: int = 0
+    read_penalty: int = 0
     lead: int = 0
     tail: int = 0
 
     @property
     def cost(self) -> int:
-        """Cycles that the choice of blocks makes least: the job's own and its burden."""
-        return self.cycles + self.burden
+        """Cycles that the choice of blocks makes least: the job's own and its read penalty."""
+        return self.cycles + self.read_penalty
 
 
 _OPTION = 12
@@ -71,10 +71,10 @@ class CompiledOptions(Sequence[BlockOption]):
 
     def _option(self, at: int) -> BlockOption:
         flat = self.flat
-        height, width, depth, end, start, start2, cycles, burden, lead, tail, first, last = flat[at : at + _OPTION]
+        height, width, depth, end, start, start2, cycles, read_penalty, lead, tail, first, last = flat[at : at + _OPTION]
         load = KernelLoad(flat[flat[0] + first : flat[0] + last])
         block, shram = Shape3D(height, width, depth), Shram(end, start, start2)
-        return BlockOption(block, shram, cycles, load, self.sources, self.latency, burden, lead, tail)
+        return BlockOption(block, shram, cycles, load, self.sources, self.latency, read_penalty, lead, tail)
 
     def __len__(self) -> int:
         return self._length

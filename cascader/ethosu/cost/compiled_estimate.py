@@ -8,7 +8,7 @@ from cascader.ethosu.cost.block_choice import PROMISING, WORTHWHILE
 from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.block_grid import candidates
 from cascader.ethosu.cost.block_option import CompiledOptions
-from cascader.ethosu.cost.estimate_terms import BLOCKS, BURDEN, PARTITIONS, Facts, Terms
+from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.cost.flat_operation import flat_decoding
 from npu_model.native import native
@@ -49,7 +49,7 @@ class Core:
         self._terms = terms
         staged, direct = terms.staged, terms.direct
         rates = staged.constants.rate, direct.constants.rate
-        self._memories = array("d", (*staged.flat, *direct.flat, *terms.crowded.flat, *rates, PROMISING, WORTHWHILE, BURDEN))
+        self._memories = array("d", (*staged.flat, *direct.flat, *terms.contended.flat, *rates, PROMISING, WORTHWHILE, READ_PENALTY))
 
     @property
     def is_usable(self) -> bool:

@@ -34,7 +34,7 @@ NEAR = 8
 def _ended(option: BlockOption) -> tuple[Pipeline, float]:
     """The units behind the last blocks of a kernel whose first weights are there, and when it is done."""
     pipeline = Pipeline(option.latency)
-    done = pipeline.run(option.load, option.sources, led=True, first=max(0, option.load.places - NEAR))
+    done = pipeline.run(option.load, option.sources, prefetched=True, first=max(0, option.load.places - NEAR))
     return pipeline, done.cycles
 
 
@@ -43,7 +43,7 @@ def _begun(option: BlockOption) -> tuple[float, float]:
     """Cycles in which the words of a kernel's first blocks pass, and when these are done on their own if the first weights are there."""
     places, sources = min(NEAR, option.load.places), option.sources
     fetched, stored, constants = option.load.words(0, places)
-    flow = Pipeline().run(option.load, sources, led=True, last=places)
+    flow = Pipeline().run(option.load, sources, prefetched=True, last=places)
     return sources.moving(fetched + (constants if sources.shared else 0), stored), max(flow.cycles, constants * sources.constants.rate)
 
 

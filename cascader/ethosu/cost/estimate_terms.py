@@ -20,10 +20,10 @@ BLOCKS = 2
 PARTITIONS = 4
 """Partitions of the shared buffer from which neighbours may choose a common one."""
 
-BURDEN = 0.05
-"""Part of the cycles of a block's reads at home that counts against the block: of two equally fast ones one may read twice as much."""
+READ_PENALTY = 0.05
+"""Part of the cycles of a block's reads at home that counts against the block: of two equally fast blocks one may read twice as much."""
 
-CROWDED_SHARE = 0.5
+CONTENDED_SHARE = 0.5
 """The part of its memory's bandwidth that a kernel gets beside a copy: two readers that always have something to ask take turns."""
 
 KERNEL_WORDS = 29
@@ -35,13 +35,13 @@ class Facts:
     """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins.
 
     ``tail`` are the cycles at its end in which the decoder reads for the next kernel,
-    ``crowded_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
+    ``contended_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
     """
 
     cycles: int
     lead: int
     tail: int
-    crowded_cycles: int
+    contended_cycles: int
     home_cycles: int
 
 
@@ -83,18 +83,18 @@ class Terms:
 
     def worst_operand_latency(self, operation: KernelOperation) -> int:
         """As :meth:`operand_latency` while weights are copied from the same memory: no block is chosen that suffers from that."""
-        return self.crowded.constants.latency if self.operand_latency(operation) else 0
+        return self.contended.constants.latency if self.operand_latency(operation) else 0
 
     @property
-    def crowded(self) -> Sources:
+    def contended(self) -> Sources:
         """Constants read at home beside a copy, whose transactions have every other turn at the port."""
-        return _crowded(self.direct)
+        return _contended(self.direct)
 
 
 @lru_cache(maxsize=8)
-def _crowded(direct: Sources) -> Sources:
-    """As :attr:`Terms.crowded`."""
+def _contended(direct: Sources) -> Sources:
+    """As :attr:`Terms.contended`."""
     home: Source = direct.constants
     turn = ceil(home.rate * direct.timing.grant * home.burst)
-    slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CROWDED_SHARE)
+    slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CONTENDED_SHARE)
     return replace(direct, constants=slow)

@@ -8,7 +8,7 @@ from math import ceil
 
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.block_option import BlockOption
-from cascader.ethosu.cost.estimate_terms import BLOCKS, BURDEN, PARTITIONS, Facts, Terms
+from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
 from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
 from cascader.ethosu.cost.kernel_load import KernelLoad, block_load
 from cascader.ethosu.cost.memory_path import Sources
@@ -32,19 +32,19 @@ class _Kernel:
         self._least = least
         self._flows: dict[bool, Flow] = {}
 
-    def flow(self, *, led: bool) -> Flow:
-        """The flow of the kernel alone; ``led`` if its first weights are there already."""
-        if led not in self._flows:
-            self._flows[led] = Pipeline().run(self.load, self._sources, led=led)
-        return self._flows[led]
+    def flow(self, *, prefetched: bool) -> Flow:
+        """The flow of the kernel alone; ``prefetched`` if its first weights are there already."""
+        if prefetched not in self._flows:
+            self._flows[prefetched] = Pipeline().run(self.load, self._sources, prefetched=prefetched)
+        return self._flows[prefetched]
 
-    def cycles(self, *, led: bool) -> int:
+    def cycles(self, *, prefetched: bool) -> int:
         """Cycles of the kernel alone."""
-        return self._paced(self.flow(led=led), self._sources)
+        return self._paced(self.flow(prefetched=prefetched), self._sources)
 
-    def crowded_cycles(self) -> int:
+    def contended_cycles(self) -> int:
         """Cycles beside a copy."""
-        return self._paced(Pipeline().run(self.load, self._terms.crowded), self._terms.crowded)
+        return self._paced(Pipeline().run(self.load, self._terms.contended), self._terms.contended)
 
     def _paced(self, flow: Flow, sources: Sources) -> int:
         # What passes a port moves no faster than its memory keeps up.
@@ -52,9 +52,9 @@ class _Kernel:
         read = self.load.maps - written + (self.load.constants if sources.shared else 0)
         return ceil(max(flow.cycles, sources.moving(read, written), self._least)) + self._terms.overhead
 
-    def tail(self, *, led: bool = False) -> int:
+    def tail(self, *, prefetched: bool = False) -> int:
         """Cycles at its end in which the decoder reads for the next kernel."""
-        return ceil(self.flow(led=led).tail) + self._terms.overhead
+        return ceil(self.flow(prefetched=prefetched).tail) + self._terms.overhead
 
 
 class _Described:
@@ -109,29 +109,29 @@ class KernelEstimate:
             kernels.append(self._kernels[block, shram])
         return kernels
 
-    def _burden(self, load: KernelLoad) -> int:
+    def _read_penalty(self, load: KernelLoad) -> int:
         """Cycles that are set against a kernel's reads at home, which hold up the copies beside it."""
-        return 0 if self._staged else int(load.constants * self._home_rate * BURDEN)
+        return 0 if self._staged else int(load.constants * self._home_rate * READ_PENALTY)
 
     @cached_property
     def facts(self) -> Facts:
         """The facts of the fastest block; of a kernel that reads its constants in the arena that counts with the first ones there."""
         # Whatever neighbours may agree on counts for one alone too: else each of two pairs would be said to gain by it.
         kernels = self._in_blocks(BLOCKS, partitions=False) + self._in_blocks(PARTITIONS, partitions=True)[1:]
-        best = min(kernels, key=lambda kernel: kernel.cycles(led=self._staged) + self._burden(kernel.load))
+        best = min(kernels, key=lambda kernel: kernel.cycles(prefetched=self._staged) + self._read_penalty(kernel.load))
         return self._beside(best)
 
     def _beside(self, kernel: _Kernel) -> Facts:
         """The facts of a kernel: what it takes if its first weights are there already and if not, and beside a copy."""
         constants = kernel.load.constants
         if not constants:
-            cycles = kernel.cycles(led=self._staged)
-            return Facts(cycles, 0, kernel.tail(led=self._staged), cycles, 0)
-        led, cold = kernel.cycles(led=True), kernel.cycles(led=False)
+            cycles = kernel.cycles(prefetched=self._staged)
+            return Facts(cycles, 0, kernel.tail(prefetched=self._staged), cycles, 0)
+        prefetched, cold = kernel.cycles(prefetched=True), kernel.cycles(prefetched=False)
         if self._staged:
-            return Facts(cold, cold - led, kernel.tail(), cold, 0)
+            return Facts(cold, cold - prefetched, kernel.tail(), cold, 0)
         home = ceil(constants * self._home_rate)
-        return Facts(cold, cold - led, kernel.tail(), max(kernel.crowded_cycles(), cold), home)
+        return Facts(cold, cold - prefetched, kernel.tail(), max(kernel.contended_cycles(), cold), home)
 
     @cached_property
     def options(self) -> tuple[BlockOption, ...]:
@@ -141,9 +141,9 @@ class KernelEstimate:
     def _option(self, kernel: _Kernel) -> BlockOption:
         """Facts of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
         sources, overhead, load = self._sources, self._terms.overhead, kernel.load
-        cycles = max(kernel.cycles(led=True), ceil(load.constants * self._home_rate) + overhead)
-        lead = max(0, kernel.cycles(led=False) - cycles)
-        return BlockOption(kernel.block, kernel.shram, cycles, load, sources, overhead, self._burden(load), lead, kernel.tail())
+        cycles = max(kernel.cycles(prefetched=True), ceil(load.constants * self._home_rate) + overhead)
+        lead = max(0, kernel.cycles(prefetched=False) - cycles)
+        return BlockOption(kernel.block, kernel.shram, cycles, load, sources, overhead, self._read_penalty(load), lead, kernel.tail())
 
     @property
     def size(self) -> int:

@@ -83,20 +83,20 @@ class Pipeline:
         return other
 
     def run(
-        self, kernel: KernelLoad, sources: Sources, *, led: bool = False, distance: int = 0, first: int = 0, last: int | None = None
+        self, kernel: KernelLoad, sources: Sources, *, prefetched: bool = False, distance: int = 0, first: int = 0, last: int | None = None
     ) -> Flow:
         """One more kernel, from its first fetch to its last store; ``distance`` blocks of the one before may be unfinished then.
 
-        With ``led`` the weights of the first two steps are there already, if they may be fetched ahead: the decoder does not wait for the
-        kernel before. Blocks before the ``first`` and from the ``last`` on are left out.
+        With ``prefetched`` the weights of the first two steps are there already, if they may be fetched ahead: the decoder does not wait
+        for the kernel before. Blocks before the ``first`` and from the ``last`` on are left out.
         """
         last = kernel.places if last is None else last
         if _FLOW is not None:
-            return Flow(*_FLOW.kernel_flow(kernel.flat, sources.flat, self._units, first, last, led, distance))
-        steps_led = 2 if led and sources.timing.weights_ahead else 0
-        return self._run(kernel, sources, steps_led, distance, range(first, last))
+            return Flow(*_FLOW.kernel_flow(kernel.flat, sources.flat, self._units, first, last, prefetched, distance))
+        steps_prefetched = 2 if prefetched and sources.timing.weights_ahead else 0
+        return self._run(kernel, sources, steps_prefetched, distance, range(first, last))
 
-    def _run(self, kernel: KernelLoad, sources: Sources, steps_led: int, distance: int, places: range) -> Flow:
+    def _run(self, kernel: KernelLoad, sources: Sources, steps_prefetched: int, distance: int, places: range) -> Flow:
         home_latency, shared, map_latency = sources.constants.latency, sources.shared, sources.maps.latency
         timing, single = sources.timing, sources.single
         latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, count, *last = self._units
@@ -122,8 +122,8 @@ class Pipeline:
                 if fetch is not None:
                     start = (load if load > mac_before else mac_before) + map_latency
                     load = port = (port if port > start else start) + fetch
-                if steps_led:
-                    steps_led -= 1
+                if steps_prefetched:
+                    steps_prefetched -= 1
                 elif read is not None:
                     start = decoder if decoder > mac_before else mac_before
                     if shared:
@@ -144,6 +144,6 @@ class Pipeline:
         return Flow(store, store - max(decoder, mac_before, load))
 
 
-def kernel_flow(kernel: KernelLoad, sources: Sources, *, led: bool = False) -> Flow:
+def kernel_flow(kernel: KernelLoad, sources: Sources, *, prefetched: bool = False) -> Flow:
     """A kernel that has the units and the ports to itself."""
-    return Pipeline().run(kernel, sources, led=led)
+    return Pipeline().run(kernel, sources, prefetched=prefetched)

@@ -140,7 +140,7 @@ class StripeCost:
             direct=direct.cycles,
             lead=direct.lead,
             tail=direct.tail,
-            crowded=direct.crowded_cycles,
+            contended=direct.contended_cycles,
             home=home,
             staged_lead=staged.lead,
             staged_tail=staged.tail,

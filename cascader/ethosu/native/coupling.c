@@ -129,12 +129,12 @@ static int together(Couple *c, Growing *out)
         if (begin(c, two, &begun) < 0) return -1;
         for (i64 i = 0; i < c->terms->count[0]; i++) {
             const Option *one = &c->one.options[i];
-            i64 cycles = one->cycles + two->cycles, burden = one->burden + two->burden, shared;
-            if (least_cost != INT64_MAX && cycles + burden - begun.most > least_cost) continue;
+            i64 cycles = one->cycles + two->cycles, read_penalty = one->read_penalty + two->read_penalty, shared;
+            if (least_cost != INT64_MAX && cycles + read_penalty - begun.most > least_cost) continue;
             if (share(c, i, two, &begun, &shared) < 0) return -1;
             cycles -= shared;
-            if (cycles + burden < least_cost || (cycles + burden == least_cost && cycles < fewest)) {
-                least_cost = cycles + burden;
+            if (cycles + read_penalty < least_cost || (cycles + read_penalty == least_cost && cycles < fewest)) {
+                least_cost = cycles + read_penalty;
                 fewest = cycles;
             }
         }

@@ -1,4 +1,4 @@
-/* Estimates as Estimator of cascader/ethosu/cost/block_choice.py makes them: that is the specification, with reasons. Every sum of fractions
+/* Estimates as Estimator of cascader/ethosu/cost/block_estimator.py makes them: it is the specification, with reasons. Every sum of fractions
    has its terms in the same order, so that both are equal to the last bit. */
 
 #include "estimate.h"

@@ -1,4 +1,4 @@
-/* Estimates of a kernel's cycles in any block: cascader/ethosu/cost/block_choice.py has the reasons. */
+/* Estimates of a kernel's cycles in any block: cascader/ethosu/cost/block_estimator.py has the reasons. */
 #ifndef ESTIMATE_H
 #define ESTIMATE_H
 

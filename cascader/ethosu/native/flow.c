@@ -1,4 +1,4 @@
-/* Loads and flows as cascader/ethosu/cost/kernel_flow.py works them out: that is the specification, with reasons.
+/* Loads and flows as cascader/ethosu/cost/kernel_load.py and kernel_flow.py work them out: that is the specification, with reasons.
 
    A load is a row of integers: places, kinds of blocks, words of the feature maps and of the constants, the kind at every place, where each
    kind is, and of each kind output cycles, stored words, steps, and of every step words and transactions of its fetches, words and
@@ -122,7 +122,7 @@ static BlockCosts block_costs(const i64 *block, const Source *maps, const Source
     return costs;
 }
 
-static void run_block(Units *u, const BlockCosts *block, const Sources *sources, int *led)
+static void run_block(Units *u, const BlockCosts *block, const Sources *sources, int *prefetched)
 {
     const Source *maps = &sources->maps, *home = &sources->home;
     int shared = sources->shared != 0, single = sources->single != 0;
@@ -138,8 +138,8 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
             double start = (u->load > u->mac_before ? u->load : u->mac_before) + maps->latency;
             u->load = u->port = (u->port > start ? u->port : start) + step->fetch;
         }
-        if (*led) {
-            --*led;
+        if (*prefetched) {
+            --*prefetched;
         } else if (step->read >= 0) {
             double start = u->decoder > u->mac_before ? u->decoder : u->mac_before;
             if (shared) {
@@ -183,7 +183,7 @@ int flow_of_load(const i64 *load, const Sources *sources, Units *u, Run run, Flo
         return -1;
     }
     double released[MOST_STORES];
-    int stores = (int)u->stores, led = run.led && sources->weights_ahead != 0 ? STEPS_LED : 0;
+    int stores = (int)u->stores, prefetched = run.prefetched && sources->weights_ahead != 0 ? STEPS_PREFETCHED : 0;
     for (i64 i = 0; i <= run.distance; i++) {
         i64 ahead = run.distance - i;
         released[i] = ahead < stores ? u->last[stores - 1 - ahead] + u->latency * (run.distance ? 1 : 1 + sources->drain_responses) : 0.0;
@@ -198,7 +198,7 @@ int flow_of_load(const i64 *load, const Sources *sources, Units *u, Run run, Flo
         u->load = larger(u->load, released[least(p - run.first, run.distance)]);
         if (sources->weights_ahead == 0) u->decoder = larger(u->decoder, u->load);
         if (!p) u->load += sources->kernel_start;
-        run_block(u, &costs[kind], sources, &led);
+        run_block(u, &costs[kind], sources, &prefetched);
     }
     free(costs);
     free(all);
@@ -211,7 +211,7 @@ PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     Flat flats[3];
     (void)module;
     if (count != 7) {
-        PyErr_SetString(PyExc_TypeError, "a load, sources, units, first and last place, whether it is led and a distance are needed");
+        PyErr_SetString(PyExc_TypeError, "a load, sources, units, first and last place, whether it is prefetched and a distance are needed");
         return NULL;
     }
     i64 numbers[4];

@@ -1,10 +1,10 @@
-/* What a kernel asks of the units, and how it flows through them: cascader/ethosu/cost/kernel_flow.py has the reasons. */
+/* What a kernel asks of the units, and how it flows through them: cascader/ethosu/cost/kernel_load.py and kernel_flow.py have the reasons. */
 #ifndef FLOW_H
 #define FLOW_H
 
 #include "sources.h"
 
-enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, STEPS_LED = 2 };
+enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, STEPS_PREFETCHED = 2 };
 enum { LOAD_PLACES, LOAD_KINDS, LOAD_MAPS, LOAD_CONSTANTS };
 
 /* The units: latency of a store, and when each is free, as Pipeline keeps them; the last stores with their number before them. */
@@ -16,7 +16,7 @@ typedef struct {
    first weights are there already. */
 typedef struct {
     i64 first, last, distance;
-    int led;
+    int prefetched;
 } Run;
 
 typedef struct {

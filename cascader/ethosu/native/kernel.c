@@ -15,7 +15,7 @@ enum { OWN_BLOCK = 5, BLOCK_SIZE = 3, FITTING_SIZE = 4, MOST_BLOCKS = 64 };
    home; and the shares of cycles that block_choice.py and kernel_estimate.py name. */
 typedef struct {
     Sources sources[3];
-    double rates[2], promising, worthwhile, burden;
+    double rates[2], promising, worthwhile, read_penalty;
 } Memories;
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
 
 /* A block with its partition and its load, a place in `loads`; its cycles are filled in when its flows are known. */
 typedef struct {
-    i64 block[BLOCK_SIZE], shram[3], load, length, stored, cold, led, tail, led_tail;
+    i64 block[BLOCK_SIZE], shram[3], load, length, stored, cold, prefetched, tail, prefetched_tail;
 } InBlock;
 
 typedef struct {
@@ -75,10 +75,10 @@ static int rank(Kernel *k)
     return 0;
 }
 
-static int flow(const Kernel *k, const InBlock *b, const Sources *sources, int led, Flow *found)
+static int flow(const Kernel *k, const InBlock *b, const Sources *sources, int prefetched, Flow *found)
 {
     Units units = {0};
-    Run run = {0, load_at(k, b)[LOAD_PLACES], 0, led};
+    Run run = {0, load_at(k, b)[LOAD_PLACES], 0, prefetched};
     if (flow_of_load(load_at(k, b), sources, &units, run, found) == 0) return 0;
     PyErr_NoMemory();
     return -1;
@@ -96,11 +96,11 @@ static i64 paced(const Kernel *k, const InBlock *b, const Sources *sources, doub
 /* The cycles of a block if its first weights are there and if not, and its tails. */
 static int run_block(const Kernel *k, InBlock *b)
 {
-    Flow led, cold;
-    if (flow(k, b, k->sources, 1, &led) < 0 || flow(k, b, k->sources, 0, &cold) < 0) return -1;
-    b->led = paced(k, b, k->sources, led.cycles);
+    Flow prefetched, cold;
+    if (flow(k, b, k->sources, 1, &prefetched) < 0 || flow(k, b, k->sources, 0, &cold) < 0) return -1;
+    b->prefetched = paced(k, b, k->sources, prefetched.cycles);
     b->cold = paced(k, b, k->sources, cold.cycles);
-    b->led_tail = ceiling(led.tail) + k->numbers->overhead;
+    b->prefetched_tail = ceiling(prefetched.tail) + k->numbers->overhead;
     b->tail = ceiling(cold.tail) + k->numbers->overhead;
     return 0;
 }
@@ -150,33 +150,33 @@ static int add_fitting(Kernel *k, i64 among, i64 wanted, i64 distinct)
     return result;
 }
 
-static i64 burden(const Kernel *k, const InBlock *b)
+static i64 read_penalty(const Kernel *k, const InBlock *b)
 {
-    return k->staged ? 0 : (i64)((double)load_at(k, b)[LOAD_CONSTANTS] * k->home_rate * k->memories->burden);
+    return k->staged ? 0 : (i64)((double)load_at(k, b)[LOAD_CONSTANTS] * k->home_rate * k->memories->read_penalty);
 }
 
-/* KernelEstimate.facts: cycles, lead, tail, crowded cycles, cycles at home. */
+/* KernelEstimate.facts: cycles, lead, tail, contended cycles, cycles at home. */
 static int push_facts(const Kernel *k, Growing *out)
 {
     const InBlock *best = k->in_blocks;
     for (i64 b = 1; b < k->found; b++) {
         const InBlock *other = &k->in_blocks[b];
-        i64 cycles = k->staged ? other->led : other->cold, fewest = k->staged ? best->led : best->cold;
-        if (cycles + burden(k, other) < fewest + burden(k, best)) best = other;
+        i64 cycles = k->staged ? other->prefetched : other->cold, fewest = k->staged ? best->prefetched : best->cold;
+        if (cycles + read_penalty(k, other) < fewest + read_penalty(k, best)) best = other;
     }
-    i64 constants = load_at(k, best)[LOAD_CONSTANTS], crowded = best->cold, home = 0;
+    i64 constants = load_at(k, best)[LOAD_CONSTANTS], contended = best->cold, home = 0;
     if (!constants) {
-        i64 cycles = k->staged ? best->led : best->cold, facts[5] = {cycles, 0, k->staged ? best->led_tail : best->tail, cycles, 0};
+        i64 cycles = k->staged ? best->prefetched : best->cold, facts[5] = {cycles, 0, k->staged ? best->prefetched_tail : best->tail, cycles, 0};
         for (int i = 0; i < 5; i++) growing_push(out, facts[i]);
         return 0;
     }
     if (!k->staged) {
         Flow beside;
         if (flow(k, best, &k->memories->sources[2], 0, &beside) < 0) return -1;
-        crowded = most(crowded, paced(k, best, &k->memories->sources[2], beside.cycles));
+        contended = most(contended, paced(k, best, &k->memories->sources[2], beside.cycles));
         home = ceiling((double)constants * k->home_rate);
     }
-    i64 facts[5] = {best->cold, best->cold - best->led, best->tail, crowded, home};
+    i64 facts[5] = {best->cold, best->cold - best->prefetched, best->tail, contended, home};
     for (int i = 0; i < 5; i++) growing_push(out, facts[i]);
     return 0;
 }
@@ -184,8 +184,8 @@ static int push_facts(const Kernel *k, Growing *out)
 /* KernelEstimate.options, of one block. */
 static void push_option(const Kernel *k, const InBlock *b, Growing *out)
 {
-    i64 home = ceiling((double)load_at(k, b)[LOAD_CONSTANTS] * k->home_rate) + k->numbers->overhead, cycles = most(b->led, home);
-    Option option = {{0}, {0}, cycles, burden(k, b), most(0, b->cold - cycles), b->tail, b->load, b->load + b->length};
+    i64 home = ceiling((double)load_at(k, b)[LOAD_CONSTANTS] * k->home_rate) + k->numbers->overhead, cycles = most(b->prefetched, home);
+    Option option = {{0}, {0}, cycles, read_penalty(k, b), most(0, b->cold - cycles), b->tail, b->load, b->load + b->length};
     memcpy(option.block, b->block, sizeof b->block);
     memcpy(option.shram, b->shram, sizeof b->shram);
     for (int i = 0; i < OPTION_SIZE; i++) growing_push(out, ((const i64 *)&option)[i]);

@@ -5,7 +5,7 @@
 #include "flat.h"
 
 typedef struct {
-    i64 block[3], shram[3], cycles, burden, lead, tail, load, load_end;
+    i64 block[3], shram[3], cycles, read_penalty, lead, tail, load, load_end;
 } Option;
 
 enum { OPTION_SIZE = sizeof(Option) / sizeof(i64) };

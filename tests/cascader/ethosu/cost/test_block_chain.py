@@ -93,7 +93,7 @@ TURNED = conv(Shape3D(8, 8, 16), Shape3D(8, 8, 16), 64, weights=1024, ifm_base=1
 def alone(operation: KernelOperation, block: Shape3D, shram: Shram = SHRAM) -> BlockOption:
     """The operation in this block as an option of the search, with its cycles where it runs alone."""
     load = operation_load(replace(operation, block=block, shram=shram), DEVICE, (), STAGED.maps.burst, STAGED.constants.burst)
-    return BlockOption(block, shram, int(kernel_flow(load, STAGED, led=True).cycles) + 32, load, STAGED, 32)
+    return BlockOption(block, shram, int(kernel_flow(load, STAGED, prefetched=True).cycles) + 32, load, STAGED, 32)
 
 
 def shared(one: BlockOption, after: KernelOperation, two: BlockOption) -> int:

@@ -47,8 +47,8 @@ def block(*steps: Step, output: int = 0, store: int = 0, scales: int = 0) -> Blo
     return BlockJob((Shape3D(0, 0, 0), Shape3D(1, 1, 1)), steps, read(CONSTANTS, scales), output, (store,) if store else ())
 
 
-def run(jobs: list[BlockJob], arena: Source, constants: Source, *, led: bool = False, shared: bool = False) -> Flow:
-    return kernel_flow(kernel_load(jobs), Sources(arena, constants, shared), led=led)
+def run(jobs: list[BlockJob], arena: Source, constants: Source, *, prefetched: bool = False, shared: bool = False) -> Flow:
+    return kernel_flow(kernel_load(jobs), Sources(arena, constants, shared), prefetched=prefetched)
 
 
 def test_one_block_goes_through_all_units_one_after_the_other() -> None:
@@ -101,10 +101,10 @@ def test_the_decoder_reads_for_the_next_kernel_once_the_last_step_but_one_has_le
 
 
 def test_weights_that_are_there_already_save_the_first_two_steps_of_the_decoder() -> None:
-    """Weights of 50 cycles a step bind; led, only the third step waits for them, from the end of the first step on."""
+    """Weights of 50 cycles a step bind; prefetched, only the third step waits for them, from the end of the first step on."""
     jobs = [block(step(0, 50, 10))] * 3
     assert run(jobs, IDEAL, IDEAL).cycles == 3 * 50 + 10
-    assert run(jobs, IDEAL, IDEAL, led=True).cycles == 10 + 50 + 10
+    assert run(jobs, IDEAL, IDEAL, prefetched=True).cycles == 10 + 50 + 10
 
 
 @st.composite
@@ -136,11 +136,11 @@ def test_the_load_of_a_kernel_counts_every_block_however_often_it_is_repeated(jo
 @given(kernels(), st.booleans(), st.booleans())
 def test_a_kernel_takes_at_least_its_busiest_unit_or_port_and_at_most_all_units_in_turn(
     jobs: list[BlockJob],
-    led: bool,  # noqa: FBT001  # drawn
+    prefetched: bool,  # noqa: FBT001  # drawn
     shared: bool,  # noqa: FBT001  # drawn
 ) -> None:
-    flow, units = run(jobs, IDEAL, IDEAL, led=led, shared=shared), loads(jobs)
-    decoded = 0 if led else units[1]
+    flow, units = run(jobs, IDEAL, IDEAL, prefetched=prefetched, shared=shared), loads(jobs)
+    decoded = 0 if prefetched else units[1]
     port = units[0] + decoded if shared else max(units[0], decoded)
     assert max(*units[2:], port) <= flow.cycles <= sum(units)
     assert 0 <= flow.tail <= flow.cycles
@@ -148,7 +148,7 @@ def test_a_kernel_takes_at_least_its_busiest_unit_or_port_and_at_most_all_units_
 
 @settings(max_examples=200)
 @given(kernels(), st.integers(0, 30), st.sampled_from([1.0, 2.5, 7.0]), st.integers(0, 4), st.booleans())
-def test_slower_memories_never_make_a_kernel_faster_and_led_weights_never_slower(
+def test_slower_memories_never_make_a_kernel_faster_and_prefetched_weights_never_slower(
     jobs: list[BlockJob],
     latency: int,
     rate: float,
@@ -159,7 +159,7 @@ def test_slower_memories_never_make_a_kernel_faster_and_led_weights_never_slower
     slow = run(jobs, Source(1.0, latency, reads), Source(rate, latency, reads), shared=shared)
     slowest = run(jobs, Source(1.0, latency, reads), Source(rate, latency, reads, sustained=rate + 1), shared=shared)
     assert quick.cycles <= slow.cycles <= slowest.cycles
-    assert run(jobs, Source(1.0, latency, reads), Source(rate, latency, reads), led=True, shared=shared).cycles <= slow.cycles
+    assert run(jobs, Source(1.0, latency, reads), Source(rate, latency, reads), prefetched=True, shared=shared).cycles <= slow.cycles
 
 
 @settings(max_examples=200)

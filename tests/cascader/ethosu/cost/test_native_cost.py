@@ -216,7 +216,10 @@ def loads(draw: st.DrawFn) -> KernelLoad:
 def test_kernels_flow_alike_to_the_last_bit(kernels: list[tuple[KernelLoad, Sources, bool, int, int]], latency: int) -> None:
     def flows() -> list[Flow]:
         pipeline = Pipeline(latency)
-        return [pipeline.run(load, sources, led=led, distance=d, first=min(first, load.places)) for load, sources, led, d, first in kernels]
+        return [
+            pipeline.run(load, sources, prefetched=prefetched, distance=d, first=min(first, load.places))
+            for load, sources, prefetched, d, first in kernels
+        ]
 
     compiled = flows()
     with patch.object(kernel_flow, "_FLOW", None):
@@ -250,7 +253,9 @@ def test_estimates_are_equal_to_the_last_bit(name: str, ports: int, timing: Timi
 
 def stated(estimate: AnyEstimate) -> tuple[Facts, list[object]]:
     """All that an estimate states: its facts and its options with their loads."""
-    options = [(o.block, o.shram, o.cycles, o.burden, o.lead, o.tail, o.latency, o.sources, o.load.flat.tolist()) for o in estimate.options]
+    options = [
+        (o.block, o.shram, o.cycles, o.read_penalty, o.lead, o.tail, o.latency, o.sources, o.load.flat.tolist()) for o in estimate.options
+    ]
     return estimate.facts, [*options]
 
 
