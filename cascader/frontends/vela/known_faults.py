@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from math import prod
 
 import tflite
 
+from cascader.frontends.vela.identities import is_of_single_elements, keeps_values
 from cascader.frontends.vela.results import CORES
 from npu_model.tflite.model import TfliteModel, TfliteOperator
 from npu_model.tflite.record_reader import RecordReader
@@ -106,10 +106,8 @@ def _padded_resize_fault(records: RecordReader) -> str:
 def _dropped_mean_fault(model: TfliteModel) -> str:
     """A MEAN of single elements that gives them another scale or zero point: the Python core drops it with what it should rescale."""
     for operator in model.operators:
-        if operator.code == "MEAN":
-            given, made = model.tensors[operator.inputs[0]], model.tensors[operator.outputs[0]]
-            if prod(given.shape) == prod(made.shape) and (given.scales, given.zero_points) != (made.scales, made.zero_points):
-                return f"MEAN {made.name!r} of single elements does not rescale them"
+        if is_of_single_elements(model, operator) and not keeps_values(model, operator):
+            return f"MEAN {model.tensors[operator.outputs[0]].name!r} of single elements does not rescale them"
     return ""
 
 

@@ -142,6 +142,13 @@ def _stand_in(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...
     return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
 
 
+def _without_identities(model: bytes) -> bytes:
+    from cascader.frontends.vela.identities import without_identities  # noqa: PLC0415  # as said above
+    from npu_model.tflite.tosa import is_tosa  # noqa: PLC0415
+
+    return model if is_tosa(model) else without_identities(model)
+
+
 def legalised(
     model: bytes,
     accelerator_name: str = DEFAULT_ACCELERATOR,
@@ -151,12 +158,16 @@ def legalised(
 ) -> Legalised:
     """Compile a quantised .tflite or TOSA ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
 
-    Where neither core does, operators of several images are run for one image each (:func:`with_simpler_operators`).
+    Where neither core does, operators of several images are run for one image each (:func:`with_simpler_operators`). Operators that
+    change nothing are left out.
     InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be
     taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs.
     """
     try:
         result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators, meanwhile=meanwhile)
+        plain = _without_identities(model)
+        if plain is not model:
+            model, result = plain, compile_network(plain, accelerator_name, legalise=True, cpu_operators=cpu_operators)
     except InputError as error:
         second = _stand_in(model, accelerator_name, cpu_operators)
         if not isinstance(second, Legalised):
