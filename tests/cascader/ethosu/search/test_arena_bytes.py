@@ -18,7 +18,6 @@ from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela import compile_network, named_network
 from cascader.frontends.vela.lift import lift
 from cascader.frontends.zoo import NetworkBuilder
-from cascader.search.candidates import DraftOptions
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType
@@ -47,9 +46,7 @@ def odd_network() -> bytes:
 def task(model: bytes) -> Task:
     """A search of one layout and few limits, which a frontier and a choice share."""
     network = lift(named_network(compile_network(model, DEFAULT, legalise=True)))
-    return Task(
-        network, DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(), CascadeOptions(rungs=3, layouts=(0,), drafts=DraftOptions(moves=20))
-    )
+    return Task(network, DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(), CascadeOptions(rungs=3, layouts=(0,)))
 
 
 @cache
