@@ -70,7 +70,7 @@ def grid(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[b
     if sum(least) <= room:
         widths = _narrowed(whole, least, room)
         named = [_broken(header, size - _PADDING) for header, size in zip(headers, widths, strict=True)]
-        columns = (_narrow(column, size) for column, size in zip(zip(*rows, strict=True), widths, strict=True))
+        columns = (_narrow([row[place] for row in rows], size) for place, size in enumerate(widths))
         return _tabulated(named, list(zip(*columns, strict=True)), left)
     count = max(_fitting(whole, limit), _fitting(least, limit) and 2)
     if count < 2 or count == len(headers):

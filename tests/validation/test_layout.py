@@ -48,9 +48,11 @@ def test_a_long_name_keeps_its_end() -> None:
     assert ".../depthwise_1_1/Relu" in text
 
 
-@pytest.mark.parametrize("limit", [20, 200])
+@pytest.mark.parametrize("limit", [20, 24, 30, 200])
 def test_a_table_without_rows_has_its_headers(limit: int) -> None:
     assert grid(("layer", "cycles"), [], (True, False), limit).split()[:2] == ["layer", "cycles"]
+    words = grid(("layer or kernel", "bound by"), [], (True, True), limit).split()
+    assert {"layer", "or", "kernel", "bound", "by"} <= set(words)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 200])
