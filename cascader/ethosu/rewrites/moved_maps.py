@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from npu_model.program import BRICK, FeatureMap, Layout, Strides, Tiles
+from npu_model.values import dataclass
 
 _Bytes = NDArray[np.int64]
 _NOWHERE = -1

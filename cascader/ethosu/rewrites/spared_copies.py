@@ -8,13 +8,14 @@ one of them did.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
 from cascader.ethosu.rewrites.moved_maps import Move
 from cascader.ethosu.rewrites.wide_copies import is_copy
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
 from npu_model.program import FeatureMap
+from npu_model.values import dataclass
 
 
 def _bound(network: Network) -> set[str]:
