@@ -10,7 +10,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.export import c_identifier, export_c, export_mlf, export_raw, export_tflite
-from npu_model.tflite.tosa import is_tosa
+from npu_model.tflite.identifiers import is_tosa
 
 
 def _tflite(network: CompiledNetwork, name: str, model: bytes | None) -> dict[str, bytes]:

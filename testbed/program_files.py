@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
-from npu_model.compiled.containers import is_tflite, unpacked
-from npu_model.compiled.executorch import RUNTIME, is_executorch, read_executorch
+from npu_model.compiled.containers import is_delegate, unpacked
+from npu_model.compiled.executorch import RUNTIME, read_executorch
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.export.regions import cpu_codes
 from npu_model.printable import printable
 from npu_model.program.text import to_text
-from npu_model.tflite.tosa import is_tosa
+from npu_model.tflite.identifiers import is_tflite, is_tosa
+from npu_model.values import dataclass
 from testbed.files import require_writable
 from testbed.files import write_files as write_whole
 from testbed.models import BUILT, Model, load_model
@@ -27,32 +28,34 @@ if TYPE_CHECKING:
     from testbed.tensorir_proof import TensorirProof
     from testbed.verification import Reference, Verification
 
-TFLITE_IDENTIFIER = b"TFL3"
-"""Bytes 4 to 8 of a .tflite file."""
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The network in a file, and the schedule if the file is one; the inputs and outputs of a ``delegate`` have no names."""
+
+    network: CompiledNetwork
+    plan: Schedule | None = None
+    delegate: bool = False
 
 
-def _is_executorch(data: bytes) -> bool:
-    return is_executorch(data) and not is_tflite(data)
-
-
-def _read_network(path: str | Path) -> tuple[CompiledNetwork, Schedule | None]:
-    """The network in a ``*_vela.tflite``, a ``.pte`` or a schedule file, told apart by content, and the schedule if it is one."""
+def _read_network(path: str | Path) -> _Read:
+    """What a ``*_vela.tflite``, a ``.pte`` or a schedule file holds, told apart by content."""
     data = unpacked(read_file(path, "File"))
-    if _is_executorch(data):
-        return read_executorch(data), None
-    if data[4:8] == TFLITE_IDENTIFIER:
-        return read_compiled(data), None
+    if is_delegate(data):
+        return _Read(read_executorch(data), delegate=True)
+    if is_tflite(data):
+        return _Read(read_compiled(data))
     if data.lstrip()[:1] != b"{":
         raise InputError(
             f"File {str(path)!r} is neither a compiled network nor a schedule: give a *_vela.tflite, a .pte or a schedule file."
         )
     plan = read_schedule(path)
-    return lower(plan), plan
+    return _Read(lower(plan), plan)
 
 
 def inspect(path: str | Path) -> str:
     """The text form of every Program in a ``*_vela.tflite``, a ``.pte`` or a schedule file, in order, with a line for each CPU operator."""
-    network, _ = _read_network(path)
+    network = _read_network(path).network
     return "\n".join(f"cpu {printable(step.code)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
 
 
@@ -69,11 +72,11 @@ def export_files(
     if model is not None and file_format != "tflite":
         raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")
     progress(f"Reading {path}")
-    network, plan = _read_network(path)
+    read = _read_network(path)
     original = None if model is None else load_model(model).data
     target = Path(output)
     progress(f"Encoding {target.name}")
-    files = export(network if plan is None else plan, file_format, name=target.stem, model=original)
+    files = export(read.plan or read.network, file_format, name=target.stem, model=original)
     if target.name not in files:
         raise InputError(
             f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."
@@ -111,30 +114,31 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     from validation.litert.judge import litert_installed, reference_outputs  # noqa: PLC0415  # the same
 
     progress(f"Reading {path}")
-    network, plan = _read_network(path)
+    read = _read_network(path)
+    network = read.network
     if RUNTIME in cpu_codes(network):
         raise InputError(f"{Path(path).name} has {len(network.programs)} delegates, made of one TOSA network each: verify one by one.")
-    original = _original(plan, model, Path(path).name)
-    unnamed = _is_executorch(unpacked(read_file(path, "File")))
-    if unnamed and not is_tosa(original.data):
+    original = _original(read.plan, model, Path(path).name)
+    tosa = is_tosa(original.data)
+    if read.delegate and not tosa:
         raise InputError(f"{original.name} is no TOSA network: give the one that ExecuTorch compiled {Path(path).name} from.")
     require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser, and running {Path(path).name}")
     device, inputs = network.programs[0].accelerator, seeded_inputs(network, inferences, seed)
-    with nullcontext() if is_tosa(original.data) else closing(CpuKernels(original.data)) as kernels:
+    with nullcontext() if tosa else closing(CpuKernels(original.data)) as kernels:
         ours = Once(lambda: functional_outputs(network, inputs, kernels))
         legalised = legalise(original.data, device, meanwhile=ours.run)
         mended, expected = legalised.mended, legalised.stream
-        # A vela_bin_stream names nothing: its inputs and outputs are those of its TOSA network, in the same order.
-        asked = renamed(inputs, network.inputs, expected.inputs) if unnamed else inputs
-        found = renamed(ours.outputs(), network.outputs, expected.outputs) if unnamed else ours.outputs()
+        # A delegate names nothing: its inputs and outputs are those of its TOSA network, in the same order.
+        asked = renamed(inputs, network.inputs, expected.inputs) if read.delegate else inputs
+        found = renamed(ours.outputs(), network.outputs, expected.outputs) if read.delegate else ours.outputs()
         progress(f"Running {original.name}")
         stream = Once(lambda: functional_outputs(expected, asked, kernels))
         references: list[Reference] = [(VELA_STREAM, lambda _: stream.outputs())]
         if mended.layers:
             references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs, kernels)))
         skipped = legalised.note
-        if is_tosa(original.data):
+        if tosa:
             skipped = f"{skipped} {LITERT} read no TOSA.".lstrip()
         elif litert_installed():
             # Its process works while this one runs Vela's stream.
@@ -155,7 +159,7 @@ def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, se
     from testbed.tensorir_proof import prove_schedule  # noqa: PLC0415  # only who asks for the proof pays for TVM
 
     progress(f"Reading {path}")
-    _, plan = _read_network(path)
+    plan = _read_network(path).plan
     if plan is None:
         raise InputError(f"{Path(path).name} is a compiled network: the proof in TensorIR needs a schedule file; make one with `schedule`.")
     original = _original(plan, model, Path(path).name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import chain, pairwise, takewhile
 
 from npu_model.printable import printable
 
@@ -54,11 +54,11 @@ def short_names(names: Sequence[str], size: int) -> list[str]:
     alike: dict[str, set[str]] = {}
     for name, cut in zip(whole, short, strict=True):
         alike.setdefault(cut, set()).add(name)
-    found = []
-    for name, cut in zip(whole, short, strict=True):
-        others = sorted(alike[cut])
-        # Where it begins to differ from the most similar of the others, which stand beside it in the order of the alphabet.
-        near = others[max(0, others.index(name) - 1) : others.index(name)] + others[others.index(name) + 1 : others.index(name) + 2]
-        place = max((_shared(name, other) for other in near), default=None)
-        found.append(cut if place is None else _around(name, place, min(size, _AROUND)))
-    return found
+    # Where each begins to differ from the most similar of the others, which stand beside it in the order of the alphabet.
+    places: dict[str, int] = {}
+    for one, other in chain.from_iterable(pairwise(sorted(names_alike)) for names_alike in alike.values()):
+        shared = _shared(one, other)
+        for name in (one, other):
+            places[name] = max(places.get(name, 0), shared)
+    most = min(size, _AROUND)
+    return [_around(name, places[name], most) if name in places else cut for name, cut in zip(whole, short, strict=True)]

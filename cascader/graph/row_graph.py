@@ -155,11 +155,11 @@ class RowTensor:
 class RowPart:
     """A part that makes ``rows`` rows of its ``outputs`` from ``inputs`` (tensor index and propagator each).
 
-    ``maps`` say where its rows lie in each output (None, or no maps: row y is row y). Stripes begin at row 0 or at
-    ``phase`` and a multiple of ``align`` rows and have at most ``most_rows`` (0: any number); an ``atomic`` part is run whole, and without
-    a map writes all of its outputs. ``in_place``
-    is the input tensor that the output may be stored over, row by row: one with as many rows, of as many bytes, of which no other part
-    reads a row any more when this one may make it.
+    ``maps`` say where its rows lie in each output (None, or no maps: row y is row y). Stripes begin at row 0 or at ``phase`` and a multiple
+    of ``align`` rows and have at most ``most_rows`` (0: any number); an ``atomic`` part is run whole, and without a map writes all of its
+    outputs. ``in_place`` is the input tensor that the output may be stored over, row by row: one with as many rows, of as many bytes, of
+    which no other part reads a row any more when this one may make it.
+
     The earlier parts ``after`` must be complete before this one begins, as it overwrites what they read or write. Parts
     of different ``segment`` are never interleaved.
     """

@@ -6,15 +6,8 @@ from npu_model.compiled.c_array import c_arrays
 from npu_model.compiled.executorch import is_executorch, read_executorch
 from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
 from npu_model.errors import InputError
+from npu_model.tflite.identifiers import is_tflite
 from npu_model.tflite.tosa import model_of
-
-TFLITE_IDENTIFIER = b"TFL3"
-"""Bytes 4 to 8 of a .tflite file."""
-
-
-def is_tflite(data: bytes) -> bool:
-    """Whether the bytes are a .tflite file."""
-    return data[4:8] == TFLITE_IDENTIFIER
 
 
 def unpacked(data: bytes) -> bytes:
@@ -35,11 +28,16 @@ def unpacked(data: bytes) -> bytes:
     return found[0]
 
 
+def is_delegate(data: bytes) -> bool:
+    """Whether what :func:`unpacked` gives is a ``.pte`` or a ``vela_bin_stream``, whose inputs and outputs have no names."""
+    return not is_tflite(data) and is_executorch(data)
+
+
 def read_container(data: bytes) -> CompiledNetwork | None:
     """The compiled network in what :func:`unpacked` gives; None if it is a .tflite that is not compiled yet, or a TOSA network.
 
     InputError if it is damaged.
     """
-    if not is_tflite(data) and is_executorch(data):
+    if is_delegate(data):
         return read_executorch(data)
     return read_compiled(data) if is_compiled(model_of(data)) else None

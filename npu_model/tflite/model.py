@@ -11,6 +11,7 @@ from typing import Any
 import tflite
 
 from npu_model.errors import InputError
+from npu_model.tflite.identifiers import is_tflite
 from npu_model.values import dataclass
 
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if not name.startswith("_")}
@@ -198,7 +199,7 @@ def read_tflite(data: bytes) -> TfliteModel:
 
 @lru_cache(maxsize=_KEPT)
 def _read(data: bytes) -> TfliteModel:
-    if len(data) < 16 or data[4:8] != b"TFL3":
+    if len(data) < 16 or not is_tflite(data):
         raise InputError(f"The file is not a .tflite model ({len(data)} bytes, no TFL3 identifier): give a TensorFlow Lite flatbuffer.")
     try:
         return _Reader(data).read()

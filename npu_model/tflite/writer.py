@@ -9,6 +9,7 @@ import flatbuffers  # type: ignore[import-untyped]  # the package ships no type 
 import numpy as np
 import tflite
 
+from npu_model.tflite.identifiers import TFLITE_IDENTIFIER
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
 
 _CONSTANT_ALIGNMENT = 16  # The TFLite schema: Buffer.data is (force_align: 16).
@@ -218,5 +219,5 @@ def write_tflite(model: ModelRecord) -> bytes:
         tflite.ModelAddMetadata(builder, optional[0])
     if optional[1] is not None:
         tflite.ModelAddSignatureDefs(builder, optional[1])
-    builder.Finish(tflite.ModelEnd(builder), file_identifier=b"TFL3")
+    builder.Finish(tflite.ModelEnd(builder), file_identifier=TFLITE_IDENTIFIER)
     return bytes(builder.Output())

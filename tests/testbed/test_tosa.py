@@ -18,7 +18,7 @@ from delegates import pte, stream
 
 from npu_model.compiled.executorch import read_executorch
 from npu_model.errors import InputError
-from npu_model.tflite.tosa import is_tosa
+from npu_model.tflite.identifiers import is_tosa
 from testbed.compilation import in_place_of_vela
 from testbed.compilation.compiler import CompileOptions, compile_model
 from testbed.pipeline import schedule, simulate_vela, verify, write_schedule

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from npu_model.program import BRICK, ByteRange, DmaOperation, FeatureMap, KernelOperation, Layout
+from cascader.ethosu.codegen.feature_maps import row_bytes
+from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
-
-
-def _row(feature_map: FeatureMap) -> int | None:
-    """Bytes of a row whose elements lie side by side in their order; None if they do not."""
-    shape, size = feature_map.shape, feature_map.dtype.bytes
-    pixel = shape.depth * size
-    pixels = shape.width == 1 or feature_map.strides.x == pixel
-    together = pixels if feature_map.layout is Layout.NHWC else shape.depth == BRICK
-    return shape.width * pixel if together else None
 
 
 def _runs(feature_map: FeatureMap) -> Sequence[ByteRange] | None:
     """The bytes of a map in the order of its elements, in one run for each tile; None if there are gaps."""
-    row, rows = _row(feature_map), feature_map.shape.height
+    row, rows = row_bytes(feature_map), feature_map.shape.height
     if row is None or feature_map.tiles.width0 < feature_map.shape.width or (rows > 1 and feature_map.strides.y != row):
         return None
     return [ByteRange(feature_map.region, base, base + count * row) for base, _, _, count, _ in feature_map.tile_boxes()]

@@ -18,9 +18,10 @@ from dataclasses import replace
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.rewrites.estimates import blocks_of_all_depths, in_best_block, of_depth
-from cascader.ethosu.rewrites.position_grids import PositionGrid, at, column_step, position_grids
+from cascader.ethosu.rewrites.position_grids import PositionGrid, at, position_grids
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
 from npu_model.accelerator import Accelerator
@@ -191,8 +192,8 @@ def _columns(operation: KernelOperation, maker: _Maker) -> Iterator[KernelOperat
         yield maker.in_block(
             replace(
                 operation,
-                ifm=at(ifm, read, ifm.tiles.bases[0] + column * kernel.stride_x * column_step(ifm)),
-                ofm=at(ofm, written, ofm.tiles.bases[0] + column * column_step(ofm)),
+                ifm=at(ifm, read, ifm.tiles.bases[0] + column * kernel.stride_x * Axis.COLUMNS.step(ifm)),
+                ofm=at(ofm, written, ofm.tiles.bases[0] + column * Axis.COLUMNS.step(ofm)),
                 kernel=replace(kernel, stride_x=1),
             )
         )

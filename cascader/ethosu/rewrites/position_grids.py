@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Padding, Tiles, Upscale
+from npu_model.program import FeatureMap, KernelOperation, OperationKind, Padding, Tiles, Upscale
 from npu_model.shapes import Shape3D
 from npu_model.values import dataclass
 
@@ -20,11 +21,6 @@ class PositionGrid:
 
     parts: tuple[str, ...]
     kernel: EthosuPart
-
-
-def column_step(feature_map: FeatureMap) -> int:
-    """Bytes from a pixel to the one on its right."""
-    return feature_map.strides.x if feature_map.layout is Layout.NHWC else BRICK * feature_map.dtype.bytes
 
 
 def at(feature_map: FeatureMap, shape: Shape3D, base: int) -> FeatureMap:
@@ -92,9 +88,9 @@ def _whole(operations: Sequence[KernelOperation]) -> KernelOperation | None:
     if read is None or written is None or not width or len(operations) % width:
         return None
     height = len(operations) // width
-    if (height > 1 and written[0] != ofm.strides.y) or (width > 1 and written[1] != column_step(ofm)):
+    if (height > 1 and written[0] != ofm.strides.y) or (width > 1 and written[1] != Axis.COLUMNS.step(ofm)):
         return None
-    steps = _stride(read[0], ifm.strides.y), _stride(read[1], column_step(ifm))
+    steps = _stride(read[0], ifm.strides.y), _stride(read[1], Axis.COLUMNS.step(ifm))
     if steps[0] is None or steps[1] is None:
         return None
     rows, columns = (height - 1) * steps[0] + ifm.shape.height, (width - 1) * steps[1] + ifm.shape.width

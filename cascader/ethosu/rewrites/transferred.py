@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from cascader.ethosu.codegen.transfers import copied_bytes, transfers
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
 from cascader.ethosu.rewrites.moved_maps import Move
 from cascader.ethosu.rewrites.spared_copies import Copy, Union, found_copy, is_steady
 from cascader.ethosu.rewrites.wide_copies import copy_cycles
@@ -44,7 +44,7 @@ def _read_at_home(network: Network, copy: Copy) -> Network:
 def with_transfers(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with each kernel that only copies whole rows within the arena as a transfer, if that is expected to be faster."""
     for name in network.kernels:
-        copy, kernel = found_copy(network, name), network.kernels[name]
-        if copy is not None and _is_faster(kernel, accelerator, sources):
+        copy, kernel = found_copy(network, name), ethosu_part(network.graph.parts[network.graph.index(name)])
+        if copy is not None and kernel is not None and _is_faster(kernel, accelerator, sources):
             network = _read_at_home(network.with_kernels({name: replace(kernel, transfer=True)}), copy)
     return network

@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import gcd
 
+from cascader.ethosu.codegen.feature_maps import row_bytes
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.estimates import BestBlock, in_best_block, of_depth
@@ -67,16 +68,12 @@ def is_copy(operation: KernelOperation) -> bool:
 
 
 def _row(feature_map: FeatureMap) -> int | None:
-    """Bytes of a row of a map of one tile, all of which lie together in the order of its elements; None if they do not."""
-    shape, strides, size = feature_map.shape, feature_map.strides, feature_map.dtype.bytes
-    if not feature_map.is_single_tile:
-        return None
-    if feature_map.layout is Layout.NHWC:
-        together = strides.c == size and (shape.width == 1 or strides.x == shape.depth * size)
-    else:
-        # The pixels of a tensor of one brick follow each other. One of several may yet be stored in another way: its bricks stay.
-        together = shape.depth == BRICK and strides.y == shape.width * BRICK * size
-    return shape.width * shape.depth * size if together else None
+    """Bytes of a row of a map of one tile, all of which lie together in the order of its elements; None if they do not.
+
+    One of several bricks may yet be stored in another way: it stays what it is.
+    """
+    row = row_bytes(feature_map) if feature_map.is_single_tile else None
+    return row if feature_map.layout is Layout.NHWC or feature_map.strides.y == row else None
 
 
 def _of_type(feature_map: FeatureMap, row: int, dtype: DataType) -> FeatureMap | None:

@@ -22,6 +22,7 @@ from cascader.frontends.vela_timeout import time_limit
 from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError, UnfinishedError
+from npu_model.tflite.identifiers import is_tosa
 
 if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -46,9 +47,6 @@ _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining",
 _LEGALISE_PYTHON = "Sram_Only"
 """The memory mode that makes the Python core do the same: it knows none of the other options, and copies weights out of slower memories."""
 
-_TOSA = b"TOSA"
-"""Bytes 4 to 8 of a TOSA network, whose file Vela tells by the name; its module is imported while Vela runs."""
-
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16")
 
 
@@ -63,12 +61,11 @@ def vela_version() -> str:
 def read_model(model: bytes) -> TfliteModel:
     """The model, if it is one that Vela can be given."""
     from npu_model.compiled.network import is_compiled  # noqa: PLC0415  # as in compile_network
-    from npu_model.tflite.model import read_tflite  # noqa: PLC0415  # the same
-    from npu_model.tflite.tosa import is_tosa, model_of  # noqa: PLC0415  # the same
+    from npu_model.tflite.tosa import model_of  # noqa: PLC0415  # the same
 
+    parsed = model_of(model)
     if is_tosa(model):
-        return model_of(model)
-    parsed = read_tflite(model)
+        return parsed  # only Vela knows what is in it
     if is_compiled(parsed):
         raise InputError("The .tflite file is compiled for an Ethos-U already: give the network that it was compiled from.")
     if not parsed.operators:
@@ -206,8 +203,8 @@ def compile_network(  # noqa: PLR0913  # Vela's options
         parsed = read_model(model)
         meanwhile()
 
-    version, is_tosa = vela_version(), model[4:8] == _TOSA
-    if legacy and is_tosa:
+    version, tosa = vela_version(), is_tosa(model)
+    if legacy and tosa:
         raise InputError(f"Vela's {CORES[1]} core reads no TOSA: leave --debug-force-legacy-core out.")
     arguments = arguments_of(
         accelerator,
@@ -222,8 +219,8 @@ def compile_network(  # noqa: PLR0913  # Vela's options
         cpu_operators=cpu_operators,
     )
     names, call = (system_config, memory_mode), None
-    network = "network.tosa" if is_tosa else "network.tflite"
-    if names == (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) and not (config or legacy or cpu_operators or is_tosa):
+    network = "network.tosa" if tosa else "network.tflite"  # by the name Vela tells what it is
+    if names == (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) and not (config or legacy or cpu_operators or tosa):
         device = find_accelerator(accelerator)
         call = direct_call(device, optimise, arena_cache_size, names, legalise=legalise, debug_database=debug_database)
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:

@@ -7,8 +7,9 @@ from math import prod
 
 from cascader.frontends.vela.model_rewriter import ModelRewriter
 from npu_model.errors import InputError
-from npu_model.tflite.model import TfliteModel, TfliteOperator, read_tflite
+from npu_model.tflite.model import TfliteModel, TfliteOperator
 from npu_model.tflite.record_reader import read_records
+from npu_model.tflite.tosa import model_of
 from npu_model.tflite.writer import write_tflite
 
 
@@ -28,9 +29,9 @@ def keeps_values(model: TfliteModel, operator: TfliteOperator) -> bool:
 def without_identities(model: bytes) -> bytes:
     """The .tflite ``model`` with a RESHAPE for each MEAN of single elements that keeps their values; itself if it has none.
 
-    InputError if it cannot be read.
+    A TOSA network has none, as it is not read. InputError if a .tflite cannot be read.
     """
-    known = read_tflite(model)
+    known = model_of(model)
     found = {number for number, one in enumerate(known.operators) if is_of_single_elements(known, one) and keeps_values(known, one)}
     try:
         records = read_records(model) if found else None

@@ -8,9 +8,9 @@ import tflite
 
 from cascader.frontends.vela.identities import is_of_single_elements, keeps_values
 from cascader.frontends.vela.results import CORES
+from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import TfliteModel, TfliteOperator
 from npu_model.tflite.record_reader import RecordReader
-from npu_model.tflite.tosa import is_tosa
 
 _VERSION = "5.2"
 """The version of Vela whose faults these are, seen beside LiteRT in networks of the portfolio.

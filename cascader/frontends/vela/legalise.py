@@ -11,6 +11,7 @@ from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.results import CORES, VelaResult
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.tflite.identifiers import is_tosa
 from npu_model.values import dataclass
 
 if TYPE_CHECKING:
@@ -107,7 +108,6 @@ def _by_simpler_operators(model: bytes, accelerator_name: str, cpu_operators: tu
     from npu_model.compiled.cpu_operators import OperatorFinder  # noqa: PLC0415
     from npu_model.compiled.network import COPIES, CpuOperator  # noqa: PLC0415
     from npu_model.tflite.model import read_tflite  # noqa: PLC0415
-    from npu_model.tflite.tosa import is_tosa  # noqa: PLC0415
 
     made = None if is_tosa(model) else with_simpler_operators(model)
     if made is None:
@@ -142,13 +142,6 @@ def _stand_in(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...
     return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
 
 
-def _without_identities(model: bytes) -> bytes:
-    from cascader.frontends.vela.identities import without_identities  # noqa: PLC0415  # as said above
-    from npu_model.tflite.tosa import is_tosa  # noqa: PLC0415
-
-    return model if is_tosa(model) else without_identities(model)
-
-
 def legalised(
     model: bytes,
     accelerator_name: str = DEFAULT_ACCELERATOR,
@@ -165,7 +158,9 @@ def legalised(
     """
     try:
         result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators, meanwhile=meanwhile)
-        plain = _without_identities(model)
+        from cascader.frontends.vela.identities import without_identities  # noqa: PLC0415  # as said above
+
+        plain = without_identities(model)
         if plain is not model:
             model, result = plain, compile_network(plain, accelerator_name, legalise=True, cpu_operators=cpu_operators)
     except InputError as error:
