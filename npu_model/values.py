@@ -46,6 +46,8 @@ def _init(cls: type, fields: Sequence[Field[Any]]) -> Callable[..., None]:
     known: dict[str, Any] = {"_MISSING": MISSING}
     words, lines = ["self"], list[str]()
     for number, field in enumerate(fields):
+        if field.kw_only:
+            raise TypeError(f"Field {field.name!r} of {cls.__name__} is for keywords only: arguments are by place here.")
         known[f"_set{number}"] = getattr(cls, field.name).__set__
         default, stored = "", field.name
         if field.default_factory is not MISSING:

@@ -118,6 +118,14 @@ def test_what_is_no_frozen_dataclass_with_slots_is_the_librarys() -> None:
 
             size: int = field(init=False, default=1)
 
+    with pytest.raises(TypeError, match="for keywords only"):
+
+        @dataclass(frozen=True, slots=True)
+        class Named:
+            """A field that has no place."""
+
+            size: int = field(kw_only=True)
+
 
 def test_a_value_is_made_of_its_arguments_alone() -> None:
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'name'"):
