@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from typing import Any
 
 from npu_model.errors import InputError
 from npu_model.values import dataclass
@@ -18,7 +19,8 @@ _NO_SWITCH = "the cascader has no such switch"
 class VelaOption:
     """An option of Vela: whether it takes a value, why it has no meaning here, and the value that changes nothing, if there is one.
 
-    It is refused if ``refused`` and given with another value than ``harmless``; else it is noted.
+    It is refused if ``refused`` and given with another value than ``harmless``; else it is noted. One that is ``alone`` Vela answers
+    without a MODEL, so that it is refused without one.
     """
 
     name: str
@@ -26,11 +28,17 @@ class VelaOption:
     takes_value: bool = False
     refused: bool = False
     harmless: str = ""
+    alone: bool = False
 
     @property
     def key(self) -> str:
         """Name of its value among the parsed arguments."""
         return self.name.removeprefix("--").replace("-", "_")
+
+    def refusal(self, given: str) -> InputError:
+        """The error of the option as it was given."""
+        remedy = f"leave it out, or give {self.harmless}" if self.harmless else "leave it out, or compile with Vela"
+        return InputError(f"{given} is an option of Vela's that has no meaning here ({self.reason}): {remedy}.")
 
 
 VELA_OPTIONS = (
@@ -65,9 +73,23 @@ VELA_OPTIONS = (
     VelaOption("--disable-fwd", _NO_SWITCH, refused=True),
     VelaOption("--disable-buffering", _NO_SWITCH, refused=True),
     VelaOption("--disable-ifm-reuse", _NO_SWITCH, refused=True),
-    VelaOption("--api-version", "Vela's external API takes no part; `npu-testbed --version` says ours", refused=True),
+    VelaOption("--api-version", "Vela's external API takes no part; `npu-testbed --version` says ours", refused=True, alone=True),
 )
 """Vela 5.2.0's options that `npu-testbed compile` has no use for."""
+
+
+_BY_NAME = {option.name: option for option in VELA_OPTIONS}
+
+
+class _Alone(argparse.Action):
+    """Refuses its option as soon as it is read, before a MODEL is missed."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(nargs=0, **settings)
+
+    def __call__(self, *_: Any) -> None:
+        """Raise the option's refusal."""
+        raise _BY_NAME[self.option_strings[0]].refusal(self.option_strings[0])
 
 
 def add_vela_options(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +100,7 @@ def add_vela_options(parser: argparse.ArgumentParser) -> None:
         if option.takes_value:
             group.add_argument(option.name, metavar="X", help=argparse.SUPPRESS)
         else:
-            group.add_argument(option.name, action="store_true", default=None, help=argparse.SUPPRESS)
+            group.add_argument(option.name, action=_Alone if option.alone else "store_true", default=None, help=argparse.SUPPRESS)
 
 
 def notes(arguments: argparse.Namespace) -> Iterator[str]:
@@ -89,6 +111,5 @@ def notes(arguments: argparse.Namespace) -> Iterator[str]:
             continue
         given = f"{option.name} {value}" if option.takes_value else option.name
         if option.refused:
-            remedy = f"leave it out, or give {option.harmless}" if option.harmless else "leave it out, or compile with Vela"
-            raise InputError(f"{given} is an option of Vela's that has no meaning here ({option.reason}): {remedy}.")
+            raise option.refusal(given)
         yield f"{given} changes nothing here: {option.reason}."

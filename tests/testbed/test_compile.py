@@ -162,6 +162,12 @@ def test_an_option_of_vela_without_a_meaning_is_noted_or_refused_in_a_sentence(o
     assert (outcome.status, target.exists()) == ((2, False) if option.refused else (0, True))
 
 
+def test_an_option_that_vela_answers_without_a_model_is_refused_without_one() -> None:
+    outcome = call("compile", "--api-version")
+    assert outcome.status == 2
+    assert "--api-version is an option of Vela's that has no meaning here" in outcome.errors
+
+
 def test_the_value_of_an_option_that_changes_nothing_is_taken_without_a_word(tmp_path: Path) -> None:
     words = ("--output-format", "tflite", "--cop-format", "COP1", "--cpu-tensor-alignment", "16")
     outcome = call("compile", "zoo:tiny_conv", *words, "--output-dir", tmp_path / "a" / "b", *QUICK)
