@@ -27,8 +27,7 @@ def _comparable(outcomes: Sequence[Outcome | VelaFailure], ours: int | None) -> 
             point = one.point
             yield VelaFailure(
                 point.run,
-                f"the {point.run.core} core leaves {left} on the CPU ({codes}), {other} {fewest}: "
-                f"its {point.memory:,} bytes and {point.cycles:,} cycles are of another network",
+                f"the {point.run.core} core leaves {left} on the CPU ({codes}), {other} {fewest}: its figures are of another network",
             )
         else:
             yield one.point

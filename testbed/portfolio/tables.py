@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from testbed.compare.summary import geometric_mean
@@ -71,12 +71,22 @@ def _shortcomings(finding: Finding) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _left_out(failures: Sequence[str]) -> Iterator[str]:
+    """Schedules of Vela's with why they are left out; those of the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for failure in failures:
+        schedule, _, reason = failure.partition(": ")
+        reasons.setdefault(reason, []).append(schedule)
+    for reason, schedules in reasons.items():
+        yield f"left out, {' and '.join(schedules)}: {reason}"
+
+
 def _remarks(finding: Finding) -> tuple[str, ...]:
     """Notes that do not count against us but must be known: named exceptions, and cores of Vela that are left out."""
     named = (f"{finding.network}: {finding.remark}",) if finding.check is Check.EXCEPTION else ()
     failures = finding.vela.failures if finding.vela is not None else ()
     alone = (f"{finding.network}: no valid stream of Vela's. {finding.no_peer}",) if finding.no_peer else ()
-    return (*named, *alone, *(f"{finding.network}: left out, {failure}" for failure in failures))
+    return (*named, *alone, *(f"{finding.network}: {sentence}" for sentence in _left_out(failures)))
 
 
 def _mean(name: str, ratios: Sequence[float]) -> tuple[str, ...]:
@@ -135,7 +145,7 @@ same everywhere.
 
 
 def page(report: Report) -> str:
-    """The findings as a Markdown page: for each accelerator the totals and all misses, then a table per group."""
+    """The findings as a Markdown page: for each accelerator the totals, all misses, a table per group, and remarks."""
     lines = [_INTRODUCTION]
     for place, members in groupby(report.findings, _place):
         findings = list(members)
@@ -143,11 +153,11 @@ def page(report: Report) -> str:
         lines += [f"{sentence}\n" for sentence in totals(findings)]
         missed = [text for finding in findings for text in _shortcomings(finding)]
         lines += ["### Misses", "", *items(missed or ["None."]), ""]
-        remarks = [text for finding in findings for text in _remarks(finding)]
-        lines += ["### Remarks", "", *items(remarks), ""] if remarks else []
         for group, some in groupby(findings, lambda finding: finding.group):
             table = Table(group, _HEADERS, tuple(map(_cells, some)))
             lines.append(f"#{table.markdown()}".replace(f"## {group}", f"## {group[:1].upper()}{group[1:]}"))
+        remarks = [text for finding in findings for text in _remarks(finding)]
+        lines += ["### Remarks", "", *items(remarks), ""] if remarks else []
     names = dict.fromkeys(finding.network for finding in report.findings)
     lines += ["## What each network stands for", "", *items([f"`{name}`: {portfolio_network(name).idiom}." for name in names])]
     return "\n".join(lines).rstrip() + "\n"

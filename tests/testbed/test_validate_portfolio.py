@@ -185,9 +185,9 @@ def test_the_page_has_the_totals_the_misses_and_a_table_for_each_group() -> None
         "# Portfolio",
         f"## {DEVICE}, s",
         "### Misses",
-        "### Remarks",
         "### Named figures",
         "### Number formats",
+        "### Remarks",
         "## ethos-u55-32, s",
         "### Misses",
         "### Named figures",
@@ -198,6 +198,15 @@ def test_the_page_has_the_totals_the_misses_and_a_table_for_each_group() -> None
     assert "- None." in text
     assert "- classifier_int16: As named." in text
     assert "- `mnist`: Keras' MNIST example" in text
+
+
+def test_schedules_of_velas_that_are_left_out_for_one_reason_stand_together() -> None:
+    one = found()
+    assert one.vela is not None
+    failures = ("Vela Size (Python core): it fails: early", "Vela Performance (Python core): it fails: early", "Vela Size (C++ core): late")
+    text = page(Report((replace(one, vela=replace(one.vela, failures=failures)),)))
+    assert "- mnist: left out, Vela Size (Python core) and Vela Performance (Python core): it fails: early" in text
+    assert "- mnist: left out, Vela Size (C++ core): late" in text
 
 
 def test_no_line_of_the_pages_prose_is_wider_than_120_characters() -> None:
