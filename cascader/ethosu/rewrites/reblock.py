@@ -4,6 +4,10 @@ A weight stream is encoded for one depth of the OFM block. A shallow block can b
 so that each weight is read once; a deep one is cut in the plane, and every piece reads its weights anew. But for every block
 the feature maps are read anew. Which of the two counts depends on where the weights are read from: that is decided later, so that
 the depth has to do for both.
+
+Blocks of unlike depths wait for each other: there are accumulators for two, so that a block begins when the output of the second one
+before it is done. 20 channels take a third more cycles in blocks of 16 and 4 than in one of 24. The estimate of a block does not see
+that, so that such kernels are followed block by block.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.cost.kernel_flow import kernel_flow
+from cascader.ethosu.cost.kernel_load import operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.rewrites.estimates import in_best_block, of_depth
+from cascader.ethosu.rewrites.estimates import BestBlock, in_best_block, of_depth
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_scales_again, with_streams, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation
@@ -25,7 +31,7 @@ GAIN = 0.95
 """Largest share of the estimated cycles at which another depth is taken: less gain is not worth a new stream."""
 
 SMALLEST = 2048
-"""Bytes of weights below which a layer is left as it is."""
+"""Bytes of weights below which a layer is left as it is, unless its blocks are of unlike depths."""
 
 
 def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
@@ -34,19 +40,43 @@ def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
     return sorted({depth for depth in (BRICK, 2 * BRICK, 3 * BRICK, 4 * BRICK, 6 * BRICK) if depth < deepest} | {deepest})
 
 
-def _choose(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], stream: bytes) -> KernelOperation | None:
-    """The operation at the depth that is best for all of the sources together; None if the one it has is good enough."""
-    work = operation_work(operation, (stream,), accelerator)
-    decoding = decoding_cycles(work, sources[0].timing)
-    depths = sorted({*_depths(operation, accelerator), operation.block.depth})
-    starts = (operation if depth == operation.block.depth else of_depth(operation, depth, accelerator) for depth in depths)
-    choices = [in_best_block(start, accelerator, sources, decoding) for start in starts]
-    found = [choice for choice in choices if choice is not None]
-    least = [min(column) for column in zip(*(choice.cycles for choice in found), strict=True)]
-    scores = [sum(cycles / best for cycles, best in zip(choice.cycles, least, strict=True)) for choice in found]
-    today = next((s for s, choice in zip(scores, found, strict=True) if choice.operation.block.depth == operation.block.depth), None)
+def is_uneven(operation: KernelOperation) -> bool:
+    """Whether the last block along the channels is shallower than those before it."""
+    return operation.ofm.shape.depth > operation.block.depth and operation.ofm.shape.depth % operation.block.depth > 0
+
+
+def _choices(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], stream: bytes) -> list[BestBlock]:
+    """The operation in the best block of each depth, its own first; ``stream`` are its weights."""
+    decoding = decoding_cycles(operation_work(operation, (stream,), accelerator), sources[0].timing)
+    others = sorted({*_depths(operation, accelerator)} - {operation.block.depth})
+    starts = (operation, *(of_depth(operation, depth, accelerator) for depth in others))
+    choices = (in_best_block(start, accelerator, sources, decoding) for start in starts)
+    return [choice for choice in choices if choice is not None]
+
+
+def _better(found: Sequence[BestBlock], cycles: Sequence[Sequence[float]], own: int) -> KernelOperation | None:
+    """The choice that is best for all of the sources together; None if that of the ``own`` depth is good enough."""
+    least = [min(column) for column in zip(*cycles, strict=True)]
+    scores = [sum(some / best for some, best in zip(each, least, strict=True)) for each in cycles]
+    today = next((score for score, choice in zip(scores, found, strict=True) if choice.operation.block.depth == own), None)
     score, best = min(zip(scores, found, strict=True), key=lambda entry: entry[0])
     return None if today is not None and score > today * GAIN else best.operation
+
+
+def _flows(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources]) -> list[float]:
+    """The cycles of an operation from each of the sources, block by block, its weights decoded at their usual pace."""
+    loads = (operation_load(operation, accelerator, (), one.maps.burst, one.constants.burst, one.timing) for one in sources)
+    return [kernel_flow(load, one).cycles for load, one in zip(loads, sources, strict=True)]
+
+
+def _choose(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], stream: bytes) -> KernelOperation | None:
+    """The operation at the depth that is best for all of the sources together; None if the one it has is good enough."""
+    found, own = _choices(operation, accelerator, sources, stream), operation.block.depth
+    chosen = _better(found, [choice.cycles for choice in found], own) if len(stream) >= SMALLEST else None
+    if chosen is not None or not is_uneven(operation):
+        return chosen
+    even = [choice for choice in found if choice.operation.block.depth == own or not is_uneven(choice.operation)]
+    return _better(even, [_flows(choice.operation, accelerator, sources) for choice in even], own)
 
 
 def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources]) -> Network:
@@ -56,7 +86,7 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
     """
 
     def deeper_or_shallower(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
-        if len(operation.weights) != 1 or operation.weights[0].length < SMALLEST:
+        if len(operation.weights) != 1 or (operation.weights[0].length < SMALLEST and not is_uneven(operation)):
             return None
         chosen = _choose(operation, accelerator, sources, constants.read(operation.weights[0]))
         if chosen is None:
