@@ -13,6 +13,7 @@ that, so that such kernels are followed block by block.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.kernel_flow import kernel_flow
@@ -40,15 +41,20 @@ def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
     return sorted({depth for depth in (BRICK, 2 * BRICK, 3 * BRICK, 4 * BRICK, 6 * BRICK) if depth < deepest} | {deepest})
 
 
+def _is_uneven(channels: int, depth: int) -> bool:
+    return channels > depth and channels % depth > 0
+
+
 def is_uneven(operation: KernelOperation) -> bool:
     """Whether the last block along the channels is shallower than those before it."""
-    return operation.ofm.shape.depth > operation.block.depth and operation.ofm.shape.depth % operation.block.depth > 0
+    return _is_uneven(operation.ofm.shape.depth, operation.block.depth)
 
 
-def _choices(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], stream: bytes) -> list[BestBlock]:
-    """The operation in the best block of each depth, its own first; ``stream`` are its weights."""
-    decoding = decoding_cycles(operation_work(operation, (stream,), accelerator), sources[0].timing)
-    others = sorted({*_depths(operation, accelerator)} - {operation.block.depth})
+def _choices(
+    operation: KernelOperation, depths: Sequence[int], accelerator: Accelerator, sources: Sequence[Sources], decoding: int
+) -> list[BestBlock]:
+    """The operation in the best block of its own depth and of each of some others."""
+    others = (depth for depth in depths if depth != operation.block.depth)
     starts = (operation, *(of_depth(operation, depth, accelerator) for depth in others))
     choices = (in_best_block(start, accelerator, sources, decoding) for start in starts)
     return [choice for choice in choices if choice is not None]
@@ -69,14 +75,23 @@ def _flows(operation: KernelOperation, accelerator: Accelerator, sources: Sequen
     return [kernel_flow(load, one).cycles for load, one in zip(loads, sources, strict=True)]
 
 
-def _choose(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], stream: bytes) -> KernelOperation | None:
-    """The operation at the depth that is best for all of the sources together; None if the one it has is good enough."""
-    found, own = _choices(operation, accelerator, sources, stream), operation.block.depth
-    chosen = _better(found, [choice.cycles for choice in found], own) if len(stream) >= SMALLEST else None
-    if chosen is not None or not is_uneven(operation):
-        return chosen
-    even = [choice for choice in found if choice.operation.block.depth == own or not is_uneven(choice.operation)]
-    return _better(even, [_flows(choice.operation, accelerator, sources) for choice in even], own)
+@lru_cache(maxsize=1024)
+def _choose(operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], decoding: int) -> KernelOperation | None:
+    """The operation at the depth that is best for all of the sources together; None if the one it has is good enough.
+
+    ``decoding`` are the cycles in which the decoder passes all weights once. The forms of a network ask for the same layers again.
+    """
+    depths, own = _depths(operation, accelerator), operation.block.depth
+    if operation.weights[0].length >= SMALLEST:
+        found = _choices(operation, depths, accelerator, sources, decoding)
+        chosen = _better(found, [choice.cycles for choice in found], own)
+        if chosen is not None:
+            return chosen
+    if not is_uneven(operation):
+        return None
+    even = [depth for depth in depths if not _is_uneven(operation.ofm.shape.depth, depth)]
+    found = _choices(operation, even, accelerator, sources, decoding)
+    return _better(found, [_flows(choice.operation, accelerator, sources) for choice in found], own)
 
 
 def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources]) -> Network:
@@ -88,7 +103,8 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
     def deeper_or_shallower(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
         if len(operation.weights) != 1 or (operation.weights[0].length < SMALLEST and not is_uneven(operation)):
             return None
-        chosen = _choose(operation, accelerator, sources, constants.read(operation.weights[0]))
+        work = operation_work(operation, (constants.read(operation.weights[0]),), accelerator)
+        chosen = _choose(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
         if chosen is None:
             return None
         return with_weights(with_scales_again(chosen, constants), weights_of(operation, constants, accelerator), constants, accelerator)
