@@ -129,6 +129,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         ours = Once(lambda: functional_outputs(network, inputs, kernels))
         legalised = legalise(original.data, device, meanwhile=ours.run)
         mended, expected = legalised.mended, legalised.stream
+        _require_constants(network, expected, Path(path).name)
         # A delegate names nothing: its inputs and outputs are those of its TOSA network, in the same order.
         asked = renamed(inputs, network.inputs, expected.inputs) if read.delegate else inputs
         found = renamed(ours.outputs(), network.outputs, expected.outputs) if read.delegate else ours.outputs()
@@ -148,6 +149,17 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         else:
             skipped = f"{skipped} {LITERT} were not asked: install the extra 'numerics'.".lstrip()
         return verification(Path(path).name, found, asked, references, seed, skipped, mended.layers, mended.unmended)
+
+
+def _require_constants(network: CompiledNetwork, expected: CompiledNetwork, name: str) -> None:
+    """InputError if an output that is a constant of the model is none of the network's."""
+    known = {one.name for one in network.constant_outputs}
+    for constant in expected.constant_outputs:
+        if constant.name not in known:
+            raise InputError(
+                f"{name} has no output {constant.name!r}, which is a constant of the model: Vela 5.2's Python core loses such outputs; "
+                "compile the model with `npu-testbed compile`, which keeps them."
+            )
 
 
 def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:

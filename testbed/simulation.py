@@ -216,12 +216,14 @@ class _VelaPlan:
 
 def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
     from cascader.frontends.vela import checked_network, compile_network  # noqa: PLC0415  # a compiled file does not need the compiler
+    from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # the same
 
     optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
     device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
     system_config, memory_mode = compiled_for(device, memory)
+    data, _ = without_constant_outputs(model.data)
     result = compile_network(
-        model.data,
+        data,
         device,
         optimise=optimise,
         arena_cache_size=options.arena_cache_size,
@@ -230,7 +232,7 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
         config=memory.config,
     )
     planner = f"Vela {result.version} --optimise {optimise}"
-    return _VelaPlan(checked_network(result, model.data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+    return _VelaPlan(checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
 def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> None:

@@ -7,7 +7,7 @@ import struct
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.errors import InputError
-from npu_model.program import Binding, DataType, Program, Quantisation, Region, RegionRole
+from npu_model.program import Binding, ConstantOutput, DataType, Program, Quantisation, Region, RegionRole
 from npu_model.program.check import check_program
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from npu_model.values import dataclass
@@ -65,6 +65,7 @@ class CompiledNetwork:
     ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
     that keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what
     they hold before the first. ``others`` counts the model's subgraphs beside this one: the CPU runs them, and only the model has them.
+    ``constant_outputs`` are those that no step writes; ``outputs`` are the others.
     """
 
     steps: tuple[Program | CpuOperator, ...]
@@ -73,6 +74,7 @@ class CompiledNetwork:
     outputs: tuple[Binding, ...]
     variables: tuple[Binding, ...] = ()
     others: int = 0
+    constant_outputs: tuple[ConstantOutput, ...] = ()
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -107,8 +109,33 @@ def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding
         raise InputError(f"Tensor {tensor.name!r} has {len(tensor.shape)} dimensions: up to {_MAX_RANK} are known; the file is damaged.")
     if any(extent < 1 for extent in tensor.shape):
         raise InputError(f"Tensor {tensor.name!r} has shape {tensor.shape}: every extent must be at least 1; the file is damaged.")
-    quantisation = Quantisation(tensor.scales[0], tensor.zero_points[0]) if tensor.scales and tensor.zero_points else None
-    return Binding(tensor.name, 1, offsets[index], tensor.shape, dtype, quantisation)
+    return Binding(tensor.name, 1, offsets[index], tensor.shape, dtype, _quantisation(tensor))
+
+
+def _quantisation(tensor: TfliteTensor) -> Quantisation | None:
+    return Quantisation(tensor.scales[0], tensor.zero_points[0]) if tensor.scales and tensor.zero_points else None
+
+
+def constant_outputs(model: TfliteModel) -> tuple[ConstantOutput, ...]:
+    """The outputs of the model that are constants of known types."""
+    known = ((place, model.tensors[index]) for place, index in enumerate(model.outputs) if index >= 0)
+    return tuple(
+        ConstantOutput(place, tensor.name, tensor.shape, DATA_TYPES[tensor.dtype], bytes(tensor.data), _quantisation(tensor))
+        for place, tensor in known
+        if tensor.data and tensor.dtype in DATA_TYPES
+    )
+
+
+def _require_values(model: TfliteModel, offsets: dict[int, int]) -> None:
+    """InputError if an output holds nothing: no operator writes it, and it is neither an input nor a constant."""
+    written = {index for operator in model.operators for index in operator.outputs}
+    for index in model.outputs:
+        tensor = model.tensors[index]
+        if index not in written and index not in model.inputs and index not in offsets and not tensor.data and not tensor.is_variable:
+            raise InputError(
+                f"Output {tensor.name!r} has no values in the compiled file: Vela 5.2's C++ core loses those of a constant; "
+                "compile the network with `npu-testbed compile`, which keeps them."
+            )
 
 
 def _size(tensor: TfliteTensor) -> int:
@@ -220,5 +247,6 @@ def read_compiled(data: bytes) -> CompiledNetwork:
     read = {index for operator in model.operators for index in operator.inputs}
     # A runtime places an input that nothing reads where it likes: it is no part of the arena.
     needed = tuple(index for index in model.inputs if index in offsets or index in read or index in model.outputs)
+    _require_values(model, offsets)
     inputs, outputs = (_bindings(model, indices, offsets) for indices in (needed, model.outputs))
-    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, offsets), len(model.others))
+    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, offsets), len(model.others), constant_outputs(model))

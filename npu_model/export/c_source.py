@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from npu_model.compiled.network import CompiledNetwork, initial_byte
 from npu_model.errors import InputError
-from npu_model.export.regions import check_network, constants_of, cpu_codes, has_own_fast_scratch
+from npu_model.export.regions import check_network, check_written, constants_of, cpu_codes, has_own_fast_scratch
 from npu_model.export.tflite_file import payload_of
 from npu_model.program import Binding, Program
 from npu_model.program.alignment import ALIGNMENT
@@ -183,6 +183,7 @@ def check_whole(network: CompiledNetwork, file_kind: str) -> None:
             f"The network has subgraphs on the CPU beside the first ({network.others}): {file_kind} has no kernels for them; "
             "export a .tflite file."
         )
+    check_written(network, file_kind)
     if any(has_own_fast_scratch(program) for program in network.programs):
         raise InputError(f"The network has fast scratch memory apart from its arena: {file_kind} has one arena; compile for Shared_Sram.")
     if len({program.accelerator for program in network.programs}) > 1:

@@ -10,7 +10,7 @@ from npu_model.compiled.cpu_operators import OperatorFinder
 from npu_model.compiled.folded import constants
 from npu_model.compiled.network import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator, require_programs_in_first
 from npu_model.errors import InputError
-from npu_model.program import Binding, Quantisation
+from npu_model.program import Binding, ConstantOutput, Quantisation
 from npu_model.tflite.model import TfliteTensor
 from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.records import OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
@@ -29,12 +29,13 @@ def _is(tensor: TfliteTensor, binding: Binding) -> bool:
     return known == (binding.shape, binding.dtype, binding.quantisation) and not tensor.data
 
 
-def _record(binding: Binding) -> TensorRecord:
-    """A tensor that says what the binding does."""
+def _record(binding: Binding | ConstantOutput) -> TensorRecord:
+    """A tensor that says what the binding does, or the constant."""
     dtype = next(name for name, dtype in DATA_TYPES.items() if dtype == binding.dtype)
     scale = binding.quantisation
     scales, zero_points = ((scale.scale,), (scale.zero_point,)) if scale else ((), ())
-    return TensorRecord(binding.name, binding.shape, getattr(tflite.TensorType, dtype), scales, zero_points)
+    data = binding.content if isinstance(binding, ConstantOutput) else b""
+    return TensorRecord(binding.name, binding.shape, getattr(tflite.TensorType, dtype), scales, zero_points, data=data)
 
 
 class NoOriginal:
@@ -45,6 +46,10 @@ class NoOriginal:
     def tensor(self, binding: Binding) -> TensorRecord:
         """The tensor of an array."""
         return _record(binding)
+
+    def constant(self, output: ConstantOutput) -> TensorRecord:
+        """The tensor of an output that is a constant."""
+        return _record(output)
 
     def operator(self, step: CpuOperator) -> OperatorRecord:
         """InputError: the options of a CPU operator are known from the model alone."""
@@ -75,7 +80,7 @@ class NoOriginal:
         """None."""
         return ()
 
-    def signatures(self, _inputs: Sequence[tuple[Binding, int]], _outputs: Sequence[tuple[Binding, int]]) -> tuple[SignatureRecord, ...]:
+    def signatures(self, _inputs: Sequence[tuple[str, int]], _outputs: Sequence[tuple[str, int]]) -> tuple[SignatureRecord, ...]:
         """None."""
         return ()
 
@@ -114,6 +119,12 @@ class Original(NoOriginal):
             return self._reader.tensor(index)
         return _record(binding)
 
+    def constant(self, output: ConstantOutput) -> TensorRecord:
+        """The model's output at that place, if it is the same constant; else as the output says."""
+        index = self._model.outputs[output.place] if output.place < len(self._model.outputs) else -1
+        same = index >= 0 and (self._model.tensors[index].name, bytes(self._model.tensors[index].data)) == (output.name, output.content)
+        return self._reader.tensor(index) if same else _record(output)
+
     def operator(self, step: CpuOperator) -> OperatorRecord:
         """The model's next operator of this code with these outputs; each is found once."""
         return self._reader.operator(self._finder.find(step))
@@ -145,8 +156,8 @@ class Original(NoOriginal):
         """Metadata of the network itself, such as ``min_runtime_version``."""
         return tuple((name, data) for name, data in self._model.metadata.items() if name not in _COMPILERS_OWN)
 
-    def signatures(self, inputs: Sequence[tuple[Binding, int]], outputs: Sequence[tuple[Binding, int]]) -> tuple[SignatureRecord, ...]:
-        """The model's signatures on the new file's tensors, less those that name a tensor which is no longer there."""
+    def signatures(self, inputs: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]]) -> tuple[SignatureRecord, ...]:
+        """The model's signatures on the new file's tensors, given by name and number, less those of lost tensors."""
         result = []
         for signature in self._reader.signatures():
             if signature.subgraph:
@@ -157,7 +168,7 @@ class Original(NoOriginal):
                 result.append(SignatureRecord(signature.key, new_inputs, new_outputs))
         return tuple(result)
 
-    def _moved(self, entries: Sequence[tuple[str, int]], side: Sequence[tuple[Binding, int]]) -> tuple[tuple[str, int], ...]:
-        places = {binding.name: index for binding, index in side}
+    def _moved(self, entries: Sequence[tuple[str, int]], side: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+        places = dict(side)
         named = ((name, self._model.tensors[index].name) for name, index in entries if 0 <= index < len(self._model.tensors))
         return tuple((name, places[tensor]) for name, tensor in named if tensor in places)

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
-from npu_model.export.regions import ARENA, CONSTANTS, FAST_SCRATCH, check_network, constants_of, cpu_codes, has_own_fast_scratch, size_of
+from npu_model.export.regions import (
+    ARENA,
+    CONSTANTS,
+    FAST_SCRATCH,
+    check_network,
+    check_written,
+    constants_of,
+    cpu_codes,
+    has_own_fast_scratch,
+    size_of,
+)
 from npu_model.export.tflite_file import payload_of
 from npu_model.program import Binding
 
@@ -45,6 +55,7 @@ def export_raw(network: CompiledNetwork) -> bytes:
     check_network(network)
     if codes := cpu_codes(network):
         raise InputError(f"A raw file holds no operators of the CPU and the network has {codes[0]}: write tflite.")
+    check_written(network, "a raw file")
     if len(network.programs) != 1:
         raise InputError(f"A raw file holds 1 program and the network has {len(network.programs)}: write tflite.")
     (program,) = network.programs

@@ -79,3 +79,12 @@ def check_network(network: CompiledNetwork) -> None:
 def cpu_codes(network: CompiledNetwork) -> tuple[str, ...]:
     """Names of the operators that stay on the CPU, in order."""
     return tuple(step.code for step in network.steps if isinstance(step, CpuOperator))
+
+
+def check_written(network: CompiledNetwork, file_kind: str) -> None:
+    """InputError if an output is a constant, which a file that says where outputs lie in the arena does not hold."""
+    if network.constant_outputs:
+        raise InputError(
+            f"Output {network.constant_outputs[0].name!r} is a constant: {file_kind} has outputs in the arena alone; "
+            "export a .tflite file, or leave that output out of the network."
+        )

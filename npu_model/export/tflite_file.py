@@ -17,7 +17,7 @@ from npu_model.compiled.network import CUSTOM_CODE, OFFLINE_ALLOCATION, Compiled
 from npu_model.errors import InputError
 from npu_model.export.original import NoOriginal, Original
 from npu_model.export.regions import FAST_SCRATCH, check_network, constants_of, has_own_fast_scratch, size_of
-from npu_model.program import Binding, Program
+from npu_model.program import Binding, Program, in_order
 from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from npu_model.tflite.writer import write_tflite
 
@@ -158,7 +158,9 @@ def export_tflite(network: CompiledNetwork, model: bytes | None = None) -> bytes
         for step in network.steps
     )
     inputs = tuple(layout.input(binding) for binding in network.inputs)
-    outputs = tuple(layout.read(binding) for binding in network.outputs)
+    written = [(binding.name, layout.read(binding)) for binding in network.outputs]
+    constants = [(one.name, layout.add(original.constant(one))) for one in network.constant_outputs]
+    outputs = in_order(written, network.constant_outputs, constants)
     metadata, others = original.metadata(), original.others(network)
     return write_tflite(
         ModelRecord(
@@ -167,11 +169,9 @@ def export_tflite(network: CompiledNetwork, model: bytes | None = None) -> bytes
             tensors=tuple(layout.records),
             operators=operators,
             inputs=inputs,
-            outputs=outputs,
+            outputs=tuple(index for _, index in outputs),
             metadata=(*metadata, (OFFLINE_ALLOCATION, _allocation(layout, others))),
-            signatures=original.signatures(
-                tuple(zip(network.inputs, inputs, strict=True)), tuple(zip(network.outputs, outputs, strict=True))
-            ),
+            signatures=original.signatures([(one.name, index) for one, index in zip(network.inputs, inputs, strict=True)], outputs),
             others=others,
         )
     )

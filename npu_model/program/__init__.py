@@ -1,5 +1,6 @@
 """The Program and its parts: everything that runs, is emitted or is decoded is one of these."""
 
+from npu_model.program.constant_output import ConstantOutput, in_order
 from npu_model.program.feature_map import BRICK, ByteRange, DataType, FeatureMap, Layout, Strides, Tiles
 from npu_model.program.operations import (
     LONGEST_STRIDE,
@@ -39,6 +40,7 @@ __all__ = [
     "Broadcast",
     "ByteRange",
     "ClipRange",
+    "ConstantOutput",
     "Control",
     "ControlKind",
     "DataType",
@@ -66,4 +68,5 @@ __all__ = [
     "Tiles",
     "Upscale",
     "ifm_extent",
+    "in_order",
 ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from npu_model.compiled.network import COPIES, CompiledNetwork, CpuOperator, initial_byte
 from npu_model.errors import InputError
-from npu_model.program import Binding, RegionRole
+from npu_model.program import Binding, ConstantOutput, RegionRole, in_order
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
 from sim.functional.memory import Memory
@@ -139,4 +139,10 @@ def run(
         except InputError as error:
             raise (error if len(network.programs) == 1 else InputError(f"Program {number}: {error}")) from None
     kept.keep(arena)
-    return {binding.name: arena.fetch(binding) for binding in network.outputs}
+    written = [(binding.name, arena.fetch(binding)) for binding in network.outputs]
+    constants = [(one.name, _values(one)) for one in network.constant_outputs]
+    return dict(in_order(written, network.constant_outputs, constants))
+
+
+def _values(constant: ConstantOutput) -> Array:
+    return np.frombuffer(constant.content, numpy_dtype(constant.dtype)).reshape(constant.shape)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.wish import EVERYTHING
+from cascader.frontends.vela.constant_outputs import without_constant_outputs
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
@@ -189,7 +190,8 @@ def compare(
     """
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
-    vela = VelaTask(load_model(source).data, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)
+    model, _ = without_constant_outputs(load_model(source).data)
+    vela = VelaTask(model, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)
     many = processes_for(len(task.network.graph.parts), processes)
     with workers(many, takes_part=True) as pool:
         executor = resumed(pool, task, schedules, results)

@@ -179,4 +179,4 @@ def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True
             steps.append(lowering.program(segment, first, last))
         first = last
     inputs, outputs, variables = (_bindings(ports, lowering.places) for ports in (network.inputs, network.outputs, network.variables))
-    return CompiledNetwork(tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others)
+    return CompiledNetwork(tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others, network.constant_outputs)

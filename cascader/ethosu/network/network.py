@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.graph.cascader_graph import CascaderGraph, Part
-from npu_model.program import ByteRange, DataType, FeatureMap, KernelOperation, Quantisation
+from npu_model.program import ByteRange, ConstantOutput, DataType, FeatureMap, KernelOperation, Quantisation
 from npu_model.program.region_numbers import ARENA, CONSTANTS
 from npu_model.values import dataclass
 
@@ -115,7 +115,7 @@ class Network:
 
     ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
     ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written. ``others`` counts the
-    subgraphs of the model beside this one, which stay on the CPU.
+    subgraphs of the model beside this one, which stay on the CPU. ``constant_outputs`` are outputs that no part writes.
     """
 
     graph: CascaderGraph
@@ -126,6 +126,7 @@ class Network:
     mended: tuple[str, ...] = ()
     variables: tuple[Port, ...] = ()
     others: int = 0
+    constant_outputs: tuple[ConstantOutput, ...] = ()
 
     @property
     def kernels(self) -> dict[str, EthosuPart]:

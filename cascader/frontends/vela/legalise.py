@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cascader.ethosu.network.network import Network
     from cascader.frontends.vela.mend import Mended
     from npu_model.compiled.network import CompiledNetwork
+    from npu_model.program import ConstantOutput
 
 # What reads Vela's answer is imported in functions: a network is read while Vela runs, and nothing keeps Vela from its start.
 
@@ -142,6 +143,17 @@ def _stand_in(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...
     return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
 
 
+def _with(found: Legalised, constants: tuple[ConstantOutput, ...]) -> Legalised:
+    """A compilation with outputs that are constants beside those of its model."""
+    from cascader.frontends.vela.constant_outputs import loss  # noqa: PLC0415  # as said above
+
+    if not constants:
+        return found
+    stream, mended = (replace(one, constant_outputs=constants) for one in (found.stream, found.mended.network))
+    note = " ".join(filter(None, (found.note, loss(constants))))
+    return replace(found, stream=stream, mended=replace(found.mended, network=mended), note=note)
+
+
 def legalised(
     model: bytes,
     accelerator_name: str = DEFAULT_ACCELERATOR,
@@ -152,10 +164,18 @@ def legalised(
     """Compile a quantised .tflite or TOSA ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
 
     Where neither core does, operators of several images are run for one image each (:func:`with_simpler_operators`). Operators that
-    change nothing are left out.
+    change nothing are left out. Outputs that are constants are kept from Vela, and are the network's again.
     InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be
     taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs.
     """
+    from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # as said above
+
+    bare, constants = without_constant_outputs(model)
+    return _with(_compiled(bare, accelerator_name, cpu_operators, meanwhile), constants)
+
+
+def _compiled(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...], meanwhile: Callable[[], object]) -> Legalised:
+    """As :func:`legalised`, of a model without outputs that are constants."""
     try:
         result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators, meanwhile=meanwhile)
         from cascader.frontends.vela.identities import without_identities  # noqa: PLC0415  # as said above
@@ -188,10 +208,13 @@ def legalised(
 
 def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR) -> Legalised | None:
     """The Python core's compilation beside ``first``, of the C++ core; None if it is wrong, or leaves more operators on the CPU."""
+    from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # as said above
+
     if first.core != CORES[0]:
         return None
-    found = _by_python_core(model, accelerator_name, ())
-    return found if isinstance(found, Legalised) and _on_cpu(found) <= _on_cpu(first) else None
+    bare, constants = without_constant_outputs(model)
+    found = _by_python_core(bare, accelerator_name, ())
+    return _with(found, constants) if isinstance(found, Legalised) and _on_cpu(found) <= _on_cpu(first) else None
 
 
 def _on_cpu(legalised: Legalised) -> int:

@@ -217,4 +217,13 @@ def lift(network: CompiledNetwork, *, merge: bool = False) -> Network:
     # A variable that is written before it is read is none: what it holds between inferences is of no use.
     kept = {tensor.name for tensor in graph.select(TensorKind.VARIABLE)}
     variables = tuple(port for port in map(table.port, network.variables) if port.tensor in kept)
-    return Network(graph, tuple(segments), inputs, outputs, packing.content(constants), variables=variables, others=network.others)
+    return Network(
+        graph,
+        tuple(segments),
+        inputs,
+        outputs,
+        packing.content(constants),
+        variables=variables,
+        others=network.others,
+        constant_outputs=network.constant_outputs,
+    )

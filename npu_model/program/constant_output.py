@@ -1,0 +1,38 @@
+"""ConstantOutput: an output of a network that no operator writes, as anchors that an exporter passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import TypeVar
+
+from npu_model.program.feature_map import DataType
+from npu_model.program.program import Quantisation
+from npu_model.values import dataclass
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantOutput:
+    """An output with its values: ``place`` is its number among all outputs of the network, ``content`` its bytes, row-major."""
+
+    place: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: DataType
+    content: bytes = field(repr=False)
+    quantisation: Quantisation | None = None
+
+
+def in_order(written: Sequence[T], constants: Sequence[ConstantOutput], made: Sequence[T]) -> list[T]:
+    """What stands for each output of a network, in their order: ``written`` for those of operators, ``made`` for the ``constants``.
+
+    >>> one = ConstantOutput(1, "anchors", (2,), DataType(8, signed=True), bytes(2))
+    >>> in_order(["boxes", "scores"], [one], ["anchors"])
+    ['boxes', 'anchors', 'scores']
+    """
+    result = list(written)
+    for constant, item in sorted(zip(constants, made, strict=True), key=lambda pair: pair[0].place):
+        result.insert(constant.place, item)
+    return result
