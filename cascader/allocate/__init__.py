@@ -2,6 +2,5 @@
 
 from cascader.allocate.extents import Extent, Extents, live_bytes
 from cascader.allocate.moving import allocate, placements
-from cascader.allocate.validate import Fault, validate
 
-__all__ = ["Extent", "Extents", "Fault", "allocate", "live_bytes", "placements", "validate"]
+__all__ = ["Extent", "Extents", "allocate", "live_bytes", "placements"]

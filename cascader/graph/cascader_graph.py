@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from itertools import chain
 
 from cascader.graph.intervals import Box, clip, is_empty, whole
 from cascader.graph.part import Operand, Part, Tensor, TensorKind
@@ -81,16 +80,6 @@ class CascaderGraph:
         """The box of an operand that a part needs for a box of its own; empty for an empty box."""
         bounds = operand.bounds or whole(self.tensor(operand.tensor).shape)
         return clip(operand.propagator.reach(box), bounds) if not is_empty(box) else tuple((low, low) for low, _ in bounds)
-
-    def predecessors(self, part: str) -> tuple[str, ...]:
-        """Names of the parts that must have run before this one, in order."""
-        own = self.index(part)
-        reads, writes = self.parts[own].inputs, self.parts[own].outputs
-        before = {
-            *chain.from_iterable(self._users[name][0] for name in reads),
-            *chain.from_iterable(chain(*self._users[name]) for name in writes),
-        }
-        return tuple(self.parts[index].name for index in sorted(before) if index < own)
 
     def select(self, *kinds: TensorKind) -> Iterator[Tensor]:
         """The tensors of these kinds, in order."""

@@ -9,19 +9,8 @@ from __future__ import annotations
 
 from cascader.graph.row_graph import RowGraph, RowPropagator
 
-Writers = dict[int, list[tuple[int, int]]]
-"""Parts that write each tensor, with the tensor's number among their outputs."""
 
-
-def _writers(graph: RowGraph) -> Writers:
-    found: Writers = {}
-    for index, part in enumerate(graph.parts):
-        for output, tensor in enumerate(part.outputs):
-            found.setdefault(tensor, []).append((index, output))
-    return found
-
-
-def _rows_behind(graph: RowGraph, writers: Writers, part: int, count: int, first: int) -> list[int]:
+def _rows_behind(graph: RowGraph, writers: list[list[tuple[int, int]]], part: int, count: int, first: int) -> list[int]:
     """Rows of each part from ``first`` up to ``part`` that are surely made once ``part`` has made its first ``count`` rows."""
     made = [0] * part + [count]
     for index in range(part, first - 1, -1):
@@ -30,7 +19,7 @@ def _rows_behind(graph: RowGraph, writers: Writers, part: int, count: int, first
             made[index] = facts.rows if facts.atomic else made[index]
             for tensor, propagator in facts.inputs:
                 _, end = propagator.demand(0, made[index])
-                for producer, output in writers.get(tensor, ()):
+                for producer, output in writers[tensor]:
                     if first <= producer < index:
                         made[producer] = max(made[producer], graph.parts[producer].rows_until(output, end))
     return made
@@ -46,7 +35,7 @@ def is_last_reader(graph: RowGraph, part: int, tensor: int) -> bool:
     others = [(reader, propagator) for reader, propagator in graph.consumers(tensor) if reader != part]
     if any(reader > part for reader, _ in others):
         return False
-    facts, writers = graph.parts[part], _writers(graph) if others else {}
+    facts, writers = graph.parts[part], graph.writers() if others else []
     first = min((reader for reader, _ in others), default=part)
     for count in range(1, facts.rows + 1) if others else ():
         made, until = _rows_behind(graph, writers, part, count, first), facts.written(0, 0, count, graph.tensors[tensor].rows)[1]

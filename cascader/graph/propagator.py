@@ -145,10 +145,9 @@ class Propagator:
     def propagate(self, config: StripeConfig) -> StripeConfig:
         """The stripes of the input behind stripes of the output (RFC 0037).
 
-        Shape and extent are ceil(M . [v; 1]), strides M . [v; 0]; the extent counts padding (``StripeConfig.within`` clips
-        to the tensor). Where stripes begin between elements, the shape is the largest of all. Each box covers what
-        ``demand`` says of the output box, and is equal to it if ``is_whole``. InputError if an input axis follows two axes
-        that are both cut.
+        Shape and extent are ceil(M . [v; 1]), strides M . [v; 0]; the extent counts padding. Where stripes begin between elements, the
+        shape is the largest of all. Each box covers what ``demand`` says of the output box, and is equal to it if ``is_whole``.
+        InputError if an input axis follows two axes that are both cut.
 
         >>> halve = Propagator.of_axes((Axis(0, Fraction(1, 2)), Axis(1, Fraction(1, 2))), 2)
         >>> stripes = halve.propagate(StripeConfig((3, 5), (27, 50), (3, 5), (1, 2), (9, 10), (0, 0)))

@@ -247,9 +247,21 @@ class RowGraph:
         """Parts that write the tensor."""
         return tuple(i for i, part in enumerate(self.parts) if tensor in part.outputs)
 
-    def writers(self, tensor: int) -> tuple[tuple[int, int], ...]:
-        """Parts that write the tensor, with its number among their outputs."""
-        return tuple((i, part.outputs.index(tensor)) for i, part in enumerate(self.parts) if tensor in part.outputs)
+    def writers(self) -> list[list[tuple[int, int]]]:
+        """The parts that write each tensor, with its number among their outputs."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.tensors]
+        for index, part in enumerate(self.parts):
+            for output, tensor in enumerate(part.outputs):
+                found[tensor].append((index, output))
+        return found
+
+    def readers(self) -> list[list[tuple[int, RowPropagator]]]:
+        """The parts that read each tensor, with their propagators."""
+        found: list[list[tuple[int, RowPropagator]]] = [[] for _ in self.tensors]
+        for index, part in enumerate(self.parts):
+            for tensor, propagator in part.inputs:
+                found[tensor].append((index, propagator))
+        return found
 
     def is_asked_last(self, part: int, tensor: int) -> bool:
         """Whether a reader of the tensor asks other parts for its rows before this one, which does not ask these itself."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import floor, prod
@@ -90,42 +88,3 @@ class StripeConfig:
         """The clipped stripes in the order of execution, empty ones too, so that they pair with those of other tensors."""
         for numbers in self.indices():
             yield tuple(self.interval(axis, number) for axis, number in enumerate(numbers))
-
-    def shapes(self, *, sliding: bool = False) -> Counter[tuple[int, ...]]:
-        """Number of stripes of each shape after clipping; empty ones are not counted.
-
-        With ``sliding`` only the elements of a stripe count that the stripe before it on the same axis has not: those
-        that a rolling buffer along every axis would fetch.
-
-        >>> sorted(StripeConfig((3, 3), (10, 10), (2, 2), (1, 2), (5, 5), (0, 0)).shapes().items())
-        [((2, 2), 1), ((2, 3), 4), ((3, 2), 4), ((3, 3), 16)]
-        """
-        loops = [axes for _, axes in self._loops()]
-        found: Counter[tuple[int, ...]] = Counter()
-        for combination in product(*(self._lengths(axes, sliding=sliding).items() for axes in loops)):
-            length = {
-                axis: own for axes, (lengths, _) in zip(loops, combination, strict=True) for axis, own in zip(axes, lengths, strict=True)
-            }
-            found[tuple(length[axis] for axis in range(len(self.shape)))] += prod(times for _, times in combination)
-        return found
-
-    def _lengths(self, axes: tuple[int, ...], *, sliding: bool) -> Counter[tuple[int, ...]]:
-        """Number of steps of a loop at which its axes have each combination of lengths; steps at which one is empty are left out."""
-        counts: Counter[tuple[int, ...]] = Counter()
-        reached = [0] * len(axes)
-        for index in range(self.stripes[axes[0]]):
-            spans = [self.interval(axis, index) for axis in axes]
-            lengths = tuple(high - (max(low, end) if sliding else low) for (low, high), end in zip(spans, reached, strict=True))
-            reached = [max(high, end) for (_, high), end in zip(spans, reached, strict=True)]
-            if min(lengths) > 0:
-                counts[lengths] += 1
-        return counts
-
-    def within(self, shape: Sequence[int]) -> StripeConfig:
-        """The same stripes clipped to a tensor of ``shape``, where the extent counted its padding too."""
-        return replace(self, extent=tuple(shape))
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether a stripe has an element in common with the next one on some axis."""
-        return any(n > 1 and step < size for n, step, size in zip(self.stripes, self.strides, self.shape, strict=True))

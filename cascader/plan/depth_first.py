@@ -51,15 +51,8 @@ class DepthFirstScheduler:
 
     def __init__(self, graph: RowGraph) -> None:
         self.graph = graph
-        self.producers: list[list[int]] = [[] for _ in graph.tensors]
-        self._writers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
-        self.consumers: list[list[tuple[int, RowPropagator]]] = [[] for _ in graph.tensors]
-        for index, part in enumerate(graph.parts):
-            for output, tensor in enumerate(part.outputs):
-                self.producers[tensor].append(index)
-                self._writers[tensor].append((index, output))
-            for tensor, propagator in part.inputs:
-                self.consumers[tensor].append((index, propagator))
+        self._writers, self.consumers = graph.writers(), graph.readers()
+        self.producers = [[part for part, _ in writers] for writers in self._writers]
         for tensor, writers in enumerate(self._writers):
             writers.sort(key=lambda writer, tensor=tensor: graph.is_asked_last(writer[0], tensor))  # type: ignore[misc]
         self.needed = self._needed_rows()

@@ -136,15 +136,6 @@ def smallest_limit(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> int:
     return int(least[-1])
 
 
-def require_proposal(ending: Sequence[Sequence[Plan[G]]], limit: int) -> Proposal[G]:
-    """The fastest proposal within ``limit`` bytes; InputError that names the smallest memory if there is none."""
-    found = propose(ending, limit)
-    if found is None:
-        least = smallest_limit(ending)
-        raise InputError(f"{limit} bytes are too few for the graph: the smallest memory that these options reach is {least} bytes.")
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class _Cover(Generic[G]):
     """Plans that cover the first parts: the last of them, and the cover before it."""

@@ -218,22 +218,17 @@ class Prefetcher:
         self._moments = [_Moment(room.copies())]
 
     def timeline(self, wanted: Collection[Constants]) -> Timeline:
-        """As :func:`prefetch`."""
+        """Copy the ``wanted`` constants as early as there is room for them and the copier is free, in the order of first use.
+
+        A copy that finds no room is left out. So is one that can only be issued right before its first use, if its user would wait for it
+        longer than it saves.
+        """
         ordered = sorted(wanted, key=lambda constants: (constants.first, constants.part))
         pairs = zip(ordered, self._wanted, strict=False)
         same = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(ordered), len(self._wanted)))
         run = _Run(self._jobs, ordered, self._shared, self._moments[: same + 1], ends=self._ends)
         self._wanted, self._moments = ordered, run.moments
         return run.timeline()
-
-
-def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room, shared: Shared = nothing_shared) -> Timeline:
-    """Copy the ``wanted`` constants as early as there is room for them and the copier is free, in the order of first use.
-
-    A copy that finds no room is left out. So is one that can only be issued right before its first use, if its user would wait for it
-    longer than it saves.
-    """
-    return Prefetcher(jobs, room, shared).timeline(wanted)
 
 
 def choose_copies(constants: Mapping[int, Constants], start: Timeline, prefetcher: Prefetcher) -> Timeline:

@@ -6,13 +6,14 @@ from itertools import count
 
 import numpy as np
 import pytest
+from allocation_judge import Fault, validate
+from exact_allocation import exact_allocation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent
 from reference_data import shared_data
 
-from cascader.allocate import Extent, Fault, allocate, live_bytes, validate
-from cascader.allocate.exact import exact_allocation
+from cascader.allocate import Extent, allocate, live_bytes
 from cascader.allocate.extents import fixed
 from npu_model.tflite.model import read_tflite
 

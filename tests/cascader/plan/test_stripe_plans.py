@@ -13,6 +13,7 @@ from affine_graphs import affine_graphs, convolution, two_convolutions
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from naive_stripes import run_group
+from rfc_stripes import rfc_buffer_size, tensor_stripes
 
 import cascader.plan.stripe_plans
 import cascader.plan.stripe_trace
@@ -21,7 +22,7 @@ from cascader.graph.intervals import elements, whole
 from cascader.graph.propagator import Axis, Propagator
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.buffer_modes import BufferMode
-from cascader.plan.proposals import frontier, require_proposal
+from cascader.plan.proposals import frontier, propose, smallest_limit
 from cascader.plan.stripe_plans import (
     StripeOptions,
     StripePlan,
@@ -29,9 +30,7 @@ from cascader.plan.stripe_plans import (
     all_plans,
     group_plans,
     plan,
-    rfc_buffer_size,
     stripe_configs,
-    tensor_stripes,
 )
 from cascader.plan.stripe_trace import StripedGroup, trace
 from examples.stripe_plans import rfc_table
@@ -350,11 +349,10 @@ def test_the_fastest_proposal_within_a_limit_or_the_smallest_that_there_is() -> 
     found = frontier(all_plans(graph, options))
     assert len(found) > 2
     assert [(point.memory, -point.cycles) for point in found] == sorted((point.memory, -point.cycles) for point in found)
-    assert require_proposal(all_plans(graph, options), found[1].memory) == found[1]
-    assert require_proposal(all_plans(graph, options), found[1].memory - 1) == found[0]
-    smallest = found[0].memory
-    with pytest.raises(InputError, match=f"the smallest memory that these options reach is {smallest} bytes"):
-        require_proposal(all_plans(graph, options), smallest - 1)
+    assert propose(all_plans(graph, options), found[1].memory) == found[1]
+    assert propose(all_plans(graph, options), found[1].memory - 1) == found[0]
+    assert smallest_limit(all_plans(graph, options)) == found[0].memory
+    assert propose(all_plans(graph, options), found[0].memory - 1) is None
 
 
 def test_what_is_needed_outside_ends_its_group() -> None:

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
+from prefetching import prefetch
 
 from cascader.allocate.extents import NO_EXTENTS, Extent
 from cascader.prefetch.copies import CopySearch, CostedJobs
 from cascader.prefetch.free_space import Room
-from cascader.prefetch.timeline import Constants, JobTimes, Prefetcher, Timeline, choose_copies, prefetch
+from cascader.prefetch.timeline import Constants, JobTimes, Prefetcher, Timeline, choose_copies
 
 pytestmark = pytest.mark.law
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import is_valid
+from prefetching import prefetch
 from row_graphs import row_graphs, scaled
 from toy_costs import ToyCosts
 
@@ -21,7 +22,7 @@ from cascader.plan.buffers import storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, schedule_groups, stripe_jobs
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.prefetch.free_space import Room
-from cascader.prefetch.timeline import Constants, prefetch
+from cascader.prefetch.timeline import Constants
 from cascader.search.candidates import Draft, Drafter, DraftOptions
 
 pytestmark = pytest.mark.law

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import product
 
 import pytest
+from prefetching import prefetch
 from scheduling import DEFAULT, network
 
 from cascader.allocate.moving import allocate
@@ -23,7 +24,6 @@ from cascader.plan.buffers import storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, first_read, schedule_groups
 from cascader.plan.jobs import Copy
 from cascader.prefetch.free_space import Room
-from cascader.prefetch.timeline import prefetch
 from npu_model.accelerator import accelerator
 from npu_model.program import DmaOperation
 from sim import quick_cycles, replay_network

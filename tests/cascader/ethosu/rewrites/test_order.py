@@ -50,12 +50,20 @@ def in_order(net: Network, names: tuple[str, ...]) -> Network:
     return replace(net, graph=CascaderGraph(parts, net.graph.tensors), segments=segments)
 
 
+def needed(graph: CascaderGraph, name: str) -> set[str]:
+    """The earlier parts that wrote what this one reads, or read or wrote what it writes."""
+    own = graph.index(name)
+    before = {index for read in graph.parts[own].inputs for index in graph.writers(read)}
+    before |= {index for written in graph.parts[own].outputs for index in (*graph.writers(written), *graph.readers(written))}
+    return {graph.parts[index].name for index in before if index < own}
+
+
 @st.composite
 def any_orders(draw: st.DrawFn, net: Network) -> tuple[str, ...]:
     """An order that keeps what depends on what."""
     waiting, done = [part.name for part in net.graph.parts], list[str]()
     while waiting:
-        ready = [name for name in waiting if set(net.graph.predecessors(name)) <= set(done)]
+        ready = [name for name in waiting if needed(net.graph, name) <= set(done)]
         chosen = draw(st.sampled_from(ready))
         waiting.remove(chosen)
         done.append(chosen)

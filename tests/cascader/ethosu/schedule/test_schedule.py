@@ -55,12 +55,6 @@ def residual() -> CascaderGraph:
     return CascaderGraph(parts, tensors)
 
 
-def test_a_part_that_overwrites_runs_after_those_that_read_what_was_there() -> None:
-    parts = (Part("read", ("s",), ("o",)), Part("update", ("i",), ("s",)))
-    graph = CascaderGraph(parts, (tensor("i", INPUT), tensor("o", OUTPUT), tensor("s", VARIABLE)))
-    assert graph.predecessors("update") == ("read",)
-
-
 @pytest.mark.parametrize(
     ("parts", "tensors", "sentence"),
     [

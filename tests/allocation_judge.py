@@ -1,4 +1,4 @@
-"""An independent judge of allocations: naive on purpose, it shares no code with the allocator nor with the exact search."""
+"""A judge of allocations: naive on purpose, it shares no code with the allocator nor with the exact search."""
 
 from __future__ import annotations
 
