@@ -144,16 +144,16 @@ def _proof(
     planned = compiled.source.macs
     unequal = tuple(part for part, macs in planned.items() if any(run.macs[part] != macs for run in runs))
     return TensorirProof(
-        tvm=compiled.version,
+        tvm=load().version,
         kernels=len(planned),
         jobs=len(schedule.jobs),
         inferences=inferences,
         comparisons=comparisons,
         arena=schedule.arena_size,
         claimed=compiled.source.claims,
-        allocated=compiled.buffers,
-        live=compiled.live,
-        placed=compiled.placed,
+        allocated=compiled.measured.buffers,
+        live=compiled.measured.live,
+        placed=compiled.measured.placed,
         damaged=sum(run.damaged for run in runs),
         stale=sum(run.stale for run in runs),
         planned_macs=sum(planned.values()),

@@ -15,8 +15,10 @@ import numpy.typing as npt
 from cascader.allocate.extents import fixed
 from cascader.allocate.moving import allocate
 from cascader.tensorir.apply import Applied
-from cascader.tensorir.compat import EXTERN_C, QUIET, SRAM, bytes_of, compile_captured, item_size, load, rewrite, scope_of, shape_of
-from cascader.tensorir.live_ranges import allocated, in_sram, live_ranges, peak
+from cascader.tensorir.c_text import QUIET, array_lines, header, static_functions
+from cascader.tensorir.compat import SRAM, bytes_of, item_size, load, rewrite, scope_of, shape_of
+from cascader.tensorir.live_ranges import allocated, in_sram, live_ranges
+from cascader.tensorir.measured import compile_measured
 from npu_model.errors import InputError
 from npu_model.values import dataclass
 
@@ -26,8 +28,6 @@ _C_TYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for b
     "float32": "float",
     "float64": "double",
 }
-
-_PER_LINE = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,8 @@ def c_source(applied: Applied, constants: Mapping[str, Array], name: str) -> CSo
         raise InputError(f"{name!r} is to be the name of a C function: use letters, digits and underscores, no digit first.")
     if applied.counts:
         raise InputError("The schedule counts its work, for which the C function has no argument: apply it without counting.")
-    _, after = compile_captured(applied.module, "llvm")
-    lowered = after["s_tir.LowerOpaqueBlock"]["main"]
-    placed = _place(lowered.body)
+    measured = compile_measured(applied.module, "main")
+    lowered, placed = measured.lowered, _place(measured.lowered.body)
     kernel = _kernel(load().tvm.compile(_in_arena(lowered, placed), target="c").mod.inspect_source(), f"{name}_kernel")
     parameters = [_Parameter(str(buffer.name), str(buffer.dtype), shape_of(buffer)) for buffer in applied.module["main"].params]
     arrays = [
@@ -73,7 +72,7 @@ def c_source(applied: Applied, constants: Mapping[str, Array], name: str) -> CSo
         f"/* Generated: cascaded Tensor Expressions in C99, by TVM {load().version}. */\n{QUIET}#include <math.h>\n"
         f'#include <stdbool.h>\n\n#include "{name}.h"\n\n{"".join(arrays)}{kernel}\n{head} {{\n{body}}}\n'
     )
-    return CSource({f"{name}.h": _header(name, head, placed), f"{name}.c": source}, placed.arena, placed.live, placed.alignment)
+    return CSource({f"{name}.h": _header(name, head, placed), f"{name}.c": source}, placed.arena, measured.live, placed.alignment)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +81,6 @@ class _Placed:
 
     offsets: Mapping[Any, int]
     arena: int
-    live: int
     alignment: int
     stack: int
 
@@ -111,8 +109,7 @@ def _place(body: Any) -> _Placed:
         _, addresses = allocate(extents, alignment=max(map(item_size, used), default=1))
         offsets |= dict(zip(used, addresses, strict=True))
         sizes.append(max((address + bytes_of(buffer) for address, buffer in zip(addresses, used, strict=True)), default=0))
-    live = peak(ranges, lambda buffer: bytes_of(buffer) if buffer in staged else 0)
-    return _Placed(offsets, sizes[0], live, max(map(item_size, staged), default=1), sizes[1])
+    return _Placed(offsets, sizes[0], max(map(item_size, staged), default=1), sizes[1])
 
 
 def _in_arena(lowered: Any, placed: _Placed) -> Any:
@@ -142,9 +139,8 @@ def _in_arena(lowered: Any, placed: _Placed) -> Any:
 
 def _kernel(source: str, name: str) -> str:
     """TVM's function, without what it writes before it for its runtime."""
-    functions = source.replace(EXTERN_C, "").split("TVM_DLL ")[1:]
-    (own,) = (text for text in functions if re.match(r"\w+ kernel\(.*\{", text))
-    return "static " + re.sub(r"\bkernel\b", name, own.strip()) + "\n"
+    (own,) = (text for text in static_functions(source) if re.match(r"static \w+ kernel\(.*\{", text))
+    return re.sub(r"\bkernel\b", name, own.strip()) + "\n"
 
 
 def _signature(name: str, passed: Sequence[_Parameter], inputs: Sequence[str]) -> str:
@@ -153,13 +149,11 @@ def _signature(name: str, passed: Sequence[_Parameter], inputs: Sequence[str]) -
 
 
 def _header(name: str, signature: str, placed: _Placed) -> str:
-    guard = f"{name.upper()}_H"
-    return (
-        f"#ifndef {guard}\n#define {guard}\n\n#include <stddef.h>\n#include <stdint.h>\n\n"
-        f"/* Bytes of the arena, which begins at a multiple of {placed.alignment}. */\n#define {name.upper()}_ARENA_SIZE {placed.arena}\n\n"
-        '#ifdef __cplusplus\nextern "C"\n#endif\n'
-        f"/* Returns 0, or -1 if the arena is too small; then nothing was written. */\n{signature};\n\n#endif\n"
+    comment = (
+        f"The arena begins at a multiple of {placed.alignment} and has arena_size bytes, of which {name.upper()}_ARENA_SIZE are used.\n"
+        " * Returns 0, or -1 if the arena is too small; then nothing was written."
     )
+    return header(name, comment, {"ARENA_SIZE": placed.arena}, signature)
 
 
 def _constant(symbol: str, parameter: _Parameter, constants: Mapping[str, Array]) -> str:
@@ -167,5 +161,4 @@ def _constant(symbol: str, parameter: _Parameter, constants: Mapping[str, Array]
         raise InputError(f"Constant {parameter.name!r} is not among the {len(constants)} arrays that are given: add it.")
     # repr of a float is exact; -2147483648 is no literal of C.
     texts = ["(-2147483647 - 1)" if value == -(2**31) else repr(value) for value in constants[parameter.name].ravel().tolist()]
-    lines = [", ".join(texts[start : start + _PER_LINE]) for start in range(0, len(texts), _PER_LINE)]
-    return f"static const {parameter.c_type} {symbol}[{len(texts)}] = {{\n" + ",\n".join(lines) + "\n};\n\n"
+    return f"static const {parameter.c_type} {symbol}[{len(texts)}] = {{\n{array_lines(texts)}\n}};\n\n"

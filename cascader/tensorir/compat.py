@@ -17,12 +17,6 @@ import numpy as np
 from npu_model.errors import InputError
 from npu_model.values import dataclass
 
-EXTERN_C = '#ifdef __cplusplus\nextern "C"\n#endif\n'
-"""Text that TVM writes before each function in C."""
-
-QUIET = '#ifdef __GNUC__\n#pragma GCC diagnostic ignored "-Wunused-variable"\n#endif\n'
-"""Text to put before TVM's C: it names values that its later passes have no use for."""
-
 SRAM = "global.sram"
 """Scope of what lies in the cascade memory: any tag behind ``global`` makes TVM plan it as one arena."""
 
@@ -143,21 +137,3 @@ def walk(root: Any, kind: Any) -> Iterator[Any]:
 def rewrite(root: Any, rules: Mapping[Any, Callable[[Any], Any]]) -> Any:
     """``root`` with every node of the classes in ``rules`` replaced by what its rule returns, children first."""
     return load().ffi.structural_map(root, list(rules.items()))
-
-
-def compile_captured(module: Any, target: Any, *, checked: bool = True) -> tuple[Any, dict[str, Any]]:
-    """The module compiled for a target, and what it looked like after every pass of that very compile, by the pass's name.
-
-    A pass that runs twice leaves its last result. Not ``checked``, the functions take any array for a parameter: the caller
-    has looked at its form, and saves the machine code of the checks, which is most of it where constants are many.
-    """
-    tvm = load().tvm
-    after: dict[str, Any] = {}
-
-    class Capture:
-        def run_after_pass(self, result: Any, info: Any) -> None:
-            after[str(info.name)] = result
-
-    instrument = tvm.ir.instrument.pass_instrument(Capture)()
-    with tvm.transform.PassContext(opt_level=3, config={"tirx.disable_assert": not checked}, instruments=[instrument]):
-        return tvm.compile(module, target=target), after

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cascader.ethosu.network.axis import Axis
+from cascader.tensorir.numerics import Value, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, Layout
@@ -20,14 +21,6 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class Channels:
-    """Consecutive channels: ``first`` counts whole bricks of 16, and ``lanes`` are a brick's or the last one's remainder."""
-
-    brick: Any
-    lanes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Elements:
     """A feature map as a kernel's parameter: element 0 of ``buffer`` is ``start`` rows before its first element.
 
@@ -40,17 +33,13 @@ class Elements:
     axis: Axis
     start: int = 0
 
-    @property
-    def dtype(self) -> str:
-        """TensorIR's name of the element type."""
-        return str(self.feature_map.dtype)
-
-    def index(self, writer: Writer, y: Any, x: Any, channel: tuple[Any, Any]) -> Any:
-        """Index of an element; ``channel`` is (brick, lane), which is channel ``16 * brick + lane``."""
+    def index(self, writer: Writer, y: Any, x: Any, channel: Any) -> Any:
+        """Index of an element; along an axis of one element the index does not matter, as an IFM2 is repeated there."""
         fm = self.feature_map
-        size, (brick, lane) = fm.dtype.bytes, channel
+        size = fm.dtype.bytes
         slot = 0 if fm.shape.height == 1 else y
         column = 0 if fm.shape.width == 1 else x
+        channel = 0 if fm.shape.depth == 1 else channel
         if self.rows is not None and self.rows < self.start + self.axis.extent(fm.shape):
             rows, modulo = writer.constant(self.rows, "int32"), writer.tvm.tirx.truncmod
             slot, column = (
@@ -60,20 +49,18 @@ class Elements:
             slot, column = (slot + self.start, column) if self.axis is Axis.ROWS else (slot, column + self.start)
         row = slot * (fm.strides.y // size)
         if fm.layout is Layout.NHWC:
-            return row + column * (fm.strides.x // size) + brick * BRICK + lane
-        return row + brick * (fm.strides.c // size) + column * BRICK + lane
+            return row + column * (fm.strides.x // size) + channel
+        return row + channel // BRICK * (fm.strides.c // size) + column * BRICK + channel % BRICK
 
-    def load(self, writer: Writer, y: Any, x: Any, channel: tuple[Any, Any], dtype: str = "int64") -> Any:
+    def load(self, writer: Writer, y: Any, x: Any, channel: Any, dtype: str = "int64") -> Any:
         """The element without its zero point, as ``dtype``."""
         value = writer.cast(dtype, self.buffer[self.index(writer, y, x, channel)])
         zero = self.feature_map.zero_point
         return value - writer.constant(zero, dtype) if zero else value
 
-    @property
-    def bound(self) -> int:
-        """Largest magnitude of an element without its zero point."""
-        fm = self.feature_map
-        return max(abs(fm.dtype.minimum - fm.zero_point), abs(fm.dtype.maximum - fm.zero_point))
+    def value(self, writer: Writer, y: Any, x: Any, channel: Any) -> Value:
+        """The element without its zero point, with its bound."""
+        return Value(self.load(writer, y, x, channel), magnitude(self.feature_map))
 
 
 @dataclass(frozen=True, slots=True)

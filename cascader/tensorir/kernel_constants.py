@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CONSTANTS, LUT_SLOT, EthosuPart
-from cascader.tensorir.numerics import channel_table, clip_type, lut_entries, table_bound
+from cascader.tensorir.numerics import channel_table, clip_type, lut_entries, magnitude, table_bound
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, ActivationKind, ByteRange, KernelOperation, OperationKind
@@ -69,9 +69,7 @@ def filter_values(operation: KernelOperation, constants: bytes, accelerator: Acc
     weights = weights_from_stream(operation, take(constants, operation.weights[0], what), accelerator)
     records = decode_scales(take(constants, operation.scales[0], what), operation.ofm.shape.depth)
     rows = channel_table([(record.bias, record.scale, record.shift) for record in records], operation.rounding)
-    fm = operation.ifm
-    largest = max(abs(fm.dtype.minimum - fm.zero_point), abs(fm.dtype.maximum - fm.zero_point))
-    bound = int(np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0)) * largest
+    bound = int(np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0)) * magnitude(operation.ifm)
     if table_bound(rows, bound) >= 1 << 63:
         raise InputError(f"{what} may reach {table_bound(rows, bound)} before its shift: TensorIR computes in 64 bits; use smaller scales.")
     return FilterValues(weights, np.array(rows, np.int64).ravel(), "int32" if bound < 1 << 31 else "int64")

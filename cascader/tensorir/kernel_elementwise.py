@@ -11,7 +11,7 @@ from cascader.tensorir.kernel_body import KernelBody
 from cascader.tensorir.numerics import Value, bounded, rescaled
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
-from npu_model.program import ElementwiseKind, KernelOperation, Rounding, ScaledOperand
+from npu_model.program import BRICK, ElementwiseKind, KernelOperation, Rounding, ScaledOperand
 
 _OPERAND_SHIFT = {8: 20, 16: 15}
 """Left shift of both operands before one of them is rescaled, by IFM bits (Vela 5.2.0's advanced elementwise scaling)."""
@@ -41,18 +41,6 @@ def check(operation: KernelOperation, what: str) -> None:
 def _extents(feature_map: Any) -> tuple[int, int, int]:
     shape = feature_map.shape
     return shape.height, shape.width, shape.depth
-
-
-def _second(body: KernelBody, y: Any, x: Any, channel: tuple[Any, Any]) -> Value:
-    """IFM2's element, repeated along the axes where it is 1 long, or the scalar."""
-    writer, operation, ifm2 = body.writer, body.operation, body.ifm2
-    if ifm2 is None:
-        value = (operation.scalar or 0) - operation.scalar_zero_point
-        return Value(writer.constant(value), abs(value))
-    zero = writer.constant(0, "int32")
-    if ifm2.feature_map.shape.depth == 1:
-        channel = (zero, zero)
-    return Value(ifm2.load(writer, y, x, channel), ifm2.bound)
 
 
 def _added(writer: Writer, operation: KernelOperation, a: Value, b: Value, sign: int, what: str) -> Value:
@@ -135,19 +123,20 @@ def _binary(writer: Writer, operation: KernelOperation, a: Value, b: Value, what
 
 
 def combined(writer: Writer, operation: KernelOperation, a: Value, b: Value | None, what: str) -> Value:
-    """The result, before zero point and clamp, of the elements of IFM and IFM2 (None for a unary operation), zero points off."""
-    if b is None:
+    """The result, before zero point and clamp, of the elements of IFM and IFM2, zero points off; ``b`` is None if there is no IFM2."""
+    if not operation.is_binary:
         return _unary(writer, operation, a, what)
+    if b is None:
+        scalar = (operation.scalar or 0) - operation.scalar_zero_point
+        b = Value(writer.constant(scalar), abs(scalar))
     return _binary(writer, operation, *((b, a) if operation.broadcast.swap else (a, b)), what)
 
 
 def elementwise(body: KernelBody) -> None:
     """A stripe of an ELEMENTWISE operation; InputError if it cannot be expressed."""
-    writer, operation = body.writer, body.operation
-    check(operation, body.what)
-    for y, x, channels in body.groups():
-        with writer.loop("c", channels.lanes) as c:
-            channel = (channels.brick, c)
-            a = Value(body.ifm.load(writer, y, x, channel), body.ifm.bound)
-            b = _second(body, y, x, channel) if operation.is_binary else None
-            body.store(y, x, channel, combined(writer, operation, a, b, body.what).expression)
+    check(body.operation, body.what)
+    for y, x, first, lanes in body.groups(BRICK):
+        with body.writer.loop("c", lanes) as c:
+            a = body.ifm.value(body.writer, y, x, first + c)
+            b = None if body.ifm2 is None else body.ifm2.value(body.writer, y, x, first + c)
+            body.store(y, x, first + c, combined(body.writer, body.operation, a, b, body.what).expression)

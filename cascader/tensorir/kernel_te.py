@@ -7,17 +7,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cascader.tensorir.kernel_constants import filter_values
 from cascader.tensorir.kernel_elementwise import check as check_elementwise
 from cascader.tensorir.kernel_elementwise import combined
-from cascader.tensorir.kernel_pooling import averaged
-from cascader.tensorir.kernel_pooling import check as check_pooling
+from cascader.tensorir.kernel_sums import window_sum
 from cascader.tensorir.kernel_window import Axis, axes
-from cascader.tensorir.numerics import Value, finished, rescaled, rescaled_by_table
+from cascader.tensorir.numerics import Value, finished, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import FeatureMap, KernelOperation, OperationKind, Padding, PoolKind, Upscale
+from npu_model.program import FeatureMap, KernelOperation, Padding, Upscale
 
 Shape = tuple[int, int, int, int]
 
@@ -56,11 +54,6 @@ def shape_of(feature_map: FeatureMap) -> Shape:
     """The NHWC shape of a feature map."""
     shape = feature_map.shape
     return 1, shape.height, shape.width, shape.depth
-
-
-def _bound(feature_map: FeatureMap) -> int:
-    dtype, zero = feature_map.dtype, feature_map.zero_point
-    return max(abs(dtype.minimum - zero), abs(dtype.maximum - zero))
 
 
 class KernelWriter:
@@ -114,58 +107,30 @@ class KernelWriter:
         covered = [(axis.outputs - 1) * axis.stride + (axis.taps - 1) * axis.dilation + 1 for axis in (row, column)]
         return self.stage((1, covered[0], covered[1], depth), padded, name=f"{self.label}_padded"), row, column
 
-    def _taps(self, row: Axis, column: Axis) -> tuple[Any, Any]:
-        return self.te.reduce_axis((0, row.taps), "ky"), self.te.reduce_axis((0, column.taps), "kx")
-
-    def convolution(self, operation: KernelOperation, ifm: Any, lut: Any, what: str) -> Any:
-        """The OFM of a convolution or of a depthwise one."""
-        found = filter_values(operation, self._stored, self._accelerator, what)
-        weights, table = self.constant(f"{self.label}_weights", found.weights), self.constant(f"{self.label}_table", found.table)
-        source, row, column = self._window(operation, ifm)
-        ky, kx = self._taps(row, column)
-        deep = operation.kind is OperationKind.CONV_2D
-        channels = self.te.reduce_axis((0, operation.ifm.shape.depth), "i")
-        dtype, zero = found.accumulator, operation.ifm.zero_point
-
-        def total(n: Any, y: Any, x: Any, c: Any) -> Any:
-            at = (y * row.stride + ky * row.dilation, x * column.stride + kx * column.dilation)
-            value = source[n, at[0], at[1], channels if deep else c].astype(dtype) - self.writer.constant(zero, dtype)
-            weight = weights[c, ky, kx, channels if deep else 0].astype(dtype)
-            return self.te.sum(value * weight, axis=[ky, kx, channels] if deep else [ky, kx])
-
-        sums = self.stage(shape_of(operation.ofm), total, name=f"{self.label}_sums")
-
-        def result(n: Any, y: Any, x: Any, c: Any) -> Any:
-            value = rescaled_by_table(self.writer, sums[n, y, x, c].astype("int64"), table, c)
-            return self.writer.closed(finished(self.writer, operation, value, lut, what))
-
-        return self.stage(shape_of(operation.ofm), result, name=self.label)
-
-    def pooling(self, operation: KernelOperation, ifm: Any, lut: Any, what: str) -> Any:
-        """The OFM of a pooling; InputError if it is of a kind that is not expressed."""
-        check_pooling(operation, what)
-        if operation.pool is PoolKind.MAX and operation.padding != Padding():
+    def windowed(self, operation: KernelOperation, ifm: Any, lut: Any, what: str) -> Any:
+        """The OFM of a convolution, a depthwise operation or a pooling; InputError if it is of a kind that is not expressed."""
+        sums = window_sum(operation, self._stored, self._accelerator, what)
+        if sums.is_maximum and operation.padding != Padding():
             raise InputError(f"{what} takes the maximum of padded windows: windows without padding are written as Tensor Expressions.")
+        weights = table = None
+        if sums.filters is not None:
+            weights = self.constant(f"{self.label}_weights", sums.filters.weights)
+            table = self.constant(f"{self.label}_table", sums.filters.table)
         source, row, column = self._window(operation, ifm)
-        ky, kx = self._taps(row, column)
+        ky, kx = self.te.reduce_axis((0, row.taps), "ky"), self.te.reduce_axis((0, column.taps), "kx")
         channels = self.te.reduce_axis((0, operation.ifm.shape.depth), "i")
-        deep = operation.pool is PoolKind.REDUCE_SUM
-        reduce = self.te.max if operation.pool is PoolKind.MAX else self.te.sum
+        reduce, dtype = self.te.max if sums.is_maximum else self.te.sum, sums.accumulator
 
         def total(n: Any, y: Any, x: Any, c: Any) -> Any:
-            value = source[n, y * row.stride + ky * row.dilation, x * column.stride + kx * column.dilation, channels if deep else c]
-            own = value.astype("int64") - self.writer.constant(operation.ifm.zero_point)
-            return reduce(own, axis=[ky, kx, channels] if deep else [ky, kx])
+            value = source[n, y * row.stride + ky * row.dilation, x * column.stride + kx * column.dilation, channels if sums.deep else c]
+            own = value.astype(dtype) - self.writer.constant(operation.ifm.zero_point, dtype)
+            weight = None if weights is None else weights[c, ky, kx, channels if sums.deep else 0]
+            return reduce(sums.term(self.writer, own, weight), axis=[ky, kx, channels] if sums.deep else [ky, kx])
 
-        sums = self.stage(shape_of(operation.ofm), total, name=f"{self.label}_sums")
-        bound = _bound(operation.ifm) * operation.kernel.elements * (operation.ifm.shape.depth if deep else 1)
+        totals = self.stage(shape_of(operation.ofm), total, name=f"{self.label}_sums")
 
         def result(n: Any, y: Any, x: Any, c: Any) -> Any:
-            value, scale = self.writer.bind("total", sums[n, y, x, c]), operation.ofm_scale
-            if operation.pool is PoolKind.AVERAGE:
-                value = averaged(self.writer, operation, value, ((row, y), (column, x)), bound, what)
-            elif deep and operation.global_scale:
-                value = rescaled(self.writer, Value(value, bound), scale.scale, scale.shift, operation.rounding, what).expression
+            value = sums.result(self.writer, totals[n, y, x, c], (y, x), table, c)
             return self.writer.closed(finished(self.writer, operation, value, lut, what))
 
         return self.stage(shape_of(operation.ofm), result, name=self.label)
@@ -178,15 +143,10 @@ class KernelWriter:
             extents = zip(at, shape_of(feature_map), shape_of(operation.ofm), strict=True)
             index = [i if own == extent else 0 for i, own, extent in extents]
             value = tensor[tuple(index)].astype("int64")
-            return Value(value - self.writer.constant(feature_map.zero_point), _bound(feature_map))
+            return Value(value - self.writer.constant(feature_map.zero_point), magnitude(feature_map))
 
         def result(*at: Any) -> Any:
-            second = None
-            if operation.is_binary:
-                scalar = (operation.scalar or 0) - operation.scalar_zero_point
-                second = Value(self.writer.constant(scalar), abs(scalar))
-            if ifm2 is not None and operation.ifm2 is not None:
-                second = element(ifm2, operation.ifm2, at)
+            second = None if ifm2 is None or operation.ifm2 is None else element(ifm2, operation.ifm2, at)
             value = combined(self.writer, operation, element(ifm, operation.ifm, at), second, what)
             return self.writer.closed(finished(self.writer, operation, value.expression, lut, what))
 

@@ -12,20 +12,17 @@ from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from cascader.tensorir.constant_pool import ConstantPool
 from cascader.tensorir.elements import Elements, Start, Storage, elements, start_of
 from cascader.tensorir.kernel_body import KernelBody, Stripe
-from cascader.tensorir.kernel_constants import filter_values, lut_values, take
-from cascader.tensorir.kernel_convolution import Filter, blocked_weights, convolve, depthwise
+from cascader.tensorir.kernel_constants import lut_values, take
 from cascader.tensorir.kernel_elementwise import elementwise
-from cascader.tensorir.kernel_pooling import pooling
+from cascader.tensorir.kernel_sums import window_sum
+from cascader.tensorir.kernel_windowed import BLOCK, blocked_weights, windowed
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.program import ByteRange, FeatureMap, OperationKind
 from npu_model.values import dataclass
 
-SCRATCH = 32
+SCRATCH = BLOCK
 """Accumulators that a kernel works with: one block of output channels, which the NPU keeps in SHRAM."""
-
-_FILTERS = {OperationKind.CONV_2D: convolve, OperationKind.DEPTHWISE: depthwise}
-"""Bodies of the kernels with weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +73,31 @@ class _KernelInTheMaking:
         self.operands: list[Operand] = []
 
     def kernel(self) -> Kernel:
-        operation, writer, what = self.operation, self.writer, self.what
+        operation, writer, what, owner = self.operation, self.writer, self.what, self.owner
         ifm = self._map("ifm", operation.ifm, self.part.ifm)
         second = operation.ifm2
         ifm2 = self._map("ifm2", second, self.part.ifm2) if second is not None and self.part.ifm2 is not None else None
         ofm = self._map("ofm", operation.ofm, self.part.ofm)
-        lut = self._lut()
-        windowed = operation.kind is not OperationKind.ELEMENTWISE
-        filters, accumulator = self._filter() if operation.kind in _FILTERS else (None, "int64" if windowed else "")
-        scratch = writer.pointer("scratch", accumulator, SCRATCH) if windowed else None
-        macs = writer.pointer("macs", "int64", 1) if windowed and self.owner.counting else None
+        values = lut_values(self.part, owner.constants, owner.accelerator, what)
+        lut = None if values is None else self._pooled("lut", "int64", values)
+        has_window = operation.kind is not OperationKind.ELEMENTWISE
+        sums = window_sum(operation, owner.constants, owner.accelerator, what) if has_window else None
+        weights = table = None
+        if sums is not None and sums.filters is not None:
+            blocked = blocked_weights(sums, sums.filters.weights)
+            weights = self._pooled("weights", str(blocked.dtype), blocked)
+            table = self._pooled("table", "int64", sums.filters.table)
+        accumulator = "" if sums is None else sums.accumulator
+        scratch = writer.pointer("scratch", accumulator, SCRATCH) if has_window else None
+        macs = writer.pointer("macs", "int64", 1) if has_window and owner.counting else None
         stripe = Stripe(writer.integer("first"), writer.integer("count"), self.part.axis)
         body = KernelBody(writer, operation, ifm, ifm2, ofm, lut, scratch, accumulator, macs, stripe, what)
-        if filters is not None:
-            _FILTERS[operation.kind](body, filters)
+        if sums is None:
+            elementwise(body)
         else:
-            (pooling if windowed else elementwise)(body)
+            windowed(body, sums, weights, table)
         # An elementwise kernel may overwrite its operand; no other kernel's parameters share bytes.
-        function = writer.function(no_alias=windowed)
-        return Kernel(function, tuple(self.operands), accumulator, counts=windowed and self.owner.counting)
+        return Kernel(writer.function(no_alias=has_window), tuple(self.operands), accumulator, counts=macs is not None)
 
     def _map(self, name: str, feature_map: FeatureMap, tensor: str) -> Elements:
         """The parameter of a feature map, which begins with its first element; a constant one is kept in the pool."""
@@ -111,14 +114,3 @@ class _KernelInTheMaking:
     def _pooled(self, name: str, dtype: str, values: NDArray[Any]) -> Any:
         self.operands.append(Operand(None, self.owner.pool.add(values)))
         return self.writer.pointer(name, dtype, len(values))
-
-    def _lut(self) -> Any:
-        values = lut_values(self.part, self.owner.constants, self.owner.accelerator, self.what)
-        return None if values is None else self._pooled("lut", "int64", values)
-
-    def _filter(self) -> tuple[Filter, str]:
-        """Weights and channel table of a convolution, and the type of its accumulators."""
-        found = filter_values(self.operation, self.owner.constants, self.owner.accelerator, self.what)
-        blocked = blocked_weights(self.operation, found.weights)
-        weights = self._pooled("weights", str(blocked.dtype), blocked)
-        return Filter(weights, self._pooled("table", "int64", found.table)), found.accumulator

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from cascader.allocate.extents import fixed, live_bytes
 from cascader.tensorir.compat import SRAM, buffer_of, load, scope_of, walk
 from npu_model.values import dataclass
 
@@ -33,15 +34,8 @@ def live_ranges(body: Any) -> dict[Any, LiveRange]:
 
 def peak(ranges: Mapping[Any, LiveRange], size: Callable[[Any], int]) -> int:
     """Most bytes alive at one statement; ``size`` says what a buffer counts."""
-    changes: dict[int, int] = {}
-    for buffer, live in ranges.items():
-        changes[live.first] = changes.get(live.first, 0) + size(buffer)
-        changes[live.last + 1] = changes.get(live.last + 1, 0) - size(buffer)
-    alive = most = 0
-    for _, change in sorted(changes.items()):
-        alive += change
-        most = max(most, alive)
-    return most
+    extents = [fixed("", size(buffer), live.first, live.last + 1) for buffer, live in ranges.items()]
+    return int(live_bytes(extents, max((extent.end for extent in extents), default=0)).max(initial=0))
 
 
 def allocated(body: Any) -> list[Any]:

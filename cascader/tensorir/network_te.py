@@ -103,10 +103,8 @@ class _NetworkWriter:
         ifm = self.read(part.ifm, operation.ifm, f"{label}_ifm", what)
         values = lut_values(part, self.network.constants, self.accelerator, what)
         lut = None if values is None else self.kernel.constant(f"{label}_lut", values)
-        if operation.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
-            made = self.kernel.convolution(operation, ifm, lut, what)
-        elif operation.kind is OperationKind.POOL:
-            made = self.kernel.pooling(operation, ifm, lut, what)
+        if operation.kind is not OperationKind.ELEMENTWISE:
+            made = self.kernel.windowed(operation, ifm, lut, what)
         else:
             second = operation.ifm2
             ifm2 = self.read(part.ifm2, second, f"{label}_ifm2", what) if second is not None and part.ifm2 is not None else None

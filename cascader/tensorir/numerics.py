@@ -10,7 +10,7 @@ from typing import Any
 
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
-from npu_model.program import ActivationKind, ClipRange, DataType, KernelOperation, Rounding
+from npu_model.program import ActivationKind, ClipRange, DataType, FeatureMap, KernelOperation, Rounding
 from npu_model.values import dataclass
 
 _NUDGE = 1 << 30
@@ -35,6 +35,12 @@ class Value:
 
     expression: Any
     bound: int
+
+
+def magnitude(feature_map: FeatureMap) -> int:
+    """Largest magnitude of an element without its zero point."""
+    dtype, zero = feature_map.dtype, feature_map.zero_point
+    return max(abs(dtype.minimum - zero), abs(dtype.maximum - zero))
 
 
 def bounded(value: Value, what: str) -> Value:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from cascader.plan.stripe_plans import StripePlan
 from cascader.tensorir.apply import Applied, apply, uncascaded
-from cascader.tensorir.compat import SRAM, bytes_of, compile_captured, load, scope_of, shape_of
-from cascader.tensorir.live_ranges import in_sram, live_ranges, peak
+from cascader.tensorir.compat import SRAM, bytes_of, load, scope_of, shape_of
+from cascader.tensorir.live_ranges import LiveRange, live_ranges, peak
+from cascader.tensorir.measured import Measured, compile_measured
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
 from npu_model.values import dataclass
@@ -24,19 +25,15 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compiled:
-    """A schedule as machine code, and what was read off the very compile that made it, in bytes.
+class CompiledPlan:
+    """Applied plans as machine code, with the memory of their function.
 
-    ``buffers`` are those of the cascade memory by tensor. ``live`` is the most of them that is alive at once, ``resident`` the same
-    with the function's inputs and outputs. ``arena`` is the one allocation in which TVM places the buffers.
+    ``resident`` are the most bytes alive at once in the cascade memory with the function's inputs and outputs.
     """
 
     applied: Applied
-    library: Any
-    buffers: Mapping[str, int]
-    live: int
+    measured: Measured
     resident: int
-    arena: int
 
     def run(self, inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, int]]:
         """Outputs by tensor, and the work that was counted by part. InputError if an input is missing or of another form."""
@@ -48,7 +45,7 @@ class Compiled:
             for name, array in zip((*applied.inputs, *applied.constants), parameters, strict=False)
         ]
         made = [tensor(np.zeros(shape_of(buffer), str(buffer.dtype))) for buffer in parameters[len(given) :]]
-        self.library["main"](*(tensor(array) for array in given), *made)
+        self.measured.library["main"](*(tensor(array) for array in given), *made)
         counted = dict(zip(applied.work, made[-1].numpy().tolist(), strict=True)) if applied.counts else {}
         return {name: array.numpy() for name, array in zip(applied.outputs, made, strict=False)}, counted
 
@@ -57,24 +54,22 @@ QUICK: Mapping[str, Any] = {"kind": "llvm", "opt-level": 0}
 """Target for the machine that it runs on, compiled as quickly as LLVM can: a proof runs once."""
 
 
-def compile_schedule(applied: Applied, target: Any = QUICK) -> Compiled:
+def compile_schedule(applied: Applied, target: Any = QUICK) -> CompiledPlan:
     """Compile for a target of TVM; ``"llvm"`` optimises, which takes longer."""
-    # Compiled.run checks every array before it calls.
-    library, after = compile_captured(applied.module, target if isinstance(target, str) else dict(target), checked=False)
-    lowered, placed = (after[name]["main"].body for name in ("s_tir.LowerOpaqueBlock", "tirx.StorageRewrite"))
-    buffers = in_sram(lowered)
-    ranges = live_ranges(lowered)
+    # CompiledPlan.run checks every array before it calls.
+    measured = compile_measured(applied.module, "main", target if isinstance(target, str) else dict(target), checked=False)
+    inputs, outputs = set(applied.inputs) - applied.external, set(applied.outputs) - applied.external
+    ranges = live_ranges(measured.lowered.body)
     last = max((live.last for live in ranges.values()), default=0)
-    passed = _Passed(set(applied.inputs) - applied.external, set(applied.outputs) - applied.external)
-    resident = {buffer: passed.live(buffer, live, last) for buffer, live in ranges.items()}
-    return Compiled(
-        applied=applied,
-        library=library,
-        buffers={str(buffer.name).removesuffix(f"_{SRAM}"): bytes_of(buffer) for buffer in buffers},
-        live=peak(ranges, lambda buffer: bytes_of(buffer) if scope_of(buffer) == SRAM else 0),
-        resident=peak(resident, lambda buffer: bytes_of(buffer) if scope_of(buffer) == SRAM or passed.holds(buffer) else 0),
-        arena=sum(bytes_of(buffer) for buffer in in_sram(placed)),
-    )
+
+    def held(buffer: Any, live: LiveRange) -> LiveRange:
+        """Inputs are there from the beginning, outputs stay until the end."""
+        return LiveRange(0 if str(buffer.name) in inputs else live.first, last if str(buffer.name) in outputs else live.last)
+
+    def size(buffer: Any) -> int:
+        return bytes_of(buffer) if scope_of(buffer) == SRAM or str(buffer.name) in inputs | outputs else 0
+
+    return CompiledPlan(applied, measured, peak({buffer: held(buffer, live) for buffer, live in ranges.items()}, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,32 +123,17 @@ def prove(graph: TeGraph, plans: Sequence[StripePlan], inputs: Mapping[str, Arra
     seconds = perf_counter() - start
     return Proof(
         claimed=compiled.applied.claims,
-        buffers=compiled.buffers,
-        live=compiled.live,
+        buffers=compiled.measured.buffers,
+        live=compiled.measured.live,
         resident=compiled.resident,
         planned=max(plan.memory for plan in plans),
-        arena=compiled.arena,
+        arena=compiled.measured.placed,
         claimed_work=compiled.applied.work,
         work=work,
         outputs=outputs,
         equal=all(np.array_equal(outputs[name], expected[name]) for name in outputs),
         seconds=seconds,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Passed:
-    """The function's inputs and outputs by name: inputs are there from the beginning, outputs stay until the end."""
-
-    inputs: set[str]
-    outputs: set[str]
-
-    def holds(self, buffer: Any) -> bool:
-        return str(buffer.name) in self.inputs | self.outputs
-
-    def live(self, buffer: Any, live: Any, last: int) -> Any:
-        first = 0 if str(buffer.name) in self.inputs else live.first
-        return type(live)(first, last if str(buffer.name) in self.outputs else live.last)
 
 
 def _checked(name: str, buffer: Any, arrays: Mapping[str, Array]) -> Array:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import Port
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.tensorir.compat import bytes_of, compile_captured, load
-from cascader.tensorir.live_ranges import in_sram, live_ranges, peak
+from cascader.tensorir.compat import load
+from cascader.tensorir.measured import Measured, compile_measured
 from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, ScheduleModule, schedule_module
 from npu_model.errors import InputError
 from npu_model.values import dataclass
@@ -44,17 +44,10 @@ class ScheduleRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledSchedule:
-    """A schedule as machine code. ``buffers`` are bytes by name as lowered, ``live`` the most of them that live at once.
-
-    ``placed`` is the one allocation in which TVM itself places all of them.
-    """
+    """A schedule as machine code; the memory of ``measured`` is that of the run in buffers."""
 
     source: ScheduleModule
-    library: Any
-    version: str
-    buffers: dict[str, int]
-    live: int
-    placed: int
+    measured: Measured
 
     def run_in_arena(self, inputs: Arrays, seed: int = 0) -> ScheduleRun:
         """One inference in an arena of exactly the schedule's size, at its addresses; ``seed`` makes the noise."""
@@ -77,7 +70,7 @@ class CompiledSchedule:
         given = np.concatenate([_bytes_of(port, inputs) for port in source.inputs])
         outputs = tensor(np.zeros(sum(port.size for port in source.outputs), np.uint8))
         counters = tensor(np.zeros(len(source.macs) + 1, np.int64))
-        self.library[function](*arena, tensor(given), outputs, tensor(source.pool), tensor(source.constants), counters)
+        self.measured.library[function](*arena, tensor(given), outputs, tensor(source.pool), tensor(source.constants), counters)
         *counted, stale = counters.numpy().tolist()
         return _split(outputs.numpy(), source.outputs), dict(zip(source.macs, counted, strict=True)), stale
 
@@ -100,15 +93,10 @@ def _split(content: NDArray[np.uint8], ports: tuple[Port, ...]) -> dict[str, NDA
     return arrays
 
 
-def compile_schedule_module(source: ScheduleModule) -> CompiledSchedule:
-    """Compile for the machine that this runs on; elements of all buffers in SRAM are bytes."""
-    library, after = compile_captured(source.module, "llvm")
-    lowered, placed = (after[name][BUFFERS_FUNCTION].body for name in ("s_tir.LowerOpaqueBlock", "tirx.StorageRewrite"))
-    buffers = {str(buffer.name): bytes_of(buffer) for buffer in in_sram(lowered)}
-    live = peak(live_ranges(lowered), lambda buffer: buffers.get(str(buffer.name), 0))
-    return CompiledSchedule(source, library, load().version, buffers, live, sum(map(bytes_of, in_sram(placed))))
-
-
 def compile_schedule(schedule: Schedule) -> CompiledSchedule:
-    """A schedule as machine code; InputError, with the part's name, if one of its kernels cannot be expressed in TensorIR."""
-    return compile_schedule_module(schedule_module(schedule))
+    """A schedule compiled for the machine that this runs on.
+
+    InputError, with the part's name, if one of its kernels cannot be expressed in TensorIR.
+    """
+    source = schedule_module(schedule)
+    return CompiledSchedule(source, compile_measured(source.module, BUFFERS_FUNCTION))
