@@ -9,8 +9,11 @@ the buffers of copies. Sizes and what is made at each stripe come from the plan'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
 from cascader.graph.intervals import Box, clip, elements, whole
@@ -21,11 +24,14 @@ from cascader.tensorir.blocks import Counter, PartBlock, Place
 from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.copies import COPY, Copied, with_copies
 from cascader.tensorir.matchers import Match
+from cascader.tensorir.stages import unique
 from cascader.tensorir.stripe_buffers import Placed, StripeLoops, place
 from cascader.tensorir.stripe_geometry import TensorStripes, stripes_of
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
 from npu_model.values import dataclass
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +40,8 @@ class Applied:
 
     ``claims`` are the bytes of the buffer of each tensor in the cascade memory, ``work`` the multiply-accumulates (or whatever
     the part counts) of each part, both by name. The function's parameters are the inputs, the constants and the outputs, in
-    this order, and behind them, if it ``counts``, an array of int64 with the work of each part as it is executed. ``external`` are
+    this order, and behind them, if it ``counts``, an array of int64 with the work of each part as it is executed. ``tables`` are the
+    values of constants that are not the graph's: the boxes that parts make at each stripe. ``external`` are
     tensors that do not lie in the cascade memory; a copy of stripes of X has a buffer of its own, such as ``X_in0``.
     """
 
@@ -45,6 +52,7 @@ class Applied:
     constants: tuple[str, ...]
     outputs: tuple[str, ...]
     counts: bool
+    tables: Mapping[str, Array]
     external: frozenset[str] = frozenset()
 
 
@@ -57,6 +65,7 @@ class _Group:
     trace: StripeTrace
     stripes: dict[str, TensorStripes]
     buffers: dict[str, StripeBuffer]
+    placed: list[Placed] = field(default_factory=list)
 
     @property
     def last(self) -> Part:
@@ -79,6 +88,7 @@ class _Draft:
     counters: Any
     places: dict[str, Place] = field(default_factory=dict)
     domains: dict[str, Box] = field(default_factory=dict)
+    bounds: list[int] = field(default_factory=list)
 
 
 def apply(graph: TeGraph, groups: Sequence[StripedGroup], *, count: bool = False) -> Applied:
@@ -95,21 +105,26 @@ def apply(graph: TeGraph, groups: Sequence[StripedGroup], *, count: bool = False
     for group in draft.groups:
         for name, stripes in group.stripes.items():
             draft.domains[name] = stripes.domain
-    schedule = load().s_tir.Schedule(_function(draft))
+        for placed in _placements(group):
+            group.placed.append(replace(placed, line=len(draft.bounds)))
+            draft.bounds += placed.bounds
+    name = unique("stripe_boxes", graph.stages.names.values())
+    table = tirx.decl_buffer((len(draft.bounds),), "int32", name=name) if draft.bounds else None
+    schedule = load().s_tir.Schedule(_function(draft, table))
     nests = [_cut(draft, schedule, group) for group in draft.groups]
     function = schedule.mod["main"]
     for group, variables in zip(draft.groups, nests, strict=True):
-        loops = StripeLoops(
-            variables, tuple(tuple(numbers[axis] for axis in group.loop_axes()) for numbers in group.group.stripes.indices())
-        )
-        for placed in _placements(group):
-            function = place(function, placed, loops)
+        loops = StripeLoops(variables, tuple(group.group.stripes.stripes[axis] for axis in group.loop_axes()))
+        for placed in group.placed:
+            function = place(function, placed, loops, table)
+    tables = {name: np.array(draft.bounds, np.int32)} if draft.bounds else {}
     return Applied(
         module=load().tvm.IRModule({"main": function}),
         claims=_claims(draft),
         work=_work(draft),
         inputs=graph.inputs,
-        constants=tuple(graph.constants),
+        constants=(*graph.constants, *tables),
+        tables=tables,
         outputs=graph.stages.outputs,
         counts=count,
         external=copied.external,
@@ -137,7 +152,7 @@ def _laid_out(affine: CascaderGraph, group: StripedGroup) -> _Group:
     return _Group(group, parts, traced, stripes_of(affine, parts, group.stripes), {buffer.tensor: buffer for buffer in traced.buffers})
 
 
-def _function(draft: _Draft) -> Any:
+def _function(draft: _Draft, table: Any) -> Any:
     """All blocks one after the other over their whole domains: the function before any stripe is cut."""
     compat = load()
     tirx, graph = compat.tirx, draft.graph
@@ -152,7 +167,8 @@ def _function(draft: _Draft) -> Any:
         draft.places[tensor.name] = Place(buffer, tuple(first for first, _ in domain))
     blocks = [_block(draft, group, part) for group in draft.groups for part in group.parts]
     outputs = graph.stages.outputs
-    parameters = [draft.places[name].buffer for name in (*graph.inputs, *graph.constants, *outputs)]
+    given, made = ([draft.places[name].buffer for name in names] for names in ((*graph.inputs, *graph.constants), outputs))
+    parameters = [*given, *([] if table is None else [table]), *made]
     inner = [draft.places[part.output].buffer for part in draft.copied.affine.parts if part.output not in outputs]
     root = compat.block([], [], [], "root", tirx.SeqStmt(blocks) if len(blocks) > 1 else blocks[0], None, inner, [], {})
     counters = [] if draft.counters is None else [draft.counters]

@@ -57,9 +57,8 @@ def c_source(applied: Applied, constants: Mapping[str, Array], name: str) -> CSo
     lowered, placed = measured.lowered, _place(measured.lowered.body)
     kernel = _kernel(load().tvm.compile(_in_arena(lowered, placed), target="c").mod.inspect_source(), f"{name}_kernel")
     parameters = [_Parameter(str(buffer.name), str(buffer.dtype), shape_of(buffer)) for buffer in applied.module["main"].params]
-    arrays = [
-        _constant(f"{name}_{parameter.name}", parameter, constants) for parameter in parameters if parameter.name in applied.constants
-    ]
+    known = {**constants, **applied.tables}
+    arrays = [_constant(f"{name}_{parameter.name}", parameter, known) for parameter in parameters if parameter.name in applied.constants]
     passed = [parameter for parameter in parameters if parameter.name not in applied.constants]
     head = _signature(name, passed, applied.inputs)
     arguments = [f"{name}_{own.name}" if own.name in applied.constants else own.name for own in parameters]
@@ -158,7 +157,7 @@ def _header(name: str, signature: str, placed: _Placed) -> str:
 
 def _constant(symbol: str, parameter: _Parameter, constants: Mapping[str, Array]) -> str:
     if parameter.name not in constants:
-        raise InputError(f"Constant {parameter.name!r} is not among the {len(constants)} arrays that are given: add it.")
+        raise InputError(f"Constant {parameter.name!r} is not among the arrays that are given: add it.")
     # repr of a float is exact; -2147483648 is no literal of C.
     texts = ["(-2147483647 - 1)" if value == -(2**31) else repr(value) for value in constants[parameter.name].ravel().tolist()]
     return f"static const {parameter.c_type} {symbol}[{len(texts)}] = {{\n{array_lines(texts)}\n}};\n\n"

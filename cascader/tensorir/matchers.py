@@ -113,17 +113,24 @@ def _loops(stages: list[Stage]) -> int:
     return max(prod(axis.extent for axis in stage.reduce_axes) for stage in stages)
 
 
-def accumulation(wanted: Wanted) -> Match | None:
-    """Reads and pads, one accumulation, and what happens to each of its elements afterwards."""
+def _chain(wanted: Wanted, joins: Callable[[Stage], bool]) -> list[Stage]:
+    """The wanted stage behind those that hand it element by element, up to an accumulation or before a stage that does not join."""
     chain = [wanted.stage]
     while not chain[0].is_reduction:
         operands = wanted.operands(chain[0])
         producer = wanted.private_producer(operands[0], chain[0]) if len(operands) == 1 else None
-        if producer is None or not _reads_own_elements(wanted, chain[0], operands[0]):
-            return None
+        if producer is None or not joins(producer) or not _reads_own_elements(wanted, chain[0], operands[0]):
+            break
         chain.insert(0, producer)
-    work = _loops(chain[:1])
-    return Match("accumulation", (*_movement_before(wanted, chain[0]), *chain), work)
+    return chain
+
+
+def accumulation(wanted: Wanted) -> Match | None:
+    """Reads and pads, one accumulation, and what happens to each of its elements afterwards."""
+    chain = _chain(wanted, lambda _: True)
+    if not chain[0].is_reduction:
+        return None
+    return Match("accumulation", (*_movement_before(wanted, chain[0]), *chain), _loops(chain[:1]))
 
 
 def movement(wanted: Wanted) -> Match | None:
@@ -135,13 +142,7 @@ def movement(wanted: Wanted) -> Match | None:
 
 def element_wise(wanted: Wanted) -> Match:
     """A stage without any accumulation of its own that the other rules left, with the chain of such stages before it."""
-    chain = [wanted.stage]
-    while not chain[0].is_reduction:
-        operands = wanted.operands(chain[0])
-        producer = wanted.private_producer(operands[0], chain[0]) if len(operands) == 1 else None
-        if producer is None or producer.is_reduction or _moves(producer) or not _reads_own_elements(wanted, chain[0], operands[0]):
-            break
-        chain.insert(0, producer)
+    chain = _chain(wanted, lambda producer: not producer.is_reduction and not _moves(producer))
     return Match("element-wise", tuple(chain), _loops(chain))
 
 

@@ -41,7 +41,7 @@ class CompiledPlan:
         applied = self.applied
         parameters = list(applied.module["main"].params)
         given = [
-            _checked(name, array, {**inputs, **constants})
+            _checked(name, array, {**inputs, **constants, **applied.tables})
             for name, array in zip((*applied.inputs, *applied.constants), parameters, strict=False)
         ]
         made = [tensor(np.zeros(shape_of(buffer), str(buffer.dtype))) for buffer in parameters[len(given) :]]

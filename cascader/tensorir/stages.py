@@ -5,8 +5,9 @@ TVM itself lowers the graph (``te.create_prim_func``), so that what is analysed 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
+from itertools import chain, count
 from typing import Any
 
 from cascader.tensorir.compat import buffer_of, load, rewrite, shape_of, walk
@@ -69,13 +70,6 @@ class StageGraph:
         """Name of a buffer of the graph."""
         return self.names[buffer]
 
-    def stage(self, name: str) -> Stage:
-        """The stage of this name; InputError if there is none."""
-        for stage in self.stages:
-            if stage.name == name:
-                return stage
-        raise InputError(f"Stage {name!r} is not among the {len(self.stages)} stages of the graph: use one of their names.")
-
     def producers(self) -> dict[str, Stage]:
         """The stage that makes a tensor, by the tensor's name, which is the stage's."""
         return {stage.name: stage for stage in self.stages}
@@ -109,11 +103,11 @@ def read_stages(inputs: Sequence[Any], outputs: Sequence[Any]) -> StageGraph:
     names: dict[Any, str] = {}
     buffers = [parameter_buffer(function, index) for index in range(len(inputs))]
     for buffer in buffers:
-        names[buffer] = _unique(str(buffer.name), names.values())
+        names[buffer] = unique(str(buffer.name), names.values())
     stages = []
     for block in blocks:
         buffer = block.body.buffer
-        names[buffer] = _unique(str(buffer.name) if buffer not in buffers else str(block.name_hint), names.values())
+        names[buffer] = unique(str(buffer.name) if buffer not in buffers else str(block.name_hint), names.values())
         stages.append(_stage(block, names[buffer]))
     made = [parameter_buffer(function, len(inputs) + index) for index in range(len(outputs))]
     return StageGraph(tuple(buffers), tuple(stages), tuple(names[buffer] for buffer in made), names)
@@ -140,17 +134,9 @@ def _stage(block: Any, name: str) -> Stage:
     )
 
 
-def _unique(name: str, taken: Iterator[str] | Any) -> str:
-    used = set(taken)
-    return next(candidate for candidate in _candidates(name) if candidate not in used)
-
-
-def _candidates(name: str) -> Iterator[str]:
-    yield name
-    number = 1
-    while True:
-        yield f"{name}_{number}"
-        number += 1
+def unique(name: str, taken: Collection[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    return next(candidate for candidate in chain([name], (f"{name}_{number}" for number in count(1))) if candidate not in taken)
 
 
 def _check_operations(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
-from cascader.tensorir.compat import shape_of
+from cascader.graph.propagator import Propagator
+from cascader.tensorir.compat import item_size, shape_of
 from cascader.tensorir.derive import derive
 from cascader.tensorir.matchers import Match, Registry, Wanted, default_registry
 from cascader.tensorir.stages import StageGraph, read_stages
@@ -55,8 +55,8 @@ def read_graph(
     names = [stages.name(buffer) for buffer in stages.inputs]
     known = {name: _checked(name, tensor, array) for name, (tensor, array) in zip(names[len(inputs) :], values.items(), strict=True)}
     matches = _matches(stages, frozenset(known), registry or default_registry())
-    parts = tuple(_part(stages, match) for match in matches)
-    affine = CascaderGraph(parts, _tensors(stages, tuple(names[: len(inputs)]), tuple(known), matches))
+    parts = tuple(_part(match, derived) for match, derived in matches)
+    affine = CascaderGraph(parts, _tensors(stages, tuple(names[: len(inputs)]), tuple(known), [match for match, _ in matches]))
     return TeGraph(stages, affine, tuple(names[: len(inputs)]), known)
 
 
@@ -68,24 +68,19 @@ def _checked(name: str, tensor: Any, array: Array) -> Array:
     return array
 
 
-def _matches(stages: StageGraph, constants: frozenset[str], registry: Registry) -> list[Match]:
-    """The Parts in the order of their last stages, found from the outputs to the inputs."""
+def _matches(stages: StageGraph, constants: frozenset[str], registry: Registry) -> list[tuple[Match, dict[str, Propagator]]]:
+    """The Parts in the order of their last stages, found from the outputs to the inputs, each with its derived propagators."""
     producers = stages.producers()
-    waiting, found = list(stages.outputs), dict[str, Match]()
+    waiting, found = list(stages.outputs), dict[str, tuple[Match, dict[str, Propagator]]]()
     while waiting:
         name = waiting.pop()
         if name in found or name not in producers:
             continue
         match = registry.match(Wanted(stages, producers[name], constants))
         _check_match(name, match, stages)
-        found[name] = match
-        waiting += _operands(stages, match)
-    order = [stage.name for stage in stages.stages]
-    return sorted(found.values(), key=lambda match: order.index(match.output.name))
-
-
-def _operands(stages: StageGraph, match: Match) -> tuple[str, ...]:
-    return tuple(derive(stages, match.stages))
+        found[name] = match, derive(stages, match.stages)
+        waiting += found[name][1]
+    return [found[stage.name] for stage in stages.stages if stage.name in found]
 
 
 def _check_match(name: str, match: Match, stages: StageGraph) -> None:
@@ -97,17 +92,9 @@ def _check_match(name: str, match: Match, stages: StageGraph) -> None:
             raise InputError(f"Stage {stage.name!r} is inside Part {match.kind!r} and needed outside: leave it out of the match.")
 
 
-def _part(stages: StageGraph, match: Match) -> Part:
-    derived = derive(stages, match.stages)
+def _part(match: Match, derived: Mapping[str, Propagator]) -> Part:
     operands = tuple(Operand(name, match.propagators.get(name, propagator)) for name, propagator in derived.items())
-    return Part.striped(
-        name=match.output.name,
-        operands=operands,
-        output=match.output.name,
-        shape=match.output.shape,
-        work=match.work,
-        payload=match,
-    )
+    return Part.striped(match.output.name, operands, match.output.name, match.output.shape, work=match.work, payload=match)
 
 
 def _tensors(stages: StageGraph, inputs: tuple[str, ...], constants: tuple[str, ...], matches: Sequence[Match]) -> tuple[Tensor, ...]:
@@ -116,6 +103,4 @@ def _tensors(stages: StageGraph, inputs: tuple[str, ...], constants: tuple[str, 
         is_output = match.output.name in stages.outputs
         kinds[match.output.name] = TensorKind.OUTPUT if is_output else TensorKind.INTERMEDIATE
     buffers = {name: buffer for buffer, name in stages.names.items()}
-    return tuple(
-        Tensor.dense(name, kind, shape_of(buffers[name]), np.dtype(str(buffers[name].dtype)).itemsize) for name, kind in kinds.items()
-    )
+    return tuple(Tensor.dense(name, kind, shape_of(buffers[name]), item_size(buffers[name])) for name, kind in kinds.items())
