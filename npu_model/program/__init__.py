@@ -28,11 +28,12 @@ from npu_model.program.operations import (
     Upscale,
     ifm_extent,
 )
-from npu_model.program.program import Binding, Program, Quantisation, Region, RegionRole
+from npu_model.program.program import WORD_BYTES, Binding, Program, Quantisation, Region, RegionRole
 
 __all__ = [
     "BRICK",
     "LONGEST_STRIDE",
+    "WORD_BYTES",
     "AccumulatorFormat",
     "Activation",
     "ActivationKind",

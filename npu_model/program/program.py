@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import field
 from enum import Enum
+from itertools import accumulate
 
 from npu_model.program.feature_map import ByteRange, DataType
 from npu_model.program.operations import DmaOperation, KernelOperation, Operation
 from npu_model.values import dataclass
+
+WORD_BYTES = 4
+"""Bytes of a word of the command stream."""
 
 
 class RegionRole(Enum):
@@ -102,6 +106,12 @@ class Program:
     def kernels(self) -> tuple[KernelOperation, ...]:
         """The kernel operations, in order."""
         return tuple(op for op in self.operations if isinstance(op, KernelOperation))
+
+    @property
+    def kernel_offsets(self) -> dict[int, int]:
+        """Byte offset of each kernel's command in the stream, by the index of its operation: the command is the last word that it takes."""
+        ends = enumerate(accumulate(self.words))
+        return {index: (end - 1) * WORD_BYTES for index, end in ends if isinstance(self.operations[index], KernelOperation)}
 
     @property
     def transfers(self) -> tuple[DmaOperation, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import simpy
 
 from npu_model.accelerator import Accelerator
-from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
+from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
 from sim.engine.machine import KernelRun, Machine, Threshold, Times
 from sim.engine.ports import Channel
@@ -22,8 +22,6 @@ COMMAND_BUFFER_WORDS = 64
 
 FETCH_BEATS = 8
 """Beats of one command fetch: the 64 bytes of the core driver's default burst on the U55, 128 on the U65."""
-
-WORD_BYTES = 4
 
 DMA_CHUNK_BEATS = 32
 """Beats that the DMA reads before it writes them on; coarser than the hardware, to save events."""

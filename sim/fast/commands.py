@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait
+from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
-from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, WORD_BYTES, fetch_words
+from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, fetch_words
 from sim.engine.machine import Times
 from sim.engine.ports import Channel
 from sim.fast.clock import Resume, Unit

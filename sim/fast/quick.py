@@ -5,12 +5,11 @@ from __future__ import annotations
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
-from npu_model.program import KernelOperation, Program
+from npu_model.program import WORD_BYTES, KernelOperation, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from npu_model.weight_stream.work import StreamWork, stream_work
-from sim.engine.commands import WORD_BYTES
 from sim.engine.machine import Times
 from sim.fast.commands import command_fetch, command_processor, dma
 from sim.fast.compiled import compiled_cache

@@ -14,16 +14,15 @@ from math import sqrt
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
-from npu_model.program import KernelOperation
+from npu_model.program import WORD_BYTES, KernelOperation
 from npu_model.values import dataclass
 from sim import NetworkReplay, Replay
 from sim.views.layers import layer_rows, layers
 from testbed.measured.reading import Measured, PerLayer, Sampled, Traced
 from validation.fvp.live import StreamTrace
-from validation.fvp.live.operations import durations, kernel_offsets
+from validation.fvp.live.operations import durations
 from validation.fvp.scores import relative
 
-_WORD_BYTES = 4
 _START = "before the first kernel"
 _NORMAL = 1.96
 """Half the width of the 95 % interval of a normal distribution, in standard deviations."""
@@ -87,7 +86,7 @@ def _cuts(network: NetworkReplay) -> list[_Cuts]:
         cycles = durations(issued, replay.cycles)
         found = ((names[number, one.index], int(spent)) for one, spent in zip(kernels, cycles, strict=True))
         named = ((row.layer, row.operator, spent) for row, spent in found)
-        return _Cuts(sum(replay.program.words) * _WORD_BYTES, tuple(kernel_offsets(replay.program).values()), (start, *named))
+        return _Cuts(sum(replay.program.words) * WORD_BYTES, tuple(replay.program.kernel_offsets.values()), (start, *named))
 
     return [cut(number, replay) for number, replay in enumerate(network.replays)]
 

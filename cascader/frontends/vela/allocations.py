@@ -6,18 +6,15 @@ tensor that is alive: what reaches further reads, or overwrites, another tensor'
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Iterator
 
-from cascader.frontends.vela.debug_database import Tables
+from cascader.frontends.vela.debug_database import Tables, kernel_rows
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import ByteRange, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import ARENA
 from npu_model.shapes import round_up
 from npu_model.values import dataclass
-
-_WORD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +62,6 @@ def allocations(tables: Tables) -> tuple[Allocation, ...]:
     return tuple(allocation for allocation in found if allocation is not None)
 
 
-def _times(tables: Tables) -> dict[int, dict[int, int]]:
-    """By command stream, the time of every kernel command by its byte offset."""
-    times = {row.get("id", ""): row.get("time_index", "") for row in tables.get("perf_debug", ())}
-    streams: dict[int, dict[int, int]] = {}
-    for row in tables.get("queue", ()):
-        stream, offset, time = row.get("cmdstream_id", ""), row.get("offset", ""), times.get(row.get("scheduled_id", ""), "")
-        if stream.isdecimal() and offset.isdecimal() and time.isdecimal():
-            streams.setdefault(int(stream), {})[int(offset)] = int(time)
-    return streams
-
-
 def _operands(op: KernelOperation) -> Iterator[tuple[str, ByteRange]]:
     for operand, fm in (("IFM", op.ifm), ("IFM2", op.ifm2), ("OFM", op.ofm)):
         if fm is not None and fm.region == ARENA:
@@ -85,14 +71,13 @@ def _operands(op: KernelOperation) -> Iterator[tuple[str, ByteRange]]:
 def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[StrayAccess]:
     """The accesses to the arena that lie in no tensor which is alive, in order; kernels of which Vela gives no time are passed over."""
     placed = allocations(tables)
-    streams = _times(tables)
-    for program, number in zip(network.programs, sorted(streams), strict=False):
-        times: Mapping[int, int] = streams[number]
-        for index, end in enumerate(accumulate(program.words)):
-            op = program.operations[index]
-            time = times.get((end - 1) * _WORD)
-            if not isinstance(op, KernelOperation) or time is None:
+    times = {row.get("id", ""): row.get("time_index", "") for row in tables.get("perf_debug", ())}
+    for program, rows in zip(network.programs, kernel_rows(tables), strict=False):
+        for (index, offset), op in zip(program.kernel_offsets.items(), program.kernels, strict=True):
+            known = times.get(rows[offset].get("scheduled_id", ""), "") if offset in rows else ""
+            if not known.isdecimal():
                 continue
+            time = int(known)
             for operand, span in _operands(op):
                 if not any(tensor.holds(span, time) for tensor in placed):
                     begins = next((t for t in placed if t.start <= span.start < t.end and t.first <= time <= t.last), None)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 
-from npu_model.tflite.model import TfliteModel
+from npu_model.tflite.model import TfliteModel, TfliteOperator
 
 Tables = Mapping[str, tuple[dict[str, str], ...]]
 """The tables by name, each row as column to text."""
@@ -35,29 +35,33 @@ def read_tables(text: str) -> Tables:
     return tables
 
 
-def _source_names(tables: Tables, model: TfliteModel) -> dict[str, str]:
-    """Name of the first output tensor in the .tflite file, by id in the ``source`` table."""
-    names = {}
-    for row in tables.get("source", ()):
-        key = row.get("ext_key", "")
-        if key.isdecimal() and int(key) < len(model.operators) and model.operators[int(key)].outputs:
-            names[row.get("id", "")] = model.tensors[model.operators[int(key)].outputs[0]].name
-    return names
+def source_operators(tables: Tables, model: TfliteModel) -> dict[str, TfliteOperator]:
+    """The operators of the .tflite file by their ids in the ``source`` table."""
+    keys = {row.get("id", ""): row.get("ext_key", "") for row in tables.get("source", ())}
+    return {name: model.operators[int(key)] for name, key in keys.items() if key.isdecimal() and int(key) < len(model.operators)}
+
+
+def kernel_rows(tables: Tables) -> tuple[dict[int, dict[str, str]], ...]:
+    """For every command stream in order: the row of the ``queue`` table of each kernel command, by its byte offset."""
+    streams: dict[int, dict[int, dict[str, str]]] = {}
+    for row in tables.get("queue", ()):
+        stream, offset = row.get("cmdstream_id", ""), row.get("offset", "")
+        if stream.isdecimal() and offset.isdecimal():
+            streams.setdefault(int(stream), {})[int(offset)] = row
+    return tuple(streams[stream] for stream in sorted(streams))
 
 
 def layer_names(text: str, model: TfliteModel) -> tuple[dict[int, str], ...]:
     """For every command stream in order: byte offset of a kernel command to the name of its layer.
 
-    A layer is called by its output tensor in the original ``model``; kernels without a source operator by Vela's name.
+    A layer is called by its (first) output tensor in the original ``model``; kernels without a source operator by Vela's name.
     """
     tables = read_tables(text)
-    sources = _source_names(tables, model)
+    sources = {key: model.tensors[one.outputs[0]].name for key, one in source_operators(tables, model).items() if one.outputs}
     optimised = {row.get("id", ""): sources.get(row.get("source_id", ""), "") for row in tables.get("optimised", ())}
     scheduled = {row.get("id", ""): row.get("name", "") for row in tables.get("perf", ())}
-    streams: dict[int, dict[int, str]] = {}
-    for row in tables.get("queue", ()):
-        stream, offset = row.get("cmdstream_id", ""), row.get("offset", "")
-        if stream.isdecimal() and offset.isdecimal():
-            name = optimised.get(row.get("optimised_id", "")) or scheduled.get(row.get("scheduled_id", ""), "")
-            streams.setdefault(int(stream), {})[int(offset)] = name
-    return tuple(streams[stream] for stream in sorted(streams))
+
+    def layer(row: dict[str, str]) -> str:
+        return optimised.get(row.get("optimised_id", "")) or scheduled.get(row.get("scheduled_id", ""), "")
+
+    return tuple({offset: layer(row) for offset, row in rows.items()} for rows in kernel_rows(tables))

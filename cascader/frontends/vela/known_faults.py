@@ -9,7 +9,7 @@ import tflite
 from cascader.frontends.vela.identities import is_of_single_elements, keeps_values
 from cascader.frontends.vela.results import CORES
 from npu_model.tflite.identifiers import is_tosa
-from npu_model.tflite.model import TfliteModel, TfliteOperator
+from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
 from npu_model.tflite.record_reader import RecordReader
 
 _VERSION = "5.2"
@@ -32,48 +32,49 @@ def _integers(model: TfliteModel, operator: TfliteOperator, operand: int) -> tup
     return struct.unpack(f"<{len(data) // 4}i", data[: len(data) // 4 * 4])
 
 
-def _strided_slice_fault(model: TfliteModel) -> str:
+def _first_output(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor:
+    return model.tensors[operator.outputs[0]]
+
+
+def _strided_slice_fault(records: RecordReader, operator: TfliteOperator) -> str:
     """A STRIDED_SLICE with a step: behind or before a convolution the C++ core takes other elements. Backwards it takes the right ones."""
-    for operator in model.operators:
-        if operator.code == "STRIDED_SLICE" and any(stride > 1 for stride in _integers(model, operator, _STRIDES)):
-            name = model.tensors[operator.outputs[0]].name
-            return f"STRIDED_SLICE {name!r} takes other elements than its strides say"
-    return ""
+    model = records.model
+    if operator.code != "STRIDED_SLICE" or all(stride <= 1 for stride in _integers(model, operator, _STRIDES)):
+        return ""
+    return f"STRIDED_SLICE {_first_output(model, operator).name!r} takes other elements than its strides say"
 
 
-def _unsigned_transpose_fault(model: TfliteModel) -> str:
+def _unsigned_transpose_fault(records: RecordReader, operator: TfliteOperator) -> str:
     """A TRANSPOSE of uint8: the C++ core takes its bytes for signed ones, and cuts them off at 0."""
-    for operator in model.operators:
-        output = model.tensors[operator.outputs[0]]
-        if operator.code == "TRANSPOSE" and output.dtype == "UINT8":
-            return f"TRANSPOSE {output.name!r} of uint8 cuts half of the values off"
-    return ""
+    output = _first_output(records.model, operator)
+    is_unsigned = operator.code == "TRANSPOSE" and output.dtype == "UINT8"
+    return f"TRANSPOSE {output.name!r} of uint8 cuts half of the values off" if is_unsigned else ""
 
 
-def _grouped_batch_fault(model: TfliteModel) -> str:
+def _grouped_batch_fault(records: RecordReader, operator: TfliteOperator) -> str:
     """A grouped convolution of several images, as `drawn_4087` has it: nearly all that the C++ core makes of it is wrong."""
-    for operator in model.operators:
-        if operator.code == "CONV_2D":
-            images, weights = (model.tensors[operator.inputs[operand]].shape for operand in (0, _WEIGHTS))
-            if len(images) == len(weights) == 4 and images[0] > 1 and weights[3] < images[3]:
-                return f"CONV_2D {model.tensors[operator.outputs[0]].name!r} of groups takes channels of the wrong images"
-    return ""
+    model = records.model
+    if operator.code != "CONV_2D":
+        return ""
+    images, weights = (model.tensors[operator.inputs[operand]].shape for operand in (0, _WEIGHTS))
+    is_grouped = len(images) == len(weights) == 4 and images[0] > 1 and weights[3] < images[3]
+    return f"CONV_2D {_first_output(model, operator).name!r} of groups takes channels of the wrong images" if is_grouped else ""
 
 
 def _readers(model: TfliteModel, operator: TfliteOperator) -> list[int]:
     return [number for number, other in enumerate(model.operators) if operator.outputs[0] in other.inputs]
 
 
-def _part_fault(model: TfliteModel) -> str:
+def _part_fault(records: RecordReader, operator: TfliteOperator) -> str:
     """A window on a part of a tensor, as `drawn_7128` has it: the C++ core slides it over what the part was cut from.
 
     So it does with transposed convolutions right behind the part, and with other convolutions of several images.
     """
-    for operator in model.operators:
-        for part in operator.outputs if operator.code in _PARTS else ():
-            windows = {"TRANSPOSE_CONV", *(_CONVOLUTIONS if model.tensors[part].shape[:1] > (1,) else ())}
-            if any(part in other.inputs for other in model.operators if other.code in windows):
-                return f"the convolution behind {operator.code} {model.tensors[part].name!r} reads other elements than that part's"
+    model = records.model
+    for part in operator.outputs if operator.code in _PARTS else ():
+        windows = {"TRANSPOSE_CONV", *(_CONVOLUTIONS if model.tensors[part].shape[:1] > (1,) else ())}
+        if any(part in other.inputs for other in model.operators if other.code in windows):
+            return f"the convolution behind {operator.code} {model.tensors[part].name!r} reads other elements than that part's"
     return ""
 
 
@@ -88,41 +89,45 @@ def _is_part_of(records: RecordReader, pad: TfliteOperator, number: int) -> bool
     return all(amount < extent for amount, extent in zip(before, window, strict=True))
 
 
-def _padded_resize_fault(records: RecordReader) -> str:
+def _padded_resize_fault(records: RecordReader, operator: TfliteOperator) -> str:
     """A bilinear resize with half-pixel centres behind which a PAD adds rows or columns before it: the C++ core leaves it where it was."""
     model = records.model
-    for number, operator in enumerate(model.operators):
-        readers = [model.operators[reader] for reader in _readers(model, operator)] if operator.code == "RESIZE_BILINEAR" else []
-        if [reader.code for reader in readers] != ["PAD"] or not dict(records.operator(number).fields).get("HalfPixelCenters"):
-            continue
-        if any(_integers(model, readers[0], _PADDINGS)[2:6:2]) and not all(
-            _is_part_of(records, readers[0], reader) for reader in _readers(model, readers[0])
-        ):
-            name = model.tensors[operator.outputs[0]].name
-            return f"RESIZE_BILINEAR {name!r} is not moved by the rows and columns that are padded before it"
-    return ""
+    readers = [model.operators[reader] for reader in _readers(model, operator)] if operator.code == "RESIZE_BILINEAR" else []
+    if [reader.code for reader in readers] != ["PAD"]:
+        return ""
+    (pad,) = readers
+    is_half_pixel = dict(records.operator(model.operators.index(operator)).fields).get("HalfPixelCenters")
+    moves = is_half_pixel and any(_integers(model, pad, _PADDINGS)[2:6:2])
+    if not moves or all(_is_part_of(records, pad, reader) for reader in _readers(model, pad)):
+        return ""
+    return f"RESIZE_BILINEAR {_first_output(model, operator).name!r} is not moved by the rows and columns that are padded before it"
 
 
-def _dropped_mean_fault(model: TfliteModel) -> str:
+def _dropped_mean_fault(records: RecordReader, operator: TfliteOperator) -> str:
     """A MEAN of single elements that gives them another scale or zero point: the Python core drops it with what it should rescale."""
-    for operator in model.operators:
-        if is_of_single_elements(model, operator) and not keeps_values(model, operator):
-            return f"MEAN {model.tensors[operator.outputs[0]].name!r} of single elements does not rescale them"
-    return ""
+    if not is_of_single_elements(records.model, operator) or keeps_values(records.model, operator):
+        return ""
+    return f"MEAN {_first_output(records.model, operator).name!r} of single elements does not rescale them"
 
 
-def _first_image_fault(model: TfliteModel) -> str:
+def _first_image_fault(records: RecordReader, operator: TfliteOperator) -> str:
     """A part of several images: the Python core copies that of the first image alone, as `drawn_7215` shows."""
-    for operator in model.operators:
-        if operator.code not in _PARTS | {"UNPACK"}:
-            continue
-        operands = (model.tensors[number].shape for number in operator.inputs if number >= 0 and not model.tensors[number].data)
-        images = next((shape[0] for shape in operands if len(shape) == _IMAGE_RANK), 1)
-        for number in operator.outputs if images > 1 else ():
-            part = model.tensors[number]
-            if part.shape[:1] > (1,):
-                return f"{operator.code} {part.name!r} of {images} images is that of the first alone"
-    return ""
+    model = records.model
+    if operator.code not in _PARTS | {"UNPACK"}:
+        return ""
+    operands = (model.tensors[number].shape for number in operator.inputs if number >= 0 and not model.tensors[number].data)
+    images = next((shape[0] for shape in operands if len(shape) == _IMAGE_RANK), 1)
+    parts = (model.tensors[number] for number in operator.outputs)
+    part = next((part for part in parts if images > 1 and part.shape[:1] > (1,)), None)
+    return "" if part is None else f"{operator.code} {part.name!r} of {images} images is that of the first alone"
+
+
+_MENDABLE = _unsigned_transpose_fault
+_RULES = {
+    CORES[0]: (_MENDABLE, _strided_slice_fault, _grouped_batch_fault, _part_fault, _padded_resize_fault),
+    CORES[1]: (_dropped_mean_fault, _first_image_fault),
+}
+"""What is looked for, by core: each rule says what is wrong with an operator, as a clause."""
 
 
 def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool = True) -> str:
@@ -133,8 +138,6 @@ def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool 
     if not version.startswith(_VERSION) or is_tosa(model):
         return ""
     records = RecordReader(model)
-    if core != CORES[0]:
-        return _dropped_mean_fault(records.model) or _first_image_fault(records.model)
-    found = _unsigned_transpose_fault(records.model) if unsigned_copies else ""
-    found = found or _strided_slice_fault(records.model) or _grouped_batch_fault(records.model)
-    return found or _part_fault(records.model) or _padded_resize_fault(records)
+    rules = [rule for rule in _RULES[core] if unsigned_copies or rule is not _MENDABLE]
+    found = (rule(records, operator) for rule in rules for operator in records.model.operators)
+    return next((clause for clause in found if clause), "")

@@ -11,9 +11,8 @@ A 16-bit one cannot be mended: LiteRT multiplies its sums by 32 bits, the NPU's 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import accumulate
 
-from cascader.frontends.vela.debug_database import Tables, read_tables
+from cascader.frontends.vela.debug_database import Tables, kernel_rows, read_tables, source_operators
 from cascader.frontends.vela.naming import named_network
 from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import CompiledNetwork
@@ -27,7 +26,6 @@ _SCHEDULED_AS = "FullyConnected"
 """Vela's name of a FULLY_CONNECTED that it runs as such, in the ``perf`` table of its debug database (the Python core: ``optimised``)."""
 
 _MENDED_BITS = 8
-_WORD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,7 @@ class Mended:
 
 def _sources(tables: Tables, model: TfliteModel) -> set[str]:
     """Ids of the ``source`` table that are a FULLY_CONNECTED of the .tflite file."""
-    found = set()
-    for row in tables.get("source", ()):
-        key = row.get("ext_key", "")
-        if key.isdecimal() and int(key) < len(model.operators) and model.operators[int(key)].code == FULLY_CONNECTED:
-            found.add(row.get("id", ""))
-    return found
+    return {key for key, operator in source_operators(tables, model).items() if operator.code == FULLY_CONNECTED}
 
 
 def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozenset[int], ...]:
@@ -67,14 +60,7 @@ def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozense
         for row in tables.get(table, ())
         if row.get("operator", "") == _SCHEDULED_AS and row.get("source_id", "") in sources
     }
-    streams: dict[int, set[int]] = {}
-    for row in tables.get("queue", ()):
-        stream, offset = row.get("cmdstream_id", ""), row.get("offset", "")
-        if stream.isdecimal() and offset.isdecimal():
-            offsets = streams.setdefault(int(stream), set())
-            if row.get(key, "") in scheduled:
-                offsets.add(int(offset))
-    return tuple(frozenset(streams[stream]) for stream in sorted(streams))
+    return tuple(frozenset(offset for offset, row in commands.items() if row.get(key, "") in scheduled) for commands in kernel_rows(tables))
 
 
 def _rounded_once(operation: KernelOperation) -> KernelOperation:
@@ -87,10 +73,8 @@ def _rounded_once(operation: KernelOperation) -> KernelOperation:
 def _mend(program: Program, offsets: frozenset[int], layers: dict[bool, dict[str, None]]) -> Program:
     """``program`` with the kernels at these byte offsets rounded once; adds their layers to ``layers``: mended (True), or left."""
     operations = list(program.operations)
-    for index, end in enumerate(accumulate(program.words)):
-        operation = operations[index]
-        # The kernel command is the last word that the operation takes.
-        if isinstance(operation, KernelOperation) and (end - 1) * _WORD in offsets:
+    for (index, offset), operation in zip(program.kernel_offsets.items(), program.kernels, strict=True):
+        if offset in offsets:
             operations[index] = mended = _rounded_once(operation)
             layers[mended is not operation][program.name(index)] = None
     return replace(program, operations=tuple(operations))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import accumulate
 
 from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import CompiledNetwork, read_compiled
-from npu_model.program import Control, KernelOperation, Program
-
-_WORD = 4
+from npu_model.program import Control, Program
 
 
 def name_operations(program: Program, layers: dict[int, str]) -> Program:
@@ -18,14 +15,10 @@ def name_operations(program: Program, layers: dict[int, str]) -> Program:
     A DMA transfer or a wait belongs to the kernel that it prepares, the next one; STOP to none.
     """
     names = [""] * len(program.operations)
-    upcoming = ""
-    ends = list(accumulate(program.words))
+    upcoming, offsets = "", program.kernel_offsets
     for index in reversed(range(len(names))):
-        operation = program.operations[index]
-        if isinstance(operation, KernelOperation):
-            # The kernel command is the last word that the operation takes.
-            upcoming = layers.get((ends[index] - 1) * _WORD, "")
-        names[index] = "" if isinstance(operation, Control) else upcoming
+        upcoming = layers.get(offsets[index], "") if index in offsets else upcoming
+        names[index] = "" if isinstance(program.operations[index], Control) else upcoming
     return replace(program, names=tuple(names))
 
 

@@ -8,16 +8,13 @@ is issued while the one before still runs (two may be outstanding), so a row is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 from npu_model.errors import InputError
-from npu_model.program import KernelOperation, Program
+from npu_model.program import KernelOperation
 from npu_model.values import dataclass
 from sim import NetworkReplay, Replay
 from validation.fvp.live.pmu_trace import StreamTrace
 from validation.fvp.scores import relative
-
-_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +43,12 @@ def durations(starts: Sequence[float], end: float) -> list[float]:
     return [after - before for before, after in zip(starts, [*starts[1:], end], strict=True)]
 
 
-def kernel_offsets(program: Program) -> dict[int, int]:
-    """Byte offset of each kernel's command in its stream, by the index of its operation: the command is the last word that it takes."""
-    ends = list(accumulate(program.words))
-    return {index: (ends[index] - 1) * _WORD_BYTES for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)}
-
-
 def _rows(number: int, replay: Replay, stream: StreamTrace, cycles_per_tick: float) -> list[OperationRow]:
     program = replay.program
     kernels = [
         (operation.index, operation.op, operation.issued) for operation in replay.operations if isinstance(operation.op, KernelOperation)
     ]
-    offsets = list(kernel_offsets(program).values())
+    offsets = list(program.kernel_offsets.values())
     if offsets and stream.offsets[-1] < offsets[-1]:
         raise InputError(
             f"The PMU trace ends at byte {stream.offsets[-1]} of a command stream whose last kernel is at byte {offsets[-1]}: "

@@ -15,7 +15,6 @@ from npu_model.values import dataclass
 from validation.vela.estimate.memories import VelaMemories
 from validation.vela.estimate.operation import ENGINES, EstimatedOperation, Operand, Table, Weights
 
-_WORD = 4
 _BITS = {"Int8": 8, "UInt8": 8, "Int16": 16, "UInt16": 16, "Int32": 32, "UInt32": 32}
 _LAYOUTS = {"NHWC": Layout.NHWC, "NHCWB16": Layout.NHCWB16}
 _TABLE_BYTES = {("Int8", "Int8"): 256, ("UInt8", "UInt8"): 256, ("Int8", "Int32"): 1024, ("Int16", "Int16"): 2048}
@@ -117,14 +116,11 @@ def _describe(
 
 def _first_kernels(tables: Mapping[str, tuple[Row, ...]], programs: tuple[Program, ...]) -> dict[str, KernelOperation]:
     """The first kernel operation of every scheduled operation, by its number."""
-    kernels: dict[tuple[int, int], KernelOperation] = {}
-    for stream, program in enumerate(programs):
-        end = 0
-        for operation, words in zip(program.operations, program.words, strict=True):
-            end += words
-            if isinstance(operation, KernelOperation):
-                # The kernel command is the last word that the operation takes.
-                kernels[stream, (end - 1) * _WORD] = operation
+    kernels = {
+        (stream, offset): kernel
+        for stream, program in enumerate(programs)
+        for offset, kernel in zip(program.kernel_offsets.values(), program.kernels, strict=True)
+    }
     streams = sorted({int(row["cmdstream_id"]) for row in tables["queue"]})
     first: dict[str, KernelOperation] = {}
     for row in tables["queue"]:
