@@ -100,11 +100,11 @@ def _floats(binding: Binding, random: np.random.Generator, *, extreme: bool) -> 
 def _integers(binding: Binding, random: np.random.Generator, *, extreme: bool) -> NDArray[Any]:
     low, high = binding.dtype.minimum, binding.dtype.maximum
     values = random.choice([low, high], binding.shape) if extreme else random.integers(low, high + 1, binding.shape)
-    return np.asarray(values).astype(f"{'i' if binding.dtype.signed else 'u'}{binding.dtype.bytes}")
+    return np.asarray(values).astype(str(binding.dtype))
 
 
 def _indices(binding: Binding, random: np.random.Generator) -> NDArray[Any]:
-    return random.integers(0, 2, binding.shape).astype(f"{'i' if binding.dtype.signed else 'u'}{binding.dtype.bytes}")
+    return random.integers(0, 2, binding.shape).astype(str(binding.dtype))
 
 
 def _array(binding: Binding, random: np.random.Generator, *, extreme: bool, on_npu: bool) -> NDArray[Any]:

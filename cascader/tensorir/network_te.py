@@ -92,8 +92,7 @@ class _NetworkWriter:
         base, size = feature_map.tiles.bases[0], feature_map.dtype.bytes
         content = take(self.network.constants, ByteRange(feature_map.region, base, feature_map.byte_ranges()[-1].end), what)
         strides = (feature_map.strides.y, feature_map.strides.x, size)
-        dtype = f"{'i' if feature_map.dtype.signed else 'u'}{size}"
-        view = np.ndarray(shape_of(feature_map)[1:], dtype, content, 0, strides)
+        view = np.ndarray(shape_of(feature_map)[1:], str(feature_map.dtype), content, 0, strides)
         return self.kernel.constant(name, np.ascontiguousarray(view)[np.newaxis])
 
     def part(self, name: str, part: EthosuPart, label: str) -> None:

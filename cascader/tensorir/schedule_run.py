@@ -77,8 +77,7 @@ class CompiledSchedule:
 
 def _bytes_of(port: Port, arrays: Arrays) -> NDArray[np.uint8]:
     array = arrays.get(port.name)
-    dtype = f"{'i' if port.dtype.signed else 'u'}{port.dtype.bytes}"
-    if array is None or array.dtype != np.dtype(dtype) or array.nbytes != port.size:
+    if array is None or str(array.dtype) != str(port.dtype) or array.nbytes != port.size:
         given = "not given" if array is None else f"given as {array.dtype} of shape {array.shape}"
         raise InputError(f"Input {port.name!r} is {given}: the network takes {port.dtype} of shape {port.shape}.")
     return np.frombuffer(array.tobytes(), np.uint8)
@@ -87,8 +86,7 @@ def _bytes_of(port: Port, arrays: Arrays) -> NDArray[np.uint8]:
 def _split(content: NDArray[np.uint8], ports: tuple[Port, ...]) -> dict[str, NDArray[Any]]:
     arrays, offset = {}, 0
     for port in ports:
-        values = np.frombuffer(content[offset : offset + port.size].tobytes(), f"<{'i' if port.dtype.signed else 'u'}{port.dtype.bytes}")
-        arrays[port.name] = values.reshape(port.shape)
+        arrays[port.name] = np.frombuffer(content[offset : offset + port.size].tobytes(), str(port.dtype)).reshape(port.shape)
         offset += port.size
     return arrays
 

@@ -6,7 +6,8 @@ no difference: the same result on every machine, at the speed of a matrix produc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,28 +50,23 @@ def _taps(x: Array, kernel: Pair, strides: Pair, dilation: Pair, pads: tuple[Pai
             )
 
 
+def _summed(terms: Iterable[Array]) -> Array:
+    """The sum of arrays that are nobody else's, in the place of the first one."""
+    return reduce(lambda total, term: np.add(total, term, out=total), terms)
+
+
 def convolve(x: Array, weights: Array, strides: Pair, dilation: Pair, pads: tuple[Pair, Pair]) -> Array:
     """Convolution of ``x`` (zero point removed) with ``weights`` OHWI: one matrix product per kernel element."""
-    total: Array | None = None
-    for ky, kx, part in _taps(x, (weights.shape[1], weights.shape[2]), strides, dilation, pads, 0.0):
-        product = part @ weights[:, ky, kx, :].T
-        total = product if total is None else np.add(total, product, out=total)
-    if total is None:
-        raise ValueError("A kernel has at least one element.")
-    return total
+    taps = _taps(x, (weights.shape[1], weights.shape[2]), strides, dilation, pads, 0.0)
+    return _summed(part @ weights[:, ky, kx, :].T for ky, kx, part in taps)
 
 
 def convolve_depthwise(x: Array, weights: Array, strides: Pair, dilation: Pair, pads: tuple[Pair, Pair]) -> Array:
     """Depthwise convolution with ``weights`` 1HWC; channel c of the output reads channel c // multiplier of ``x``."""
     multiplier = weights.shape[3] // x.shape[3]
     source = x if multiplier == 1 else np.repeat(x, multiplier, axis=3)
-    total: Array | None = None
-    for ky, kx, part in _taps(source, (weights.shape[1], weights.shape[2]), strides, dilation, pads, 0.0):
-        product = part * weights[0, ky, kx]
-        total = product if total is None else np.add(total, product, out=total)
-    if total is None:
-        raise ValueError("A kernel has at least one element.")
-    return total
+    taps = _taps(source, (weights.shape[1], weights.shape[2]), strides, dilation, pads, 0.0)
+    return _summed(part * weights[0, ky, kx] for ky, kx, part in taps)
 
 
 def convolve_transposed(x: Array, weights: Array, strides: Pair, size: Pair) -> Array:
@@ -92,12 +88,7 @@ def convolve_transposed(x: Array, weights: Array, strides: Pair, size: Pair) -> 
 
 def max_pool(x: Array, kernel: Pair, strides: Pair, pads: tuple[Pair, Pair]) -> Array:
     """Largest element of each window; padding never wins."""
-    total: Array | None = None
-    for _, _, part in _taps(x, kernel, strides, (1, 1), pads, -np.inf):
-        total = part.copy() if total is None else np.maximum(total, part, out=total)
-    if total is None:
-        raise ValueError("A kernel has at least one element.")
-    return total
+    return reduce(np.maximum, (part for _, _, part in _taps(x, kernel, strides, (1, 1), pads, -np.inf)))
 
 
 def average_pool(x: Array, kernel: Pair, strides: Pair, pads: tuple[Pair, Pair]) -> Array:

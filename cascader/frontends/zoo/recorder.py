@@ -67,6 +67,10 @@ class Value:
         return self.centred * self.scale
 
 
+def _shape(sample: Array) -> tuple[int, ...]:
+    return sample.shape[0] // CALIBRATION_IMAGES, *sample.shape[1:]
+
+
 class Recorder:
     """Tensors and operators in file order, with the calibration sample of each activation."""
 
@@ -117,14 +121,11 @@ class Recorder:
     def known(self, name: str, values: Array, scale: float) -> TensorHandle:
         """Add a constant tensor in the number format of activations, with zero point 0, that operators can read as they do those."""
         precision = self.precision
-        handle = TensorHandle(len(self._tensors), values.shape)
         stored = values * scale if precision.is_float else values + precision.offset
-        data = stored.astype(precision.activation_dtype).tobytes()
         scales, zero_points = ((), ()) if precision.is_float else ((scale,), (precision.offset,))
-        self._tensors.append(TensorRecord(name, values.shape, precision.activation, scales, zero_points, data=data))
-        sample = np.concatenate([values] * CALIBRATION_IMAGES)
-        self._values[handle.index] = Value(handle, sample, scale, 0)
-        return handle
+        data = stored.astype(precision.activation_dtype).tobytes()
+        record = TensorRecord(name, values.shape, precision.activation, scales, zero_points, data=data)
+        return self._added(record, np.concatenate([values] * CALIBRATION_IMAGES), scale, 0)
 
     def held(self, name: str, shape: tuple[int, ...], dtype: int, scale: float, zero_point: int = 0, *, is_variable: bool = True) -> int:
         """Add a tensor that an operator holds, and return its number: a variable keeps its values from one inference to the next."""
@@ -133,20 +134,18 @@ class Recorder:
 
     def indices(self, name: str, sample: Array, dtype: int = tflite.TensorType.INT32) -> TensorHandle:
         """Add a tensor of 32-bit integers (or of ``dtype``) without quantisation, which counts or numbers something."""
-        shape = (sample.shape[0] // CALIBRATION_IMAGES, *sample.shape[1:])
-        handle = TensorHandle(len(self._tensors), shape)
-        self._tensors.append(TensorRecord(name, shape, dtype))
-        self._values[handle.index] = Value(handle, sample, 1.0, 0)
-        return handle
+        return self._added(TensorRecord(name, _shape(sample), dtype), sample, 1.0, 0)
 
     def activation(self, name: str, sample: Array, scale: float, zero_point: int, precision: Precision | None = None) -> TensorHandle:
         """Add an activation tensor with its sample and quantisation, in the network's ``precision`` unless another is given."""
         precision = precision or self.precision
-        quantised = () if precision.is_float else (scale,)
-        zero_points = () if precision.is_float else (zero_point + precision.offset,)
-        shape = (sample.shape[0] // CALIBRATION_IMAGES, *sample.shape[1:])
-        handle = TensorHandle(len(self._tensors), shape)
-        self._tensors.append(TensorRecord(name, shape, precision.activation, quantised, zero_points))
+        scales, zero_points = ((), ()) if precision.is_float else ((scale,), (zero_point + precision.offset,))
+        return self._added(TensorRecord(name, _shape(sample), precision.activation, scales, zero_points), sample, scale, zero_point)
+
+    def _added(self, record: TensorRecord, sample: Array, scale: float, zero_point: int) -> TensorHandle:
+        """Add a tensor that operators can read."""
+        handle = TensorHandle(len(self._tensors), record.shape)
+        self._tensors.append(record)
         self._values[handle.index] = Value(handle, sample, scale, zero_point)
         return handle
 
