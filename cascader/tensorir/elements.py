@@ -22,35 +22,36 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """A feature map as a kernel's parameter: element 0 of ``buffer`` is ``start`` rows before its first element.
+    """A feature map as a kernel's parameter: ``buffer`` lies ``offset`` bytes behind the begin of the storage.
 
-    If it has ``rows`` it rolls along ``axis``: its row y is at slot (``start`` + y) mod ``rows``.
+    Its element 0 is ``start`` rows before the map's first element. If it has ``rows`` it rolls along ``axis``: its row y is at slot
+    (``start`` + y) mod ``rows``.
     """
 
     buffer: Any
     feature_map: FeatureMap
+    offset: int
     rows: int | None
     axis: Axis
-    start: int = 0
+    start: int
 
     def index(self, writer: Writer, y: Any, x: Any, channel: Any) -> Any:
         """Index of an element; along an axis of one element the index does not matter, as an IFM2 is repeated there."""
-        fm = self.feature_map
-        size = fm.dtype.bytes
-        slot = 0 if fm.shape.height == 1 else y
-        column = 0 if fm.shape.width == 1 else x
+        fm, size = self.feature_map, self.feature_map.dtype.bytes
+        slot, column = (0 if fm.shape.height == 1 else y), (0 if fm.shape.width == 1 else x)
         channel = 0 if fm.shape.depth == 1 else channel
-        if self.rows is not None and self.rows < self.start + self.axis.extent(fm.shape):
-            rows, modulo = writer.constant(self.rows, "int32"), writer.tvm.tirx.truncmod
-            slot, column = (
-                (modulo(slot + self.start, rows), column) if self.axis is Axis.ROWS else (slot, modulo(column + self.start, rows))
-            )
-        elif self.start:
-            slot, column = (slot + self.start, column) if self.axis is Axis.ROWS else (slot, column + self.start)
+        slot, column = (self._slot(writer, slot), column) if self.axis is Axis.ROWS else (slot, self._slot(writer, column))
         row = slot * (fm.strides.y // size)
         if fm.layout is Layout.NHWC:
             return row + column * (fm.strides.x // size) + channel
         return row + channel // BRICK * (fm.strides.c // size) + column * BRICK + channel % BRICK
+
+    def _slot(self, writer: Writer, row: Any) -> Any:
+        """Where a row lies (a column, where the part is cut along them)."""
+        slot = row + self.start if self.start else row
+        if self.rows is None or self.start + self.axis.extent(self.feature_map.shape) <= self.rows:
+            return slot
+        return writer.tvm.tirx.truncmod(slot, writer.constant(self.rows, "int32"))
 
     def load(self, writer: Writer, y: Any, x: Any, channel: Any, dtype: str = "int64") -> Any:
         """The element without its zero point, as ``dtype``."""
@@ -63,26 +64,8 @@ class Elements:
         return Value(self.load(writer, y, x, channel), magnitude(self.feature_map))
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where a kernel's pointer to a feature map points: ``offset`` bytes into the storage, ``rows`` rows before the map's first element."""
-
-    offset: int
-    rows: int = 0
-
-
-def start_of(feature_map: FeatureMap, storage: Storage, axis: Axis) -> Start:
-    """The start of a feature map: its first element; of one that may wrap in its storage the first place of such a row."""
-    base, step = feature_map.tiles.bases[0], axis.step(feature_map)
-    if storage.rows is None:
-        return Start(base)
-    if axis.extent(feature_map.shape) == 1 or not axis.is_outermost(feature_map):
-        return Start(base % storage.size)
-    return Start(base % step, base // step)
-
-
-def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, start: Start, axis: Axis, what: str) -> Elements:  # noqa: PLR0913  # a feature map in a place
-    """The parameter ``name`` for a feature map in ``storage``, which points to all of its bytes from the ``start`` on.
+def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, axis: Axis, what: str) -> Elements:
+    """The parameter ``name`` for a feature map in ``storage``; it begins with the map, or with the first place of a row that may wrap.
 
     InputError if the map's shape in memory cannot be expressed.
     """
@@ -95,11 +78,12 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storag
         raise InputError(
             f"{what} has {strides} for elements of {size} bytes: multiples are expressed in TensorIR; schedule the network anew."
         )
-    step = axis.step(feature_map)
+    base, step = tiles.bases[0], axis.step(feature_map)
     rolls = storage.rows is not None and axis.extent(shape) > 1 and axis.is_outermost(feature_map)
     if rolls and storage.size % step:
         raise InputError(
             f"{what} steps {step} bytes along a rolling buffer of {storage.size} bytes: they do not go together; schedule the network anew."
         )
-    buffer = writer.pointer(name, str(feature_map.dtype), (storage.size - start.offset) // size)
-    return Elements(buffer, feature_map, storage.size // step if rolls else None, axis, start.rows)
+    start, offset = divmod(base, step) if rolls else (0, base if storage.rows is None else base % storage.size)
+    buffer = writer.pointer(name, str(feature_map.dtype), (storage.size - offset) // size)
+    return Elements(buffer, feature_map, offset, storage.size // step if rolls else None, axis, start)

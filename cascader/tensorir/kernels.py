@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from cascader.tensorir.constant_pool import ConstantPool
-from cascader.tensorir.elements import Elements, Start, Storage, elements, start_of
+from cascader.tensorir.elements import Elements, Storage, elements
 from cascader.tensorir.kernel_body import KernelBody, Stripe
 from cascader.tensorir.kernel_constants import lut_values, take
 from cascader.tensorir.kernel_elementwise import elementwise
@@ -48,14 +48,14 @@ class Kernel:
     counts: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class KernelWriter:
     """Writes the kernels of one network, which count their multiply-accumulates or not; their constants gather in ``pool``."""
 
-    def __init__(self, accelerator: Accelerator, constants: bytes, pool: ConstantPool, *, counting: bool) -> None:
-        self.accelerator = accelerator
-        self.constants = constants
-        self.pool = pool
-        self.counting = counting
+    accelerator: Accelerator
+    constants: bytes
+    pool: ConstantPool
+    counting: bool
 
     def kernel(self, name: str, part: EthosuPart, storages: Mapping[str, Storage]) -> Kernel:
         """The function of a part whose tensors lie in ``storages``; InputError, with the part's name, if it cannot be expressed."""
@@ -100,16 +100,15 @@ class _KernelInTheMaking:
         return Kernel(writer.function(no_alias=has_window), tuple(self.operands), accumulator, counts=macs is not None)
 
     def _map(self, name: str, feature_map: FeatureMap, tensor: str) -> Elements:
-        """The parameter of a feature map, which begins with its first element; a constant one is kept in the pool."""
+        """The parameter of a feature map; a constant one is kept in the pool."""
         base = feature_map.tiles.bases[0]
         if feature_map.region != CONSTANTS:
-            storage = self.storages[tensor]
-            start = start_of(feature_map, storage, self.part.axis)
-            self.operands.append(Operand(tensor, start.offset))
-            return elements(self.writer, name, feature_map, storage, start, self.part.axis, self.what)
+            made = elements(self.writer, name, feature_map, self.storages[tensor], self.part.axis, self.what)
+            self.operands.append(Operand(tensor, made.offset))
+            return made
         content = take(self.owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self.what)
         self.operands.append(Operand(None, self.owner.pool.add(np.frombuffer(content, np.uint8))))
-        return elements(self.writer, name, feature_map, Storage(len(content)), Start(0), self.part.axis, self.what)
+        return elements(self.writer, name, feature_map, Storage(base + len(content)), self.part.axis, self.what)
 
     def _pooled(self, name: str, dtype: str, values: NDArray[Any]) -> Any:
         self.operands.append(Operand(None, self.owner.pool.add(values)))

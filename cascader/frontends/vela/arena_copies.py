@@ -16,7 +16,7 @@ from cascader.frontends.vela.copy_kernels import copied_map, copy_kernel
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
-from npu_model.program import Binding, ByteRange, DmaOperation, FeatureMap, KernelOperation, Program
+from npu_model.program import Binding, ByteRange, DmaOperation, FeatureMap, KernelOperation, Operation, Program
 from npu_model.values import dataclass
 
 _COPY = "copy"
@@ -43,13 +43,18 @@ def is_arena_copy(operation: DmaOperation) -> bool:
     return not operation.to_shram and operation.source.region == operation.destination_region == ARENA
 
 
-def _copies(network: CompiledNetwork) -> Iterator[ArenaCopy]:
+def _operations(network: CompiledNetwork) -> Iterator[tuple[int, int, Operation]]:
+    """(step, number, operation) of all that the NPU does."""
     for number, step in enumerate(network.steps):
         if isinstance(step, Program):
-            for index, operation in enumerate(step.operations):
-                if isinstance(operation, DmaOperation) and is_arena_copy(operation):
-                    end = operation.destination + operation.length
-                    yield ArenaCopy(number, index, operation.source, ByteRange(ARENA, operation.destination, end))
+            yield from ((number, index, operation) for index, operation in enumerate(step.operations))
+
+
+def _copies(network: CompiledNetwork) -> Iterator[ArenaCopy]:
+    for number, index, operation in _operations(network):
+        if isinstance(operation, DmaOperation) and is_arena_copy(operation):
+            end = operation.destination + operation.length
+            yield ArenaCopy(number, index, operation.source, ByteRange(ARENA, operation.destination, end))
 
 
 def _bound(network: CompiledNetwork) -> Iterator[Binding]:
@@ -62,20 +67,16 @@ def _bound(network: CompiledNetwork) -> Iterator[Binding]:
 
 def _writes(network: CompiledNetwork) -> Iterator[tuple[int, int, ByteRange]]:
     """(step, operation, bytes) of everything that the NPU writes into the arena."""
-    for number, step in enumerate(network.steps):
-        if isinstance(step, Program):
-            for index, operation in enumerate(step.operations):
-                if isinstance(operation, KernelOperation) and operation.ofm.region == ARENA:
-                    yield from ((number, index, r) for r in operation.ofm.byte_ranges())
+    for number, index, operation in _operations(network):
+        if isinstance(operation, KernelOperation) and operation.ofm.region == ARENA:
+            yield from ((number, index, r) for r in operation.ofm.byte_ranges())
     yield from ((copy.step, copy.index, copy.destination) for copy in _copies(network))
 
 
 def _maps(network: CompiledNetwork) -> Iterator[FeatureMap]:
     """The feature maps in the arena that kernels read."""
-    for program in network.programs:
-        for operation in program.operations:
-            if isinstance(operation, KernelOperation):
-                yield from (m for m in (operation.ifm, operation.ifm2) if m is not None and m.region == ARENA)
+    maps = (m for program in network.programs for kernel in program.kernels for m in (kernel.ifm, kernel.ifm2))
+    return (m for m in maps if m is not None and m.region == ARENA)
 
 
 def _is_needed(network: CompiledNetwork, copy: ArenaCopy) -> bool:

@@ -22,7 +22,7 @@ from cascader.frontends.vela.compiler import (
     DEFAULT_MEMORY_MODE,
     DEFAULT_SYSTEM_CONFIG,
     MEMORY_BYTES,
-    arguments_of,
+    VelaOptions,
     child,
     compile_network,
     read_model,
@@ -71,18 +71,8 @@ class Target:
 
     def words(self, limit: Limit) -> list[str]:
         """The words of Vela's command line; InputError if one of them is wrong."""
-        return arguments_of(
-            self.accelerator,
-            limit.optimise,
-            limit.arena_cache_size,
-            self.system_config,
-            self.memory_mode,
-            self.config,
-            legalise=False,
-            legacy=True,
-            debug_database=True,
-            cpu_operators=(),
-        )
+        named = self.system_config, self.memory_mode, self.config
+        return VelaOptions(self.accelerator, limit.optimise, limit.arena_cache_size, *named, legacy=True).words()
 
 
 def can_branch(limits: Sequence[Limit]) -> bool:

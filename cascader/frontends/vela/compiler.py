@@ -23,6 +23,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR, require_schedulable
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.tflite.identifiers import is_tosa
+from npu_model.values import dataclass
 
 if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -97,41 +98,53 @@ def _check_device(accelerator: str, system_config: str, *, legalise: bool) -> No
         require_schedulable(accelerator)
 
 
-def arguments_of(  # noqa: PLR0913  # Vela's options
-    accelerator: str,
-    optimise: str,
-    arena_cache_size: int | None,
-    system_config: str,
-    memory_mode: str,
-    config: Path | None,
-    *,
-    legalise: bool,
-    legacy: bool,
-    debug_database: bool,
-    cpu_operators: tuple[str, ...],
-) -> list[str]:
-    """The words of Vela's command line for the options of :func:`compile_network`; InputError if one of them is wrong."""
-    if optimise not in ("Performance", "Size"):
-        raise InputError(f"--optimise {optimise!r} is unknown: choose Performance or Size.")
-    _check_device(accelerator, system_config, legalise=legalise)
-    if config is not None and not config.is_file():
-        raise InputError(f"Vela configuration file {str(config)!r} does not exist: give the path of an .ini file.")
-    arguments = ["--accelerator-config", find_accelerator(accelerator).name, "--optimise", optimise]
-    arguments += ["--config", DEFAULT_CONFIG if config is None else str(config.resolve())]
-    arguments += ["--system-config", system_config, "--memory-mode", _LEGALISE_PYTHON if legalise and legacy else memory_mode]
-    if arena_cache_size is not None:
-        if arena_cache_size < 1:
-            raise InputError(f"--arena-cache-size {arena_cache_size} is below 1: give a number of bytes.")
-        arguments += ["--arena-cache-size", str(arena_cache_size)]
-    if legalise:
-        arguments += ["--tensor-allocator", "LinearAlloc", *(() if legacy else _LEGALISE)]
-    if legacy:
-        arguments.append("--debug-force-legacy-core")
-    if debug_database:
-        arguments.append("--enable-debug-db")
-    if cpu_operators:
-        arguments += ["--ignore-ops", ",".join(cpu_operators)]
-    return arguments
+@dataclass(frozen=True, slots=True)
+class VelaOptions:
+    """The options of a compilation, as :func:`compile_network` has them."""
+
+    accelerator: str
+    optimise: str
+    arena_cache_size: int | None
+    system_config: str
+    memory_mode: str
+    config: Path | None
+    legalise: bool = False
+    legacy: bool = False
+    debug_database: bool = True
+    cpu_operators: tuple[str, ...] = ()
+
+    def words(self) -> list[str]:
+        """The words of Vela's command line; InputError if one of the options is wrong."""
+        if self.optimise not in ("Performance", "Size"):
+            raise InputError(f"--optimise {self.optimise!r} is unknown: choose Performance or Size.")
+        _check_device(self.accelerator, self.system_config, legalise=self.legalise)
+        if self.config is not None and not self.config.is_file():
+            raise InputError(f"Vela configuration file {str(self.config)!r} does not exist: give the path of an .ini file.")
+        words = ["--accelerator-config", find_accelerator(self.accelerator).name, "--optimise", self.optimise]
+        words += ["--config", DEFAULT_CONFIG if self.config is None else str(self.config.resolve())]
+        memory_mode = _LEGALISE_PYTHON if self.legalise and self.legacy else self.memory_mode
+        words += ["--system-config", self.system_config, "--memory-mode", memory_mode]
+        if self.arena_cache_size is not None:
+            if self.arena_cache_size < 1:
+                raise InputError(f"--arena-cache-size {self.arena_cache_size} is below 1: give a number of bytes.")
+            words += ["--arena-cache-size", str(self.arena_cache_size)]
+        if self.legalise:
+            words += ["--tensor-allocator", "LinearAlloc", *(() if self.legacy else _LEGALISE)]
+        if self.legacy:
+            words.append("--debug-force-legacy-core")
+        if self.debug_database:
+            words.append("--enable-debug-db")
+        if self.cpu_operators:
+            words += ["--ignore-ops", ",".join(self.cpu_operators)]
+        return words
+
+    def direct_call(self) -> DirectCall | None:
+        """The call of Vela's core that compiles a .tflite file; None where the command line is needed."""
+        names = self.system_config, self.memory_mode
+        if names != (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) or self.config or self.legacy or self.cpu_operators:
+            return None
+        device = find_accelerator(self.accelerator)
+        return direct_call(device, self.optimise, self.arena_cache_size, names, legalise=self.legalise, debug_database=self.debug_database)
 
 
 def unfinished(timeout: float) -> UnfinishedError:
@@ -206,26 +219,14 @@ def compile_network(  # noqa: PLR0913  # Vela's options
     version, tosa = vela_version(), is_tosa(model)
     if legacy and tosa:
         raise InputError(f"Vela's {CORES[1]} core reads no TOSA: leave --debug-force-legacy-core out.")
-    arguments = arguments_of(
-        accelerator,
-        optimise,
-        arena_cache_size,
-        system_config,
-        memory_mode,
-        config,
-        legalise=legalise,
-        legacy=legacy,
-        debug_database=debug_database,
-        cpu_operators=cpu_operators,
+    options = VelaOptions(
+        accelerator, optimise, arena_cache_size, system_config, memory_mode, config, legalise, legacy, debug_database, cpu_operators
     )
-    names, call = (system_config, memory_mode), None
+    words, call = options.words(), None if tosa else options.direct_call()
     network = "network.tosa" if tosa else "network.tflite"  # by the name Vela tells what it is
-    if names == (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) and not (config or legacy or cpu_operators or tosa):
-        device = find_accelerator(accelerator)
-        call = direct_call(device, optimise, arena_cache_size, names, legalise=legalise, debug_database=debug_database)
     with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
         folder = Path(name)
         (folder / network).write_bytes(model)
-        _run(arguments, network, call, folder, time_limit() if timeout is None else timeout, read)
+        _run(words, network, call, folder, time_limit() if timeout is None else timeout, read)
         assert parsed is not None  # noqa: S101  # it was read while Vela ran
         return read_result(folder, parsed, version, CORES[legacy])

@@ -47,6 +47,11 @@ class ModelRewriter:
         fields = (("Axis", 0), ("FusedActivationFunction", 0))
         self.operators.append(OperatorRecord(_CODES.CONCATENATION, 1, tuple(images), (output,), "ConcatenationOptions", fields))
 
+    def sliced(self, source: int, begin: tuple[int, ...], size: int, output: int) -> None:
+        """The SLICE of ``source`` that writes ``output``: from ``begin`` on, as many elements as the constant ``size`` says."""
+        at = self.constant(f"{self.tensors[output].name}/begin", begin)
+        self.operators.append(OperatorRecord(_CODES.SLICE, 1, (source, at, size), (output,), "SliceOptions"))
+
     def reshaped(self, tensor: int, output: int) -> None:
         """The RESHAPE of a tensor that writes ``output``."""
         shape = self.constant(f"{self.tensors[output].name}/shape", self.tensors[output].shape)

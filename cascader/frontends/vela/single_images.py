@@ -60,8 +60,7 @@ def _cut(made: ModelRewriter, operator: OperatorRecord) -> bool:
         images = [made.image(output, number, "image") for number in range(count)]
         size = made.constant(f"{made.tensors[output].name}/size", (1, *made.tensors[output].shape[1:]))
         for number, image in enumerate(images):
-            at = made.constant(f"{made.tensors[image].name}/begin", (number, *begin[1:]))
-            made.operators.append(OperatorRecord(_CODES.SLICE, 1, (source, at, size), (image,), "SliceOptions"))
+            made.sliced(source, (number, *begin[1:]), size, image)
         made.joined(images, output)
     return True
 
