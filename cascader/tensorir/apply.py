@@ -181,8 +181,8 @@ def _block(draft: _Draft, group: _Group, part: Part) -> Any:
     known = draft.copied.read_as
     places = {known.get(operand.tensor, operand.tensor): draft.places[operand.tensor] for operand in part.operands}
     places[match.output.name] = draft.places[part.output]
-    last = group.stripes[part.output].axes[-1]
-    channels = last.loop is None and last.domain == (0, part.shape[-1])
+    stripes = group.stripes[part.output]
+    channels = stripes.loops[-1] is None and stripes.domain[-1] == (0, part.shape[-1])
     counter = None if draft.counters is None else Counter(draft.counters, draft.copied.affine.parts.index(part))
     domain = draft.domains[part.output]
     return PartBlock(part.output, draft.graph.stages, match, places, domain, channels, counter).statement()
@@ -234,13 +234,13 @@ def _is_copy(part: Part) -> bool:
 
 def _placements(group: _Group) -> list[Placed]:
     """The tensors whose buffers or boxes TVM would not choose as planned."""
-    found = []
+    found, numbers = [], list(group.group.stripes.indices())
     for index, part in enumerate(group.parts[:-1], group.group.first):
         buffer, stripes, made = group.buffers[part.output], group.stripes[part.output], group.trace.made[index]
-        own = [clip(box, part.whole) for box in _unclipped(group, part.output)]
+        own = [clip(box, part.whole) for box in stripes.boxes]
         same = all(box == wanted or not elements(box) + elements(wanted) for box, wanted in zip(made, own, strict=True))
         # Where stripes begin unevenly, as behind an upscaling cut between two copies of a row, TVM sees no fixed length.
-        even = all(axis.is_even for axis in stripes.axes) and buffer.shape == stripes.recomputed_shape()
+        even = stripes.is_even(numbers) and buffer.shape == stripes.longest
         if buffer.mode is BufferMode.DOUBLE:
             if not (same and even and group.loop_axes()):
                 raise InputError(f"Stripes of tensor {part.output!r} are uneven, and TensorIR doubles even ones: use another buffer mode.")
@@ -250,15 +250,6 @@ def _placements(group: _Group) -> list[Placed]:
                 origin[buffer.axis] = 0
             found.append(Placed(part.output, tuple(low for low, _ in stripes.domain), buffer.shape, tuple(origin), tuple(made)))
     return found
-
-
-def _unclipped(group: _Group, tensor: str) -> list[Box]:
-    """The box of a tensor that each stripe needs, by the geometry that TVM's own analysis follows."""
-    axes = group.stripes[tensor].axes
-    return [
-        tuple(stripes.intervals[0 if stripes.loop is None else numbers[stripes.loop]] for stripes in axes)
-        for numbers in group.group.stripes.indices()
-    ]
 
 
 def _claims(draft: _Draft) -> dict[str, int]:
