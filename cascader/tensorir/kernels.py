@@ -22,7 +22,7 @@ from npu_model.program import ByteRange, FeatureMap, OperationKind
 from npu_model.values import dataclass
 
 SCRATCH = BLOCK
-"""Accumulators that a kernel works with: one block of output channels, which the NPU keeps in SHRAM."""
+"""Accumulators that a kernel is given, as TVM has no buffers of inner functions: one block of channels, which the NPU keeps in SHRAM."""
 
 
 @dataclass(frozen=True, slots=True)

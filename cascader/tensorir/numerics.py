@@ -58,13 +58,6 @@ def _terms(shift: int, rounding: Rounding) -> tuple[int, int]:
     return (half + _NUDGE, half - _NUDGE) if rounding is Rounding.DOUBLE and shift > _NUDGE_FROM else (half, half)
 
 
-def rounding_term(writer: Writer, negative: Any, shift: int, rounding: Rounding) -> Value:
-    """The term to add before a shift right by ``shift``; ``negative`` says whether the value is below 0."""
-    up, down = _terms(shift, rounding)
-    term = writer.constant(up) if up == down else writer.select(negative, writer.constant(down), writer.constant(up))
-    return Value(term, max(up, down))
-
-
 def rescaled(writer: Writer, value: Value, scale: int, shift: int, rounding: Rounding, what: str) -> Value:
     """``value * scale / 2**shift``, rounded; InputError if 64 bits do not hold the product."""
     if not 0 <= shift <= 63:
@@ -72,8 +65,9 @@ def rescaled(writer: Writer, value: Value, scale: int, shift: int, rounding: Rou
     if scale == 1 and shift == 0:
         return value
     base = writer.bind("value", value.expression)
-    term = rounding_term(writer, base < 0, shift, rounding)
-    total = bounded(Value(base * writer.constant(scale) + term.expression, value.bound * abs(scale) + term.bound), what)
+    up, down = _terms(shift, rounding)
+    term = writer.constant(up) if up == down else writer.select(base < 0, writer.constant(down), writer.constant(up))
+    total = bounded(Value(base * writer.constant(scale) + term, value.bound * abs(scale) + max(up, down)), what)
     return Value(writer.bind("scaled", total.expression >> writer.constant(shift)), (total.bound >> shift) + 1)
 
 

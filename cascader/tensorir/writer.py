@@ -23,31 +23,22 @@ class Writer:
 
     def pointer(self, name: str, dtype: str, elements: int) -> Any:
         """A parameter that points to ``elements`` of ``dtype``, as the buffer that it points to."""
-        ir, tirx = self.tvm.tvm.ir, self.tvm.tirx
-        variable = tirx.Var(name, ir.PointerType(ir.PrimType(dtype)))
-        self._parameters.append(variable)
-        buffer = tirx.decl_buffer((max(elements, 1),), dtype, f"{name}_elements")
-        self._emit(tirx.DeclBuffer(buffer, data=variable))
+        buffer = self.tvm.tirx.decl_buffer((max(elements, 1),), dtype, f"{name}_elements")
+        self._emit(self.tvm.tirx.DeclBuffer(buffer, data=self.address(name, dtype)))
         return buffer
 
-    def address(self, name: str) -> Any:
-        """A parameter that is the address of bytes, to be handed on with an offset."""
-        ir, tirx = self.tvm.tvm.ir, self.tvm.tirx
-        variable = tirx.Var(name, ir.PointerType(ir.PrimType("uint8")))
-        self._parameters.append(variable)
-        return variable
+    def address(self, name: str, dtype: str = "uint8") -> Any:
+        """A parameter that is the address of bytes, or of elements of ``dtype``, to be handed on with an offset."""
+        ir = self.tvm.tvm.ir
+        return self._parameter(self.tvm.tirx.Var(name, ir.PointerType(ir.PrimType(dtype))))
 
     def integer(self, name: str) -> Any:
         """A parameter of type int32."""
-        variable = self.tvm.tirx.Var(name, "int32")
-        self._parameters.append(variable)
-        return variable
+        return self._parameter(self.tvm.tirx.Var(name, "int32"))
 
     def tensor(self, name: str, dtype: str, elements: int) -> Any:
         """A parameter that is a tensor of the runtime, as a function has that is called from outside."""
-        buffer = self.tvm.tirx.decl_buffer((max(elements, 1),), dtype, name)
-        self._parameters.append(buffer)
-        return buffer
+        return self._parameter(self.tvm.tirx.decl_buffer((max(elements, 1),), dtype, name))
 
     def allocate(self, name: str, dtype: str, elements: int, scope: str) -> Any:
         """A buffer of the function's own."""
@@ -119,6 +110,10 @@ class Writer:
         if public:
             made = made.with_attr("global_symbol", public)
         return made.with_attr("tirx.noalias", True) if no_alias else made
+
+    def _parameter(self, made: Any) -> Any:
+        self._parameters.append(made)
+        return made
 
     def _emit(self, statement: Any) -> None:
         self._levels[-1].append(statement)
