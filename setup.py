@@ -24,7 +24,7 @@ def core(folder: Path) -> Extension:
         depends=["npu_model/flat.h", *HEADERS],
         define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
         # Fused multiply-adds would round otherwise than the Python forms do.
-        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off"],
+        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off", "-fvisibility=hidden"],
         py_limited_api=ABI3,
         optional=True,
     )

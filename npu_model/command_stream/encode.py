@@ -225,7 +225,8 @@ def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
     return Cmd0.DMA_START, 0
 
 
-def _set_registers(writer: RegisterWriter, operation: Operation) -> tuple[Cmd0, int]:
+def set_registers(writer: RegisterWriter, operation: Operation) -> tuple[Cmd0, int]:
+    """SET what an operation needs; its command and parameter."""
     if isinstance(operation, KernelOperation):
         return _kernel_operation(writer, operation)
     if isinstance(operation, DmaOperation):
@@ -269,13 +270,18 @@ def _group(writer: RegisterWriter, first: int, group: list[Operation], *, checke
         writer.where = f"Operation {first + offset} ({name})"
 
     locate(len(group) - 1)
-    last_command = _set_registers(writer, group[-1])
+    last_command = set_registers(writer, group[-1])
     ends = []
     for offset, operation in enumerate(group[:-1]):
         locate(offset)
-        ends.append(_issue(writer, operation, *_set_registers(writer, operation), checked=checked))
+        ends.append(_issue(writer, operation, *set_registers(writer, operation), checked=checked))
     locate(len(group) - 1)
     return [*ends, _issue(writer, group[-1], *last_command, checked=checked)]
+
+
+def length_error(size: int) -> InputError:
+    """The error for a stream of so many bytes, more than the NPU reads."""
+    return InputError(f"The command stream has {size} bytes: the NPU reads less than {MAX_STREAM_BYTES}; use fewer stripes.")
 
 
 def encode_operations(operations: Iterable[Operation], *, checked: bool = True) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -302,5 +308,5 @@ def encode_operations(operations: Iterable[Operation], *, checked: bool = True) 
         ends += _group(writer, len(ends) - 1, group, checked=checked)
     size = 4 * len(writer.words)
     if size >= MAX_STREAM_BYTES:
-        raise InputError(f"The command stream has {size} bytes: the NPU reads less than {MAX_STREAM_BYTES}; use fewer stripes.")
+        raise length_error(size)
     return tuple(writer.words), tuple(end - start for start, end in pairwise(ends))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
@@ -15,12 +16,30 @@ StreamWork = Mapping[int, tuple[DecoderWork, ...]]
 """By operation index the work for the stream of each core; kernels without weights, or whose weights are unknown, have none."""
 
 
+_Slice = tuple[bytes, int, int]
+"""Some bytes of a content: the first, and the one behind the last."""
+
+_Slices = tuple[_Slice, ...]
+
+
+def _cut(slices: _Slices, first: int, last: int) -> Iterator[_Slice]:
+    """Bytes ``first`` to ``last`` (exclusive) of some slices one after the other."""
+    for content, begin, end in slices:
+        if first < min(last, end - begin):
+            yield content, begin + max(first, 0), begin + min(last, end - begin)
+        first, last = first - (end - begin), last - (end - begin)
+
+
+def _length(slices: _Slices) -> int:
+    return sum(end - begin for _, begin, end in slices)
+
+
 class _Contents:
     """The content of the regions, as far as constants and copies of constants tell."""
 
     def __init__(self, program: Program) -> None:
         self._constants = {region.index: region.content for region in program.regions if region.content}
-        self._copies: dict[int, list[tuple[int, bytes]]] = {}
+        self._copies: dict[int, list[tuple[int, _Slices]]] = {}
 
     def copy(self, op: DmaOperation) -> None:
         """A transfer overwrites what lies at its destination; what it brings is known if its source is."""
@@ -28,20 +47,23 @@ class _Contents:
             return
         start, end = op.destination, op.destination + op.length
         pieces = self._copies.get(op.destination_region, [])
-        kept = [(first, data) for first, data in pieces if first >= end or first + len(data) <= start]
+        kept = [(first, data) for first, data in pieces if first >= end or first + _length(data) <= start]
         data = self.read(op.source)
-        self._copies[op.destination_region] = kept if data is None else sorted([*kept, (start, data)])
+        self._copies[op.destination_region] = kept if data is None else sorted([*kept, (start, data)], key=itemgetter(0))
 
-    def read(self, where: ByteRange) -> bytes | None:
+    def read(self, where: ByteRange) -> _Slices | None:
         """The bytes of a range; None if any of them is unknown."""
         if where.region in self._constants:
-            return self._constants[where.region][where.start : where.end]
-        found, position = [], where.start
+            content = self._constants[where.region]
+            end = min(where.end, len(content))
+            return ((content, where.start, end),) if where.start < end else ()
+        found: list[_Slice] = []
+        position = where.start
         for first, data in self._copies.get(where.region, ()):
-            if first <= position < first + len(data):
-                found.append(data[position - first : where.end - first])
-                position += len(found[-1])
-        return b"".join(found) if position == where.end else None
+            if first <= position < first + _length(data):
+                found += _cut(data, position - first, where.end - first)
+                position = min(first + _length(data), where.end)
+        return tuple(found) if position == where.end else None
 
 
 def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator: Accelerator) -> tuple[DecoderWork, ...]:
@@ -65,6 +87,38 @@ def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator:
     return tuple(found)
 
 
+_Cores = tuple[_Slices, ...]
+
+
+class _KnownWork:
+    """The work of operations that come again, as a search replays them: by their identity and the places of their streams."""
+
+    def __init__(self) -> None:
+        self._found: dict[object, tuple[tuple[DecoderWork, ...], KernelOperation, Accelerator]] = {}
+        self._contents: dict[int, bytes] = {}
+
+    def of(self, op: KernelOperation, cores: _Cores, accelerator: Accelerator) -> tuple[DecoderWork, ...]:
+        """As :func:`operation_work`, for the stream of each core."""
+        places = tuple((id(content), begin, end) for slices in cores for content, begin, end in slices)
+        key = id(op), id(accelerator), tuple(map(len, cores)), places
+        known = self._found.get(key)
+        if known is None:
+            # What is known by its identity is kept.
+            contents = {id(content): content for slices in cores for content, _, _ in slices}
+            if len(self._found) > _MOST_WORKS or len(self._contents | contents) > _MOST_CONTENTS:
+                self._found, self._contents = {}, {}
+            self._contents |= contents
+            streams = tuple(b"".join([content[begin:end] for content, begin, end in slices]) for slices in cores)
+            known = self._found[key] = operation_work(op, streams, accelerator), op, accelerator
+        return known[0]
+
+
+_MOST_WORKS, _MOST_CONTENTS = 8192, 8
+"""Operations whose work is kept before all is forgotten, and contents of constants."""
+
+_KNOWN = _KnownWork()
+
+
 def stream_work(program: Program, accelerator: Accelerator) -> StreamWork:
     """The work for every kernel whose weights are constants of the program or copies of them; InputError if a stream is damaged."""
     contents, work = _Contents(program), {}
@@ -75,5 +129,5 @@ def stream_work(program: Program, accelerator: Accelerator) -> StreamWork:
             streams = [contents.read(where) for where in op.weights]
             known = tuple(stream for stream in streams if stream is not None)
             if len(known) == len(streams):
-                work[index] = operation_work(op, known, accelerator)
+                work[index] = _KNOWN.of(op, known, accelerator)
     return work

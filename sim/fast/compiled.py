@@ -34,6 +34,9 @@ _NO_CAP = 1 << 62
 _MOST_BYTES = 64 << 20
 """Bytes of block work that are kept before all is forgotten."""
 
+_MOST_KNOWN = 8192
+"""Operations whose work is known by their identity before that is forgotten."""
+
 _LARGEST_TERM = 1 << 20
 """Terms of the cycles of a data word up to which no replay leaves 64 bits."""
 
@@ -106,6 +109,8 @@ class CompiledCache:
         self._memories = array("q", chain.from_iterable(_memory(memory, accelerator, timing) for memory in system.ports))
         self._ports = array("q", system.region_ports)
         self._works: dict[object, bytes] = {}
+        # What is known by its identity is kept.
+        self._known: dict[tuple[int, int], tuple[bytes, KernelOperation, tuple[DecoderWork, ...]]] = {}
         self._bytes = 0
         numbers = (
             *(self._word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
@@ -133,6 +138,15 @@ class CompiledCache:
         return _WORK is not None and _CORE is not None and max(terms) <= _LARGEST_TERM and min(bursts) > 0
 
     def _work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> bytes:
+        """The work of the operation's blocks; an operation that comes again has what it had."""
+        known = self._known.get((id(op), id(decoding)))
+        if known is None:
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[id(op), id(decoding)] = self._shared_work(op, decoding), op, decoding
+        return known[0]
+
+    def _shared_work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> bytes:
         """The work of the operation's blocks; kernels that differ by addresses alone share it."""
         row = flat_operation(op, self._accelerator, self._timing, is_known=bool(decoding), modulus=PHASES * self._word)
         key = row.tobytes(), decoding
@@ -144,6 +158,7 @@ class CompiledCache:
             self._bytes += len(found)
             if self._bytes > _MOST_BYTES:
                 self._works.clear()
+                self._known.clear()
                 self._bytes = len(found)
             self._works[key] = found
         return found

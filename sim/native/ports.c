@@ -40,8 +40,9 @@ static int is_over(const Beats *beats) { return !beats->left && beats->times <= 
 
 static i64 *gate_words(Machine *m, Gate *gate, i64 period)
 {
-    i64 now = m->agenda.cycle / gate->length, place = period - gate->base;
+    i64 place = period - gate->base;
     if (place >= gate->room) {
+        i64 now = m->agenda.cycle / gate->length;
         i64 over = least(now - gate->base, gate->room);
         if (over > MANY_PERIODS) {
             memmove(gate->words, gate->words + over, (size_t)(gate->room - over) * sizeof(i64));
@@ -67,30 +68,37 @@ static i64 *gate_words(Machine *m, Gate *gate, i64 period)
 
 static i64 admit(Machine *m, Gate *gate, i64 time, i64 count)
 {
-    i64 period = time / gate->length;
+    /* Most transactions are issued in the period of the one before: a division takes longer than all else here. */
+    if (time < gate->begin || time >= gate->begin + gate->length) {
+        gate->period = time / gate->length;
+        gate->begin = gate->period * gate->length;
+    }
     for (;;) {
-        i64 *words = gate_words(m, gate, period);
+        i64 *words = gate_words(m, gate, gate->period);
         if (!words) return time;
-        if (*words < gate->cap && time - period * gate->length < gate->on) {
+        if (*words < gate->cap && time - gate->begin < gate->on) {
             *words += count;
             return time;
         }
-        period++;
-        time = period * gate->length;
+        gate->period++;
+        time = gate->begin += gate->length;
     }
 }
+
+/* The first whole cycle at which a path is free. */
+static inline i64 whole(i64 path, i64 denominator) { return denominator == 1 ? path : div_up(path, denominator); }
 
 /* One turn that starts in `cycle`: the cycle after its last issue, and when its last transaction is complete. */
 static i64 turn(Machine *m, Server *s, Beats *beats, i64 cycle, i64 *finish)
 {
-    i64 path = *s->path, free = div_up(path, s->denominator), time = cycle - 1;
+    i64 path = *s->path, free = whole(path, s->denominator), time = cycle - 1;
     for (i64 i = 0; i < m->timing.grant && !is_over(beats); i++) {
         i64 words = next_beats(beats);
         time = most(time + 1, free - s->lead);
         if (s->limit) time = most(time, s->finishes[s->next_finish]);
         if (!s->gate->is_open) time = admit(m, s->gate, time, words);
         path = most(path, (time + s->before) * s->denominator) + words * s->numerator;
-        free = div_up(path, s->denominator);
+        free = whole(path, s->denominator);
         *finish = free + s->behind;
         if (s->limit) {
             s->finishes[s->next_finish] = *finish;
@@ -164,7 +172,7 @@ static Transfer *queue_add(Machine *m, Queue *queue)
         queue->first = 0;
         queue->room = room;
     }
-    return &queue->items[(queue->first + queue->length++) % queue->room];
+    return &queue->items[(queue->first + queue->length++) & (queue->room - 1)];
 }
 
 void transfer(Machine *m, i64 port, int writes, int channel, const i64 *pairs, i64 count, i64 phase, Resume done)
@@ -198,7 +206,7 @@ void transfer_beats(Machine *m, i64 port, int writes, int channel, i64 beats, i6
 
 static void make_gate(Gate *gate, const Memory *memory)
 {
-    *gate = (Gate){!memory->pulses, memory->on, memory->length, memory->cap, 0, 0, NULL};
+    *gate = (Gate){!memory->pulses, memory->on, memory->length, memory->cap, 0, 0, 0, 0, NULL};
 }
 
 int make_servers(Machine *m)

@@ -43,15 +43,16 @@ typedef struct {
     Resume done;
 } Transfer;
 
+/* Its room, as that of a Fifo, is a power of two. */
 typedef struct {
     Transfer *items;
     i64 first, length, room;
 } Queue;
 
-/* Words by period of a gate, from period `base` on. */
+/* Words by period of a gate, from period `base` on. `period` is that of the newest transaction, which begins in cycle `begin`. */
 typedef struct {
     int is_open;
-    i64 on, length, cap, base, room;
+    i64 on, length, cap, base, room, period, begin;
     i64 *words;
 } Gate;
 
@@ -129,6 +130,7 @@ typedef struct {
     i64 copying, chunk, chunks, copy_start, copy_issued;
     i64 load_kernel, load_block, load_step, load_all_but, load_ahead;
     i64 decode_kernel, decode_block, decode_step;
+    const i64 *load_job, *decode_job;
     /* Weights that are asked for ahead: the steps under way, and what is left to ask for of the last of them. */
     Fifo under_way;
     i64 asked, got, ask_core, ask_at[CORES], ask_scales, asks;

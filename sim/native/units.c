@@ -76,7 +76,8 @@ static void put(Machine *m, Fifo *fifo, const i64 *item)
         fifo->first = 0;
         fifo->room = room;
     }
-    memcpy(fifo->items + (fifo->first + fifo->length++) % fifo->room * fifo->size, item, (size_t)fifo->size * sizeof(i64));
+    i64 *place = fifo->items + ((fifo->first + fifo->length++) & (fifo->room - 1)) * fifo->size;
+    for (i64 i = 0; i < fifo->size; i++) place[i] = item[i];
     wake(m, &fifo->waiting);
 }
 
@@ -89,7 +90,7 @@ static int is_empty(Machine *m, Fifo *fifo, Resume me)
 
 static void pop(Fifo *fifo, i64 *item)
 {
-    memcpy(item, fifo->items + fifo->first * fifo->size, (size_t)fifo->size * sizeof(i64));
+    for (i64 i = 0; i < fifo->size; i++) item[i] = fifo->items[fifo->first * fifo->size + i];
     if (++fifo->first == fifo->room) fifo->first = 0;
     fifo->length--;
 }
@@ -97,6 +98,7 @@ static void pop(Fifo *fifo, i64 *item)
 const i64 *job_of(const Kernel *kernel, i64 block)
 {
     const i64 *work = kernel->work;
+    if (kernel->depths == 1) return work + work[work[4] + work[work[3] + block]];
     i64 column = work[work[3] + block / kernel->depths];
     return work + work[work[4] + column * kernel->depths + block % kernel->depths];
 }
@@ -293,6 +295,7 @@ static void input_load(Machine *m)
             m->load_ahead = m->timing.blockdep_rule ? 0 : kernel->blockdep;
         }
         for (m->load_block = 0; m->load_block < m->kernels[m->load_kernel].blocks; m->load_block++) {
+            m->load_job = job_of(&m->kernels[m->load_kernel], m->load_block);
             if (m->load_kernel) {
                 COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP,
                         reach(m, &m->kernels[m->load_kernel - 1].written, m->load_all_but - most(0, m->load_ahead - m->load_block), me));
@@ -308,14 +311,12 @@ static void input_load(Machine *m)
             }
             COUNTED(m->kernels[m->load_kernel].index, IFM_START,
                     !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
-            for (m->load_step = 0; m->load_step < job_of(&m->kernels[m->load_kernel], m->load_block)[3]; m->load_step++) {
+            for (m->load_step = 0; m->load_step < m->load_job[3]; m->load_step++) {
                 COUNTED(m->kernels[m->load_kernel].index, IFM_IB,
-                        job_of(&m->kernels[m->load_kernel], m->load_block)[4 + 3 * m->load_step] >= 0 && take(m, &m->input, me));
-                kernel = &m->kernels[m->load_kernel];
-                job = job_of(kernel, m->load_block) + 4 + 3 * m->load_step;
-                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM, ask(m, kernel->work, fetched(job[0]), IFM, 0, IFM, me));
-                kernel = &m->kernels[m->load_kernel];
-                job = job_of(kernel, m->load_block);
+                        m->load_job[4 + 3 * m->load_step] >= 0 && take(m, &m->input, me));
+                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM,
+                        ask(m, m->kernels[m->load_kernel].work, fetched(m->load_job[4 + 3 * m->load_step]), IFM, 0, IFM, me));
+                job = m->load_job;
                 item[0] = m->load_kernel;
                 item[1] = m->load_block;
                 item[2] = job[4 + 3 * m->load_step + 2];
@@ -453,19 +454,18 @@ static void weight_decoder(Machine *m)
     const int me = DECODER;
     const i64 *job;
     i64 item[2];
-    Kernel *kernel;
     BEGIN
     for (;;) {
         WAIT(is_empty(m, &m->weight_queue, me));
         pop(&m->weight_queue, item);
         m->decode_kernel = item[0];
         m->decode_block = item[1];
-        for (m->decode_step = 0; m->decode_step < job_of(&m->kernels[m->decode_kernel], m->decode_block)[3]; m->decode_step++) {
+        m->decode_job = job_of(&m->kernels[m->decode_kernel], m->decode_block);
+        for (m->decode_step = 0; m->decode_step < m->decode_job[3]; m->decode_step++) {
             COUNTED(m->kernels[m->decode_kernel].index, WD_DW, take(m, &m->weights, me));
-            kernel = &m->kernels[m->decode_kernel];
-            job = job_of(kernel, m->decode_block);
+            job = m->decode_job;
             COUNTED(m->kernels[m->decode_kernel].index, BUSY_WD,
-                    ask(m, kernel->work, job[4 + 3 * m->decode_step + 1], WEIGHTS, m->decode_step ? 0 : job[2], SCALES, me));
+                    ask(m, m->kernels[m->decode_kernel].work, job[4 + 3 * m->decode_step + 1], WEIGHTS, m->decode_step ? 0 : job[2], SCALES, me));
             item[0] = 0;
             put(m, &m->decoded, item);
         }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
+from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.codegen.transfers import transfers
@@ -39,10 +41,11 @@ class _Lowering:
     """Address of the newest copy of a part's weights."""
     early_tables: bool
     checked: bool
+    kept: KeptKernels
 
     def program(self, segment: Segment, first: int, last: int) -> Program:
         """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment."""
-        stream = Stream(self.accelerator)
+        stream = Stream(self.accelerator, self.kept)
         early = self._early_tables(first, last)
         for step in range(first, last):
             if step == first + 1:
@@ -55,7 +58,7 @@ class _Lowering:
         program = Program(
             accelerator=self.schedule.accelerator,
             operations=operations,
-            words=encode_operations(operations, checked=self.checked)[1],
+            words=encode_operations(operations)[1] if self.checked else self.kept.words(operations),
             regions=(
                 Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
                 Region(ARENA, RegionRole.ARENA, self.schedule.arena_size),
@@ -94,15 +97,31 @@ class _Lowering:
             copied = self.parts[copy.part]
             stream.stage(weight_ranges(copied.operation), copy.address, copied.layer)
             self.staged |= dict.fromkeys(copy.readers, copy.address)
-        start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
-        operation = _with_block(stripe(part, start, end, self.places), job, self.accelerator)
-        require_own_constants(job.part, part, job.rows, operation)
+        operation = self._kernel(job, part)
         if part.transfer and (moved := transfers(operation)):
             stream.move(moved, part.layer)
             return
-        if job.part in self.staged:
-            operation = with_staged_weights(operation, self.staged[job.part])
         stream.run(operation, part.layer)
+
+    def _kernel(self, job: Job, part: EthosuPart) -> KernelOperation:
+        """The kernel of a job, which reads its weights from their newest copy if there is one."""
+        staged = self.staged.get(job.part)
+
+        def made() -> KernelOperation:
+            operation = _with_block(_stripe(job, part, self.places), job, self.accelerator)
+            require_own_constants(job.part, part, job.rows, operation)
+            return operation if staged is None else with_staged_weights(operation, staged)
+
+        return self.kept.kernel((job, staged, *_places_of(part, self.places)), made)
+
+
+def _stripe(job: Job, part: EthosuPart, places: dict[str, Place]) -> KernelOperation:
+    return stripe(part, *(job.rows or (0, part.axis.extent(part.operation.ofm.shape))), places)
+
+
+def _places_of(part: EthosuPart, places: dict[str, Place]) -> list[Place | None]:
+    """Where the tensors of a part lie; None for constants."""
+    return [None if name is None else places.get(name) for name, _ in part.maps]
 
 
 def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) -> KernelOperation:
@@ -132,27 +151,37 @@ def _bindings(ports: tuple[Port, ...], places: dict[str, Place]) -> tuple[Bindin
     return tuple(Binding(p.name, ARENA, places[p.tensor].address + p.offset, p.shape, p.dtype, p.quantisation) for p in ports)
 
 
-def operations(schedule: Schedule) -> list[KernelOperation | None]:
-    """The kernel of each job, at its tensors' addresses and in its part's own block; None for a transfer and for a job on the CPU."""
-    places = _places(schedule)
+def operations(schedule: Schedule, kept: KeptKernels | None = None) -> list[KernelOperation | None]:
+    """The kernel of each job, at its tensors' addresses and in its part's own block; None for a transfer and for a job on the CPU.
+
+    Of kernels that are ``kept`` those are taken that were made before.
+    """
+    places, kept = _places(schedule), KeptKernels() if kept is None else kept
+    kept.make_room()
     parts = {name: kernel for name, kernel in schedule.network.kernels.items() if not kernel.transfer}
     found: list[KernelOperation | None] = []
     for job in schedule.jobs:
         part = parts.get(job.part)
-        found.append(None if part is None else stripe(part, *(job.rows or (0, part.axis.extent(part.operation.ofm.shape))), places))
+        if part is None:
+            found.append(None)
+        else:
+            key = job.part, job.rows, *_places_of(part, places)
+            found.append(kept.kernel(key, partial(_stripe, job, part, places)))
     return found
 
 
-def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True) -> CompiledNetwork:
+def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True, kept: KeptKernels | None = None) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
     kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
     copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. InputError
     if a block config does not fit or an operation breaks a rule of the accelerator. Without ``checked`` these rules are not looked at and
-    the command stream is not read back: for a Program that is replayed to be compared with others, and goes nowhere.
+    the command stream is not read back: for a Program that is replayed to be compared with others, and goes nowhere. Of kernels of the same
+    network and device that are ``kept`` those are taken that were made before.
     """
-    network = schedule.network
+    network, kept = schedule.network, KeptKernels() if kept is None else kept
+    kept.make_room()
     lowering = _Lowering(
         schedule=schedule,
         accelerator=find_accelerator(schedule.accelerator),
@@ -162,6 +191,7 @@ def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True
         staged={},
         early_tables=early_tables,
         checked=checked,
+        kept=kept,
     )
     for copy in schedule.copies:
         lowering.copies.setdefault(copy.step, []).append(copy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cascader.ethosu.cost.blockdep import blockdep
+from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.network.network import ARENA, LUT_SLOT, LutLoad
 from npu_model.accelerator import Accelerator
 from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
@@ -16,6 +16,7 @@ class Stream:
     """Operations issued so far, with the kernels, transfers and tables that the NPU may hold behind the last of them."""
 
     accelerator: Accelerator
+    kept: KeptKernels = field(default_factory=KeptKernels)
     operations: list[Operation] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kernels: list[KernelOperation] = field(default_factory=list)
@@ -50,14 +51,14 @@ class Stream:
         """Begin to copy bytes within the arena, behind the kernels that make them and those that use their new place."""
         for transfer in transfers:
             newest = [self.kernels[-1 - age] for age in range(self.running)]
-            self._finish_kernels([age for age, kernel in enumerate(newest) if _touches(kernel, transfer)], name)
+            self._finish_kernels([age for age, kernel in enumerate(newest) if self.kept.touches(kernel, transfer)], name)
             self._transfer(transfer, name)
 
     def run(self, operation: KernelOperation, name: str) -> None:
         """Issue a kernel behind the others and behind the transfers of what it works on, but no later ones."""
         newest_first = self.transfers[::-1]
         self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(operation, transfer)], name)
-        operation = operation.having(blockdep=blockdep(self.kernels, operation, self.accelerator))
+        operation = self.kept.issued(self.kernels, operation, self.accelerator)
         self.issue(operation, name)
         self.kernels.append(operation)
         self.running = min(self.running + 1, self.accelerator.max_outstanding_kernels)
@@ -85,7 +86,7 @@ class Stream:
         """Whether the kernel works on a byte that the transfer writes, in memory or in SHRAM, or overwrites one that it reads."""
         if transfer.to_shram:
             return self._uses(kernel, LutLoad(transfer.source, transfer.destination))
-        return _touches(kernel, transfer)
+        return self.kept.touches(kernel, transfer)
 
     def _uses(self, kernel: KernelOperation, table: LutLoad) -> bool:
         """Whether the kernel holds SHRAM bytes of the table's place."""
@@ -96,12 +97,6 @@ class Stream:
         start = self.accelerator.lut_address + kernel.activation.lut * LUT_SLOT
         size = next((t.source.length for t in self.tables if t.destination == start), LUT_SLOT)
         return start < table.destination + table.source.length and table.destination < start + size
-
-
-def _touches(kernel: KernelOperation, transfer: DmaOperation) -> bool:
-    """Whether the kernel reads or writes a byte that the transfer writes, or writes one that it reads."""
-    over = any(span.overlaps(target) for target in transfer.writes() for span in kernel.reads() + kernel.writes())
-    return over or any(span.overlaps(source) for source in transfer.reads() for span in kernel.writes())
 
 
 def overlapping(a: LutLoad, b: LutLoad) -> bool:

@@ -10,6 +10,9 @@ from cascader.ethosu.cost.coupling import Coupling
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 
+_Options = Sequence[BlockOption]
+_Pair = tuple[KernelOperation, KernelOperation]
+
 
 def _first_least(costs: Sequence[int]) -> tuple[int, int]:
     """The least cost and its first place."""
@@ -17,11 +20,40 @@ def _first_least(costs: Sequence[int]) -> tuple[int, int]:
     return best, costs.index(best)
 
 
+_MOST = 20_000
+"""Steps of chains that are kept before all are forgotten: some 20 megabytes."""
+
+_Least = list[tuple[int, int]]
+"""For each block of a kernel the least cost of what comes before, and the place of its block."""
+
+
+class KnownSteps:
+    """Steps of chains of the same kernels, known by the identity of kernels and options, which are kept.
+
+    What counts is how much more each block before costs than the first one, not how long the chain is.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[object, tuple[_Least, object]] = {}
+
+    def least(self, costs: list[int], pair: _Pair, options: tuple[_Options, _Options], accelerator: Accelerator) -> _Least:
+        """As :meth:`Coupling.least`, for the blocks of the second kernel."""
+        key = id(pair[0]), id(pair[1]), id(options[0]), id(options[1]), *(cost - costs[0] for cost in costs)
+        known = self._found.get(key)
+        if known is None:
+            if len(self._found) >= _MOST:
+                self._found.clear()
+            least = Coupling(*pair, accelerator).least(costs, *options)
+            known = self._found[key] = [(cost - costs[0], at) for cost, at in least], (pair, options)
+        return [(cost + costs[0], at) for cost, at in known[0]]
+
+
 @dataclass(slots=True)
 class _Chain:
     """Dynamic program over the jobs in their order."""
 
     accelerator: Accelerator
+    known: KnownSteps
 
     def choose(self, operations: Sequence[KernelOperation | None], options: Sequence[Sequence[BlockOption]]) -> list[BlockOption | None]:
         """For each job one of its options, so that cycles less what neighbours share are least; the first waits for its weights."""
@@ -29,9 +61,8 @@ class _Chain:
         origins: list[list[int]] = []
         for step, (operation, choices) in enumerate(zip(operations, options, strict=True)):
             previous = operations[step - 1] if step else None
-            coupling = Coupling(previous, operation, self.accelerator) if previous and operation else None
-            if coupling and options[step - 1]:
-                before = coupling.least(costs[-1], options[step - 1], choices)
+            if previous and operation and options[step - 1]:
+                before = self.known.least(costs[-1], (previous, operation), (options[step - 1], choices), self.accelerator)
             else:
                 before = [_first_least(costs[-1]) if step else (choice.lead, 0) for choice in choices]
             row = [best + choice.cost for (best, _), choice in zip(before, choices, strict=True)]
@@ -53,7 +84,13 @@ class _Chain:
 
 
 def choose_together(
-    operations: Sequence[KernelOperation | None], options: Sequence[Sequence[BlockOption]], accelerator: Accelerator
+    operations: Sequence[KernelOperation | None],
+    options: Sequence[Sequence[BlockOption]],
+    accelerator: Accelerator,
+    known: KnownSteps | None = None,
 ) -> list[BlockOption | None]:
-    """For each job the option that is best for all jobs together; None for a job on the CPU, which has no operation and no options."""
-    return _Chain(accelerator).choose(operations, options)
+    """For each job the option that is best for all jobs together; None for a job on the CPU, which has no operation and no options.
+
+    What is ``known`` of chains of the same kernels is not worked out again.
+    """
+    return _Chain(accelerator, KnownSteps() if known is None else known).choose(operations, options)

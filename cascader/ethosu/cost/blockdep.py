@@ -185,7 +185,7 @@ def _block_count(operation: KernelOperation) -> int:
     return ceil_div(shape.height, block.height) * ceil_div(shape.width, block.width) * ceil_div(shape.depth, block.depth)
 
 
-def _look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOperation]) -> int:
+def look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOperation]) -> int:
     """``value`` lowered so far that no unfinished block belongs to an earlier kernel whose result ``operation`` reads.
 
     A previous kernel of fewer blocks than BLOCKDEP would leave room for blocks of the kernel before it. No source says
@@ -203,16 +203,18 @@ def _look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelO
     return value
 
 
-def blockdep(earlier: Sequence[KernelOperation], operation: KernelOperation, accelerator: Accelerator) -> int:
-    """The largest safe value (0 to 3) for ``operation`` after the ``earlier`` kernels, the newest last; 0 after none.
+def block_distance(previous: KernelOperation, operation: KernelOperation, accelerator: Accelerator) -> int:
+    """The largest safe value (0 to 3) for ``operation`` as far as the kernel right before it tells.
 
     It is 0 if one of the two kernels uses SHRAM banks as LUT that the other one uses. It is 0 if both operands come from the previous
     OFM, or a broadcast one, or one that is read in another shape. It is 3 if nothing overlaps, else the distance between writer and
     reader. Addresses are absolute.
     """
-    if not earlier:
-        return 0
-    previous = earlier[-1]
     if shares_tables(previous, operation, accelerator):
         return 0
-    return _look_back(Dependency(previous, operation).blocks(previous.block, operation.block), operation, earlier)
+    return Dependency(previous, operation).blocks(previous.block, operation.block)
+
+
+def blockdep(earlier: Sequence[KernelOperation], operation: KernelOperation, accelerator: Accelerator) -> int:
+    """The largest safe value (0 to 3) for ``operation`` after the ``earlier`` kernels, the newest last; 0 after none."""
+    return look_back(block_distance(earlier[-1], operation, accelerator), operation, earlier) if earlier else 0

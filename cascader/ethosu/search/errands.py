@@ -89,4 +89,4 @@ def check(decisions: Decisions, form: Form) -> None:
 
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:
     """Cycles of a candidate in replay; any process may do that, so that its form does not come first."""
-    return judge(lower(decisions.schedule(form), checked=False))
+    return judge(lower(decisions.schedule(form), checked=False, kept=form.kept))

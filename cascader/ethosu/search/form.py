@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import count
 
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
@@ -44,6 +45,11 @@ class Form:
     def cascader(self) -> Cascader:
         """The plans, made when they are first asked for."""
         return Cascader(self.network, self.accelerator, self.system, self.options, self.provenance)
+
+    @cached_property
+    def kept(self) -> KeptKernels:
+        """The kernels of schedules that were lowered in this process."""
+        return KeptKernels()
 
     @cached_property
     def label(self) -> str:

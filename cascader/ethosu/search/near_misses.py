@@ -6,9 +6,9 @@ later, and its groups are changed, by what a replay says of each change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import field, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice, tee
 
@@ -70,8 +70,8 @@ class _Search:
     judge: Replay
     executor: Executor
     show: Show
-    known: dict[int, Future[int]] = field(default_factory=dict)
-    """Replays by the identity of a candidate of the form, which the form keeps."""
+    known: dict[object, Future[int]]
+    """Replays by what was decided; other searches of the same comparison know them, too."""
 
     def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> tuple[Point, Groups] | None:
         """The fastest schedule for ``limit`` bytes and its groups, from the best that is found there or the groups to ``begin`` with."""
@@ -90,13 +90,15 @@ class _Search:
         return self.executor.submit(replay, Decisions.of(candidate), self.form, self.judge)
 
     def _cycles_once(self, candidates: Iterable[Candidate]) -> Iterator[int]:
-        """The same of candidates that may come again: a form makes each schedule once, and that is replayed once."""
+        """The same of candidates that may come again, of other groups, too: each schedule is replayed once."""
         return drawn_ahead(map(self._replayed_once, candidates), AHEAD)
 
     def _replayed_once(self, candidate: Candidate) -> Future[int]:
-        answer = self.known.get(id(candidate))
+        made = candidate.schedule
+        decided = id(made.network), made.jobs, made.buffers, made.copies
+        answer = self.known.get(decided)
         if answer is None or answer.cancelled():
-            answer = self.known[id(candidate)] = self._replayed(candidate)
+            answer = self.known[decided] = self._replayed(candidate)
         return answer
 
     def later(self, point: Point) -> Point:
@@ -142,13 +144,11 @@ class _Search:
                 break
 
 
-def _made_up(
-    points: Sequence[Point], target: int, forms: Mapping[int, Form], judge: Replay, executor: Executor, show: Show
-) -> Iterator[Point]:
+def _made_up(points: Sequence[Point], target: int, search_in: Callable[[Point], _Search]) -> Iterator[Point]:
     """What becomes of the near misses of a target: each with its copies later, and others for somewhat more bytes, until one meets it."""
     meeting = least_meeting(points, target)
     for point in near_misses(points, target):
-        search = _Search(forms[id(point.schedule.network)], target, judge, executor, show)
+        search = search_in(point)
         later = search.later(point)
         yield later
         if later.cycles <= target:
@@ -172,5 +172,10 @@ def made_up(
     show: Show = silent,
 ) -> Iterator[Point]:
     """What becomes of the near misses of each target; ``forms`` has the form of a point by the identity of its schedule's network."""
+    known: dict[object, Future[int]] = {}
     for target in dict.fromkeys(targets):
-        yield from _made_up(points, target, forms, judge, executor, show)
+
+        def search_in(point: Point, target: int = target) -> _Search:
+            return _Search(forms[id(point.schedule.network)], target, judge, executor, show, known)
+
+        yield from _made_up(points, target, search_in)
