@@ -12,6 +12,7 @@ PyObject *native_buffers(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_group_bytes(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_allocate(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_placements(PyObject *, PyObject *const *, Py_ssize_t);
+PyObject *native_joined(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_copies(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_propose(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_plans(PyObject *, PyObject *const *, Py_ssize_t);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -79,11 +80,11 @@ class CopySearch:
             found = self.best_in_python(addresses, sets, improve=improve, ends=ends, patient=patient)
             return found if found.cycles < below else None
         jobs = self._jobs
-        marks = np.array([list(map(chosen.__contains__, self._parts)) for chosen in sets], dtype=np.int64)
+        marks = array("q", [part in chosen for chosen in sets for part in self._parts])
         units, at_ends = most_units(self._budget, patient=patient), 2 if patient else int(ends)
-        how = np.array([int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, units, improve, at_ends], dtype=np.int64)
+        how = array("q", (int(jobs.parts.max()) + 1, self._budget, ALIGNMENT, units, improve, at_ends))
         tables = jobs.times, jobs.pairs, jobs.pair_costs, self._constants
-        places = np.array(addresses, dtype=np.int64)
+        places = array("q", addresses)
         raw = _NATIVE.copies(self._work, *tables, *self._extents.arrays, places, marks, how, jobs.shared)
         cycles, *issues = np.frombuffer(raw, dtype=np.int64).tolist()
         return self._timeline(cycles, issues) if cycles < below else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate
@@ -10,15 +11,18 @@ from operator import itemgetter
 import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
-from cascader.plan.depth_first import DepthFirstScheduler, Group, group_table
-from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable
+from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, group_table
+from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, CostedJobs, Numbers
 from cascader.prefetch.timeline import Constants, Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
 from cascader.search.placement import Placement
+from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.values import dataclass
+
+_NATIVE = native("cascader")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +56,7 @@ class Placer:
         self._costs = JobCosts(scheduler, cost, overlap)
         self._segments = [part.segment for part in scheduler.graph.parts]
         self._constants_of: dict[Group, CopyTable] = {}
+        self._flats: dict[Group, Numbers] = {}
         self._sizes = [cost.constant_bytes(part) for part in parts]
         self._transfers = [cost.transfer_cycles(part) if size else 0 for part, size in zip(parts, self._sizes, strict=True)]
         self._same = np.array([cost.same_constants(part) for part in parts], dtype=np.int64)
@@ -105,9 +110,33 @@ class Placer:
 
     def search(self, groups: Groups, placement: Placement, budget: int, *, shares: bool = False) -> CopySearch:
         """The search for copies beside the groups, wherever the placement's buffers lie."""
-        jobs = self._costs.costed(groups, placement.jobs)
-        jobs = replace(jobs, parts=self._same[jobs.parts]) if shares else jobs
-        return CopySearch(jobs, self._constants(groups, shares=shares), placement.extents, budget)
+        jobs, constants = (self._joined if _NATIVE is not None and not shares else self.joined_in_python)(groups, placement.jobs)
+        if shares:
+            jobs, constants = replace(jobs, parts=self._same[jobs.parts]), self._shared(constants)
+        return CopySearch(jobs, constants, placement.extents, budget)
+
+    def joined_in_python(self, groups: Groups, jobs: JobTable) -> tuple[CostedJobs, CopyTable]:
+        """The jobs of the groups, whose table is given, with what they cost, and the constants that could be staged."""
+        return self._costs.costed(groups, jobs), self._constants(groups)
+
+    def _joined(self, groups: Groups, jobs: JobTable) -> tuple[CostedJobs, CopyTable]:
+        """The same, compiled."""
+        assert _NATIVE is not None  # noqa: S101  # whoever calls knows
+        segments = [self._segments[group.first] for group in groups] if self._prefetch else []
+        known = list(map(self._flat, groups))
+        raw = np.frombuffer(_NATIVE.joined(known, array("q", self._costs.borders(groups)), array("q", segments)), dtype=np.int64)
+        count = int(raw[0])
+        parts, kinds, pairs = raw[2 : 2 + 3 * count].reshape(3, count)
+        return self._costs.of(parts, kinds, pairs, jobs), raw[2 + 3 * count :].reshape(-1, len(Constants._fields))
+
+    def _flat(self, group: Group) -> Numbers:
+        """What is known of a group's jobs and constants, as the compiled core reads it."""
+        if group not in self._flats:
+            kinds, pairs = self._costs.kinds_and_pairs(group)
+            table, lines = self._scheduler.table(group), self._group_constants(group)
+            columns = ([len(table), len(lines)], table[:, 0], kinds, pairs, lines.ravel())
+            self._flats[group] = np.concatenate([np.asarray(column, dtype=np.int64) for column in columns])
+        return self._flats[group]
 
     def trial(
         self, groups: Groups, placement: Placement, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT

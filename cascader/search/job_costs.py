@@ -81,7 +81,7 @@ class JobCosts:
         lines, distances = jobs.tolist(), self._scheduler.distances(jobs)
         return [self._pair(lines[at - 1], lines[at], distances[at]) for at in range(1, len(lines))]
 
-    def _kinds_and_pairs(self, group: Group) -> tuple[Numbers, Numbers]:
+    def kinds_and_pairs(self, group: Group) -> tuple[Numbers, Numbers]:
         """The kinds of a group's jobs, and of each job with the one before it; 0 for the first one."""
         found = self._known.get(group)
         if found is None:
@@ -98,22 +98,30 @@ class JobCosts:
             found = self._between[before, after] = self._pairs(ends)[0]
         return found
 
+    def borders(self, groups: Groups) -> list[int]:
+        """The kinds of the pairs of the last job of a group and the first one of the next; none if no two jobs share anything."""
+        return [self._border(before, after) for before, after in pairwise(groups)] if self._overlap else []
+
+    def of(self, parts: Numbers, kinds: Numbers, pairs: Numbers, jobs: JobTable) -> CostedJobs:
+        """Jobs of which the parts, and the kinds of themselves and of pairs, are known, with what they cost."""
+        return CostedJobs(parts, kinds, self._times, pairs, self._pair_costs, self._shared(jobs))
+
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
-        known = [self._kinds_and_pairs(group)[0] for group in groups]
+        known = [self.kinds_and_pairs(group)[0] for group in groups]
         times = {name: self._times[:, at] for at, name in enumerate(JobTimes._fields[1:])}
         each = np.minimum(times["staged"] - times["staged_lead"], times["direct"] - times["lead"])
         return int(sum(each[kinds].sum() for kinds in known))
 
     def costed(self, groups: Groups, jobs: JobTable) -> CostedJobs:
         """All jobs of the groups, whose table is given, with what they cost."""
-        known = [self._kinds_and_pairs(group) for group in groups]
+        known = [self.kinds_and_pairs(group) for group in groups]
         pairs = np.concatenate([within for _, within in known])
         if self._overlap:
             begins = np.cumsum([len(kinds) for kinds, _ in known[:-1]], dtype=np.int64)
-            pairs[begins] = [self._border(before, after) for before, after in pairwise(groups)]
+            pairs[begins] = self.borders(groups)
         kinds = np.concatenate([kinds for kinds, _ in known])
-        return CostedJobs(jobs[:, 0].copy(), kinds, self._times, pairs, self._pair_costs, self._shared(jobs))
+        return self.of(jobs[:, 0].copy(), kinds, pairs, jobs)
 
     def _shared(self, jobs: JobTable) -> Callable[[int, int, int], int] | None:
         overlap = self._overlap
