@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.row_graph import RowGraph
+from cascader.graph.row_graph import RowGraph, RowTensor
 from cascader.plan.depth_first import StripeJob
 from npu_model.values import dataclass
 
@@ -42,25 +42,14 @@ def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]
     outputs and variables stay to the end.
     """
     steps, used = len(jobs), _uses(graph, jobs)
-    # One row per tensor: whole steps of all tensors are faster to handle than each tensor on its own.
-    low = np.minimum.accumulate(used.need[:, ::-1], axis=1)[:, ::-1]
-    high = np.maximum.accumulate(used.written, axis=1)
-    for index, facts in enumerate(graph.tensors):
-        if facts.kind.is_there_at_first or index not in used.made:
-            high[index] = facts.rows
-        if facts.kind.stays_to_the_end:
-            low[index] = 0
-        elif facts.kind.is_there_at_first and steps:
-            low[index, 0] = 0
-    low = np.minimum(low, high)
     lives: dict[int, LiveRows] = {}
     for index, facts in enumerate(graph.tensors):
-        if index in used.first:
-            span = slice(
-                0 if facts.kind.is_there_at_first else used.first[index], steps if facts.kind.stays_to_the_end else used.last[index] + 1
-            )
-            lives[index] = LiveRows(span.start, low[index, span], high[index, span])
-        elif facts.kind.is_there_at_first:
+        uses, before = used.get(index), facts.kind.is_there_at_first
+        if uses is not None:
+            start = 0 if before else uses.first
+            end = steps if facts.kind.stays_to_the_end else uses.last + 1
+            lives[index] = _life(uses, start, end, facts)
+        elif before:
             # Nobody reads it, but it is filled, and a variable is kept.
             end = max(steps, 1) if facts.kind is TensorKind.VARIABLE else 1
             lives[index] = LiveRows(0, np.zeros(end, np.int64), np.full(end, facts.rows, np.int64))
@@ -69,32 +58,53 @@ def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """Uses of tensors by jobs, in arrays with a row per tensor and a column per step.
+    """Uses of a tensor by jobs, step by step: the first row that a job ``needs``, and the end of the rows that it has ``written``."""
 
-    ``need`` has the first row that the step needs (``_FAR``: none), ``written`` the end of the rows that it writes (0: none).
-    ``first`` and ``last`` are the steps of the first and the last use of each tensor that is used; ``made`` are those written.
-    """
+    needs: list[tuple[int, int]]
+    written: list[tuple[int, int]]
 
-    need: Steps
-    written: Steps
-    first: dict[int, int]
-    last: dict[int, int]
-    made: set[int]
+    @property
+    def first(self) -> int:
+        """The step of the first use."""
+        return self.needs[0][0]
+
+    @property
+    def last(self) -> int:
+        """The step of the last use."""
+        return self.needs[-1][0]
 
 
-def _uses(graph: RowGraph, jobs: Sequence[StripeJob]) -> _Uses:
-    shape = len(graph.tensors), len(jobs)
-    uses = _Uses(np.full(shape, _FAR, dtype=np.int64), np.zeros(shape, dtype=np.int64), {}, {}, set())
+def _life(uses: _Uses, start: int, end: int, facts: RowTensor) -> LiveRows:
+    """The live rows of a tensor from step ``start`` until ``end``."""
+    if facts.kind.stays_to_the_end:
+        low = np.zeros(end - start, dtype=np.int64)
+    else:
+        need = np.full(end - start, _FAR, dtype=np.int64)
+        for step, row in uses.needs:
+            need[step - start] = min(row, need[step - start])
+        low = np.minimum.accumulate(need[::-1])[::-1]
+        if facts.kind.is_there_at_first:
+            low[0] = 0
+    if facts.kind.is_there_at_first or not uses.written:
+        high = np.full(end - start, facts.rows, dtype=np.int64)
+    else:
+        high = np.zeros(end - start, dtype=np.int64)
+        for step, row in uses.written:
+            high[step - start] = row
+        high = np.maximum.accumulate(high)
+    return LiveRows(start, np.minimum(low, high), high)
+
+
+def _uses(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, _Uses]:
+    """The uses of each tensor that is used."""
+    found: dict[int, _Uses] = {}
     for step, job in enumerate(jobs):
         part = graph.parts[job.part]
-        needed = [(tensor, propagator.demand(job.start, job.end)[0]) for tensor, propagator in part.inputs]
+        for tensor, propagator in part.inputs:
+            found.setdefault(tensor, _Uses([], [])).needs.append((step, propagator.demand(job.start, job.end)[0]))
         for output, tensor in enumerate(part.outputs):
             low, high = part.written(output, job.start, job.end, graph.tensors[tensor].rows)
-            needed.append((tensor, low))
-            uses.written[tensor, step] = min(graph.tensors[tensor].rows, high)
-            uses.made.add(tensor)
-        for tensor, low in needed:
-            uses.need[tensor, step] = min(low, uses.need[tensor, step])
-            uses.first.setdefault(tensor, step)
-            uses.last[tensor] = step
-    return uses
+            uses = found.setdefault(tensor, _Uses([], []))
+            uses.needs.append((step, low))
+            uses.written.append((step, min(graph.tensors[tensor].rows, high)))
+    return found

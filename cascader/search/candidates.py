@@ -101,6 +101,7 @@ class Drafter:
         self._free: dict[Groups, int] = {}
         self._improvements: dict[int, list[_Improvement]] = {}
         self._plain: dict[int, Draft | None] = {}
+        self._beaten: dict[tuple[Groups, frozenset[int], int], int] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
 
     def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, below: int = _NO_LIMIT) -> Draft | None:
@@ -108,13 +109,23 @@ class Drafter:
         placement = self._placement_search.within(budget, groups, self._options.moves)
         return None if placement is None else self._placer.trial(groups, placement, staged, budget, below)
 
+    def _faster(self, groups: Groups, staged: frozenset[int], budget: int, below: int) -> Draft | None:
+        """The trial of groups with a set of copies, which comes again with fewer cycles to beat; None as before if it beat more in vain."""
+        key = groups, staged, budget
+        if self._beaten.get(key, 0) >= below:
+            return None
+        found = self._trial(groups, [staged], budget, below)
+        if found is None:
+            self._beaten[key] = below
+        return found
+
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
         graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
         changes = list(neighbours(graph, best.groups, rows, inner))
         at = idle = 0
         while idle < len(changes):
-            found = self._trial(changes[at % len(changes)], [best.timeline.staged], budget, best.cycles)
+            found = self._faster(changes[at % len(changes)], best.timeline.staged, budget, best.cycles)
             at, idle = at + 1, idle + 1
             if found is not None:
                 best, idle = found, 0

@@ -136,8 +136,24 @@ def _written_together(graph: RowGraph) -> RowGraph:
     return RowGraph(tuple(parts), graph.tensors)
 
 
+_KEPT: dict[int, tuple[Network, RowGraph]] = {}
+"""The newest networks, known by their identity, and so kept, with their row graphs."""
+
+_MOST_KEPT = 16
+"""Networks that are kept before all are forgotten: more than the forms of one."""
+
+
 def row_graph(network: Network) -> RowGraph:
-    """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row."""
+    """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row. It is made once of a network."""
+    known = _KEPT.get(id(network))
+    if known is None:
+        if len(_KEPT) >= _MOST_KEPT:
+            _KEPT.clear()
+        known = _KEPT[id(network)] = network, _row_graph(network)
+    return known[1]
+
+
+def _row_graph(network: Network) -> RowGraph:
     graph = network.graph
     kinds = {tensor.name: tensor.kind for tensor in graph.tensors}
     geometry = Geometry.of(network)
