@@ -27,6 +27,7 @@ from cascader.plan.jobs import Copy
 from cascader.plan.plans import Planner
 from cascader.plan.proposals import PlanTable, ladder
 from cascader.search.candidates import Draft, Drafter
+from cascader.search.copy_sets import CopySets
 from cascader.search.local_moves import Groups
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
@@ -91,6 +92,11 @@ class Cascader:
         self._kept, self._chains = KeptKernels(), KnownSteps()
         overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.plans, options.plans, options.drafts, overlap)
+
+    @property
+    def copy_sets(self) -> CopySets:
+        """The drafts of given groups with a given set of copies."""
+        return self._drafter.copy_sets
 
     def limits(self) -> tuple[int, ...]:
         """Memory limits for a frontier, from the smallest on."""

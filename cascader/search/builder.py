@@ -64,6 +64,19 @@ class Placer:
         self._prefetch = prefetch
         self._ends = ends
 
+    @property
+    def shares(self) -> bool:
+        """Whether any parts have the same constants, so that a copy may serve several."""
+        return len(self._ways) > 1
+
+    def same_constants(self, part: int) -> int:
+        """The first part that has the same constants."""
+        return int(self._same[part])
+
+    def constants(self, groups: Groups) -> CopyTable:
+        """The constants that groups may have staged, each part's own, in the order of their first use."""
+        return self._constants(groups)
+
     def readers(self, draft: Draft, part: int) -> tuple[int, ...]:
         """The parts that a copy of a draft serves, ``part`` first."""
         if not draft.shares:

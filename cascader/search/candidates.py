@@ -18,6 +18,7 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
+from cascader.search.copy_sets import CopySets
 from cascader.search.job_costs import JobCostModel, Overlap
 from cascader.search.judged_moves import Judge, Judged, Moves, climbed
 from cascader.search.local_moves import Groups, divisions, neighbours
@@ -103,6 +104,7 @@ class Drafter:
         self._plain: dict[int, Draft | None] = {}
         self._beaten: dict[tuple[Groups, frozenset[int], int], int] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
+        self.copy_sets = CopySets(self._placement_search, self._placer, options.moves)
 
     def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, below: int = _NO_LIMIT) -> Draft | None:
         """Groups with the best of some sets of copies, or all of them; None if they do not fit or take ``below`` cycles or more."""

@@ -90,10 +90,10 @@ class StripeCost:
             return None
         start = rows.typical(height)
         operation = whole(payload, self._places) if rows.atomic else stripe(payload, start, start + height, self._places)
-        work = self._work(part)
+        work = self.decoder_work(part)
         return self._estimates.of(operation, work, decoding_bytes(work))
 
-    def _work(self, part: int) -> tuple[DecoderWork, ...]:
+    def decoder_work(self, part: int) -> tuple[DecoderWork, ...]:
         """The decoder's work for each of the part's weight streams, the same for all of its rows; empty if streams are not decoded."""
         if part not in self._decoder_work:
             payload = self._payloads[part]

@@ -7,10 +7,13 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from math import inf
 
+from cascader.ethosu.proof.proof import DEFAULT_LIMITS
+from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.best import Best
+from cascader.ethosu.search.errands import proven
 from cascader.ethosu.search.replays import REACH, close, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
-from cascader.ethosu.search.task import Candidate, Choice, Seen, Show, Task, silent, unseen
+from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
@@ -24,7 +27,8 @@ class Aim:
     """Aim of a choice: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
 
     Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
-    every limit searched to its end, with the budget as one more limit. Without it only limits near the budget are searched; if nothing
+    every limit searched to its end, with the budget as one more limit; of a small network every schedule of a stated class is bounded or
+    replayed besides. Without it only limits near the budget are searched; if nothing
     that fits is found there, those of a frontier are searched, too.
     """
 
@@ -42,6 +46,7 @@ class _Chooser:
     best: Best
     executor: Executor
     show: Show
+    limits: Limits
 
     def _fitting(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         return [candidate for candidate in candidates if self.best.fits(candidate)]
@@ -87,9 +92,31 @@ class _Chooser:
             return self.smallest()
         return (() if self.aim.thorough else self.near()) or self.everywhere()
 
+    def proven(self, point: Point) -> tuple[Point, Proof | None]:
+        """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks.
 
-def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen) -> Choice:
-    """The schedule for an aim, replayed and checked.
+        The forms come one after the other, so that each begins with the fewest cycles of those before, and takes of the limits what these
+        have left.
+        """
+        forms = self.explored.forms
+        if not self.aim.thorough or self.aim.smallest or min(len(form.network.graph.parts) for form in forms) > MOST_PARTS:
+            return point, None
+        proofs, limits = list[Proof](), self.limits
+        for number, form in enumerate(forms):
+            self.show(f"Searching everything: {number} of {len(forms)} layouts")
+            asked = self.executor.submit(proven, form, self.aim.budget, point.cycles, self.best.task.replay, limits)
+            proof, found = asked.result()
+            if found is not None:
+                made = found[0].candidate(form)
+                point = Point(made.memory, found[1], made.cycles, made.schedule)
+                self.best.take(point)
+            proofs.append(proof)
+            limits = limits.without(proof)
+        return point, Proof.of(proofs)
+
+
+def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen, limits: Limits = DEFAULT_LIMITS) -> Choice:
+    """The schedule for an aim, replayed and checked; ``limits`` are those of the proof of a small network.
 
     ``seen`` is told of each schedule that is better than those before, the network layer by layer the first of them if that fits.
     InputError that names the smallest arena found if none fits.
@@ -97,10 +124,11 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     best = Best(task, aim.budget, aim.smallest, seen)
     explored = explore(task, executor, show, best.begin)
     best.least_cycles = explored.least_cycles(aim.budget)
-    candidates = _Chooser(explored, aim, best, executor, show).chosen()
+    chooser = _Chooser(explored, aim, best, executor, show, limits)
+    candidates = chooser.chosen()
     missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
     known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    chosen = min((*known, *points), key=best.rank)
+    chosen, proof = chooser.proven(min((*known, *points), key=best.rank))
     check_schedule(chosen.schedule)
-    return Choice(chosen, best.least_cycles)
+    return Choice(chosen, best.least_cycles, proof)

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.proof.proof import prove
+from cascader.ethosu.proof.result import Limits, Proof
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
@@ -90,3 +92,9 @@ def check(decisions: Decisions, form: Form) -> None:
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:
     """Cycles of a candidate in replay; any process may do that, so that its form does not come first."""
     return judge(lower(decisions.schedule(form), checked=False, kept=form.kept))
+
+
+def proven(form: Form, budget: int | None, cycles: int, judge: Replay, limits: Limits) -> tuple[Proof, tuple[Decisions, int] | None]:
+    """The proof of a form, and the fastest schedule of its class with its cycles if these are fewer than ``cycles``."""
+    made = prove(form.cascader, form.system, budget, cycles, judge, limits)
+    return made.proof, None if made.found is None else (Decisions.of(made.found[0]), made.found[1])

@@ -10,6 +10,7 @@ from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.proof.result import Proof
 from cascader.ethosu.rewrites import is_flat, variants
 from cascader.ethosu.rewrites.catalogue import Spread, Thunk, one_by_one
 from cascader.ethosu.rewrites.constant_places import best_places
@@ -48,10 +49,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A schedule, and the cycles that are proven to be needed for every one that is searched (None: not known yet)."""
+    """A schedule, and the cycles that are proven to be needed for every one that is searched (None: not known yet).
+
+    ``proof`` says what was proven of a class of schedules that was searched whole (None: there was no such search).
+    """
 
     point: Point
     least_cycles: int | None
+    proof: Proof | None = None
 
     @property
     def gap(self) -> float | None:

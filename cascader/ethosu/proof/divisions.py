@@ -1,0 +1,86 @@
+"""The divisions of a form that a proof looks at: all groups of consecutive parts, in all rows that they may be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from cascader.ethosu.cascade import Cascader
+from cascader.plan.depth_first import Group, StripeJob, stripe_jobs
+from cascader.plan.group_bytes import group_bytes
+from cascader.search.local_moves import Groups
+
+
+class Divisions:
+    """The groups of one form, and the divisions of its parts into groups.
+
+    A group of several parts is asked for each number of rows that the search's plans or its changes know, with each bound for the rows of
+    its inner parts and without one. Of groups that come to the same jobs the first counts.
+    """
+
+    def __init__(self, plans: Cascader) -> None:
+        self._plans = plans
+        self._graph = plans.graph
+        options = plans.options
+        self._rows = sorted({*options.plans.stripe_rows, *options.drafts.stripe_rows})
+        self._inner = (0, *sorted({*options.plans.inner_rows, *options.drafts.inner_rows} - {0}))
+        self.groups = cache(self._groups)
+        self.jobs = cache(self._jobs)
+        self.least_bytes = cache(self._least_bytes)
+        self.count = cache(self._count)
+
+    def _groups(self, first: int) -> tuple[Group, ...]:
+        """The groups that begin with a part."""
+        return tuple(group for last in self._lasts(first) for group in self._between(first, last))
+
+    def _lasts(self, first: int) -> Iterator[int]:
+        parts = self._graph.parts
+        longest = self._plans.options.plans.group_length if self._plans.options.plans.cascade else 1
+        for last in range(first, min(first + longest, len(parts))):
+            if parts[last].segment != parts[first].segment:
+                return
+            yield last
+
+    def _between(self, first: int, last: int) -> Iterator[Group]:
+        part = self._graph.parts[last]
+        if first == last:
+            yield Group(first, last, part.rows)
+            return
+        choices = self._rows if part.atomic else sorted({min(rows, part.rows) for rows in (*self._rows, part.rows)})
+        known = set()
+        for rows in choices:
+            for inner in self._inner:
+                group = Group(first, last, rows, inner)
+                jobs = self._plans.scheduler.table(group).tobytes()
+                if jobs not in known:
+                    known.add(jobs)
+                    yield group
+
+    def _jobs(self, group: Group) -> tuple[StripeJob, ...]:
+        return stripe_jobs(self._plans.scheduler.table(group))
+
+    def _least_bytes(self, group: Group) -> int:
+        """Bytes that are live at one job of a group at least, whatever the groups beside it are."""
+        table, options = self._plans.scheduler.table(group), self._plans.options.plans
+        return group_bytes(self._plans.scheduler, group, table, in_place=options.in_place)[0]
+
+    def _count(self, first: int) -> int:
+        """The number of divisions of the parts from ``first`` on."""
+        return sum(self.count(group.last + 1) for group in self.groups(first)) if first < len(self._graph.parts) else 1
+
+    def least_of_all(self) -> int:
+        """Bytes that every division holds at one job at least: the least over all divisions of the most of their groups."""
+        count = len(self._graph.parts)
+        least = [0] * (count + 1)
+        for first in range(count - 1, -1, -1):
+            least[first] = min(max(self.least_bytes(group), least[group.last + 1]) for group in self.groups(first))
+        return least[0]
+
+    def all_groups(self, first: int = 0) -> Iterator[Groups]:
+        """Every division of the parts from ``first`` on."""
+        if first == len(self._graph.parts):
+            yield ()
+            return
+        for group in self.groups(first):
+            for rest in self.all_groups(group.last + 1):
+                yield (group, *rest)

@@ -1,0 +1,122 @@
+"""The least work of a kernel: what each step and block of it takes of its unit if no other unit is in the way.
+
+The replay makes a unit wait for ports that others use too, for gates and for places in queues. Without these waits a transfer takes its
+latency and then its words one by one, and where only so many transactions may be outstanding, the share of each of their chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import ceil
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
+from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
+from npu_model.program import FeatureMap, KernelOperation, Layout
+from npu_model.shapes import ceil_div
+from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
+from npu_model.weight_stream.mlw_work import DecoderWork
+
+Step = tuple[int, int, int, bool]
+"""Least cycles of a step's fetches, of its constants and of its MACs; whether it goes on with the IFM of the step before."""
+
+Block = tuple[tuple[Step, ...], int, int]
+"""A block: its steps, the output unit's cycles, and the least cycles until its words are handed over to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastWork:
+    """A kernel's blocks in order, ``words`` of constants that pass their port, and cycles from the last word to the last ``response``."""
+
+    blocks: tuple[Block, ...]
+    words: int
+    response: int
+
+
+def _of_chain(memory: Memory, words: int, transactions: int, latency: int, limit: int) -> int:
+    """Least cycles from the first issue of a transfer to its end.
+
+    With at most ``limit`` transactions outstanding, each waits for the one so many places before: the mean of these chains is a bound.
+    """
+    moving = words * memory.cycles_per_word
+    chained = (transactions * latency + moving) / limit if limit else 0
+    return ceil(max(latency + moving, chained))
+
+
+def _transactions(runs: Iterable[int], burst: int) -> int:
+    return sum(ceil_div(run, burst) for run in runs)
+
+
+def _is_aligned(feature_map: FeatureMap, word: int) -> bool:
+    """Whether each row begins at a whole word wherever the feature map lies."""
+    return feature_map.layout is Layout.NHCWB16 or feature_map.strides.y % word == 0
+
+
+class WorkModel:
+    """Makes the least work of kernels on one device with one memory system."""
+
+    def __init__(self, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters) -> None:
+        self._accelerator = accelerator
+        self._system = system
+        self._timing = timing
+        self._word = accelerator.port_bytes_per_cycle
+
+    def of(self, operation: KernelOperation, decoding: tuple[DecoderWork, ...], constants: int) -> LeastWork:
+        """The least work of a kernel that reads its constants from region ``constants``; ``decoding`` is its weight decoder's work."""
+        maps = [one for one in (operation.ifm, operation.ifm2, operation.ofm) if one is not None]
+        spare = 0 if all(_is_aligned(one, self._word) for one in maps) else 1
+        memory = self._system.ports[self._system.port_of(operation.ofm.region)]
+        known: dict[int, tuple[Block, int]] = {}
+        blocks, words = list[Block](), 0
+        for job in like_jobs(operation, self._accelerator, self._timing, decoding):
+            if id(job) not in known:
+                known[id(job)] = self._block(job, memory, spare, constants)
+            block, moved = known[id(job)]
+            blocks.append(block)
+            words += moved
+        return LeastWork(tuple(blocks), words, memory.write_latency)
+
+    def _block(self, job: BlockJob, memory: Memory, spare: int, constants: int) -> tuple[Block, int]:
+        steps = tuple(self._steps(job, spare, constants))
+        words = sum(sum(read.runs) for reads in (*(step.weights for step in job.steps), job.scales) for read in reads)
+        return (steps, job.output_cycles, self._stored(job, memory, spare)), words
+
+    def _steps(self, job: BlockJob, spare: int, constants: int) -> Iterator[Step]:
+        for number, step in enumerate(job.steps):
+            weights = (*step.weights, *(() if number else job.scales))
+            at = self._system.port_of(constants)
+            fetched = max((self._read(port, reads, spare) for port, reads in self._by_port(step.fetches)), default=0)
+            yield fetched, self._weights(at, weights), step.mac_cycles, step.continues
+
+    def _by_port(self, reads: Iterable[Read]) -> Iterator[tuple[int, list[Read]]]:
+        found: dict[int, list[Read]] = {}
+        for read in reads:
+            found.setdefault(self._system.port_of(read.region), []).append(read)
+        yield from found.items()
+
+    def _read(self, port: int, reads: Iterable[Read], spare: int) -> int:
+        """Cycles of IFM reads; ``spare`` words of each run may be saved where its rows lie better."""
+        memory = self._system.ports[port]
+        runs = [max(1, run - spare) for read in reads for run in read.runs]
+        burst = max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // self._word // self._timing.ifm_burst_divisor)
+        return _of_chain(memory, sum(runs), _transactions(runs, burst), memory.read_latency, memory.max_reads) if runs else 0
+
+    def _weights(self, port: int, reads: Iterable[Read]) -> int:
+        """Cycles of a step's constants; a decoder that asks burst by burst, ahead of its slots, is only known to pass the words."""
+        memory = self._system.ports[port]
+        runs = [run for read in reads for run in read.runs]
+        if self._accelerator.access.weight_bursts:
+            return 0
+        burst = max(1, memory.burst_bytes // self._word)
+        return _of_chain(memory, sum(runs), _transactions(runs, burst), memory.read_latency, memory.max_reads) if runs else 0
+
+    def _stored(self, job: BlockJob, memory: Memory, spare: int) -> int:
+        """Cycles until a block's words are handed over, each response waited for where only so many writes may be outstanding."""
+        runs = [max(1, run - spare) for run in job.writes]
+        longest = memory.burst_bytes
+        if self._accelerator.access.store_bytes:
+            longest = min(longest, self._accelerator.access.store_bytes)
+        burst = max(1, longest // self._word)
+        response = memory.write_latency
+        return max(0, _of_chain(memory, sum(runs), _transactions(runs, burst), response, memory.max_writes) - response) if runs else 0

@@ -1,0 +1,151 @@
+"""The proof of one form: what may be faster than a schedule that is known is replayed, and all else is bounded from below.
+
+The class of schedules is stated in docs/search.md: each division into groups, with each set of copies that finds room. Its members are
+ruled out by the least cycles of their jobs, division by division and then set by set; what is left is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass as mutable
+from dataclasses import field
+
+from cascader.ethosu.cascade import Candidate, Cascader
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.proof.divisions import Divisions
+from cascader.ethosu.proof.least_times import LeastTimes, Staged, State
+from cascader.ethosu.proof.result import Limits, Proof
+from cascader.ethosu.search.task import Replay
+from cascader.plan.depth_first import StripeJob
+from cascader.search.local_moves import Groups
+from npu_model.memory.system import MemorySystem
+from npu_model.values import dataclass
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A proof of one form, and what it has found that is faster than what was known, with its replayed cycles (None: nothing is)."""
+
+    proof: Proof
+    found: tuple[Candidate, int] | None = None
+
+
+class _OutOfSteps(Exception):  # noqa: N818  # no error: the proof ends
+    """A limit is reached."""
+
+
+@mutable(slots=True)
+class _Search:
+    """A proof on its way; ``cycles`` are those of the fastest that is known."""
+
+    plans: Cascader
+    times: LeastTimes
+    divisions: Divisions
+    budget: int | None
+    judge: Replay
+    limits: Limits
+    cycles: int
+    found: tuple[Candidate, int] | None = None
+    steps: int = 0
+    replayed: int = 0
+    known: set[tuple[object, ...]] = field(default_factory=set)
+
+    def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None) -> State:
+        if self.steps + len(jobs) > self.limits.steps:
+            raise _OutOfSteps
+        self.steps += len(jobs)
+        return self.times.after(state, jobs, staged)
+
+    def open_divisions(self, first: int, state: State) -> Iterator[tuple[int, Groups]]:
+        """The divisions of the parts from ``first`` on that may take fewer cycles than are known, with their bound."""
+        if first == len(self.plans.graph.parts):
+            yield state.cycles, ()
+            return
+        for group in self.divisions.groups(first):
+            if self.budget is not None and self.divisions.least_bytes(group) > self.budget:
+                continue
+            after = self._after(state, self.divisions.jobs(group))
+            if self.times.whole(after, group.last + 1) < self.cycles:
+                for bound, rest in self.open_divisions(group.last + 1, after):
+                    yield bound, (group, *rest)
+
+    def _open_sets(self, groups: Groups, *, shares: bool) -> list[tuple[int, Staged]]:
+        """The sets of copies with which groups may take fewer cycles than are known, with their bound; the least bound first."""
+        jobs = [job for group in groups for job in self.divisions.jobs(group)]
+        found = self._sets(jobs, self.times.begin(), {}, shares=shares)
+        return sorted(((bound, chosen) for bound, chosen in found), key=lambda one: (one[0], len(one[1]), sorted(one[1])))
+
+    def _sets(self, jobs: Sequence[StripeJob], state: State, copied: dict[int, bool], *, shares: bool) -> Iterator[tuple[int, Staged]]:
+        """The sets that go on from a state before some jobs; ``copied`` says of each part's constants so far whether they are."""
+        sets = self.plans.copy_sets
+        for at, job in enumerate(jobs):
+            source = sets.source(job.part, shares=shares)
+            if self.times.constants(job.part) and source not in copied:
+                for choice in (True, False):
+                    yield from self._sets(jobs[at:], state, copied | {source: choice}, shares=shares)
+                return
+            state = self._after(state, (job,), frozenset([job.part]) if copied.get(source) else frozenset())
+            if self.times.whole(state, len(self.plans.graph.parts)) >= self.cycles:
+                return
+        yield state.cycles, frozenset(part for part, choice in copied.items() if choice)
+
+    def _is_own(self, chosen: Staged, *, shares: bool) -> bool:
+        """Whether a set is no other way of another one: copies are shared only where one of them serves several parts."""
+        parts = range(len(self.plans.graph.parts))
+        served = [self.plans.copy_sets.source(part, shares=True) for part in parts if self.times.constants(part)]
+        return not shares or any(served.count(part) > 1 for part in chosen)
+
+    def replay(self, groups: Groups) -> None:
+        """Replay a division with every set of copies that may make it faster than what is known."""
+        sets = self.plans.copy_sets
+        budget = sets.room(groups) if self.budget is None else self.budget
+        if not sets.fits(groups, budget):
+            return
+        for shares in (False, True) if sets.shares else (False,):
+            for bound, chosen in self._open_sets(groups, shares=shares):
+                if bound >= self.cycles or not self._is_own(chosen, shares=shares):
+                    continue
+                for draft in sets.drafts(groups, chosen, budget, shares=shares):
+                    self._replayed(self.plans.realise(draft))
+
+    def _replayed(self, candidate: Candidate) -> None:
+        made = candidate.schedule
+        key = made.jobs, made.buffers, made.copies
+        if key in self.known or (self.budget is not None and candidate.memory > self.budget):
+            return
+        self.known.add(key)
+        if self.replayed == self.limits.replays:
+            raise _OutOfSteps
+        self.replayed += 1
+        cycles = self.judge(lower(made, checked=False))
+        if cycles < self.cycles:
+            self.cycles, self.found = cycles, (candidate, cycles)
+
+    def members(self) -> int:
+        """Divisions, each with every set of copies."""
+        sets, parts = self.plans.copy_sets, [part for part in range(len(self.plans.graph.parts)) if self.times.constants(part)]
+        served = [sets.source(part, shares=True) for part in parts]
+        sources = set(served)
+        alone = sum(served.count(source) == 1 for source in sources)
+        shared = (1 << len(sources)) - (1 << alone)
+        return self.divisions.count(0) * ((1 << len(parts)) + shared)
+
+
+def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int, judge: Replay, limits: Limits = DEFAULT_LIMITS) -> Proven:
+    """Replay all schedules of a form's class within ``budget`` bytes (None: any number) that may take fewer than so many ``cycles``.
+
+    What is replayed first are the divisions whose jobs take least, so that the others are compared with what these have shown.
+    """
+    search = _Search(plans, LeastTimes(plans, system), Divisions(plans), budget, judge, limits, cycles)
+    complete = True
+    try:
+        ordered = sorted(search.open_divisions(0, search.times.begin()), key=lambda one: one[0])
+        for bound, groups in ordered:
+            if bound >= search.cycles:
+                break
+            search.replay(groups)
+    except _OutOfSteps:
+        complete = False
+    return Proven(Proof(search.members(), search.replayed, search.steps, complete), search.found)

@@ -1,0 +1,38 @@
+"""What a proof may take, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_model.values import dataclass
+
+MOST_PARTS = 10
+"""Most parts of a network's smallest form for its class to be searched whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Most steps of a proof, jobs that are put behind others, and most replays: counts, so that no answer depends on a clock."""
+
+    steps: int = 1_000_000
+    replays: int = 4_000
+
+    def without(self, proof: Proof) -> Limits:
+        """What a proof has left of them."""
+        return Limits(self.steps - proof.steps, self.replays - proof.replayed)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The result of a proof: the schedules of its class, what it took, and whether it came to its end."""
+
+    members: int
+    replayed: int
+    steps: int
+    complete: bool
+
+    @classmethod
+    def of(cls, proofs: Sequence[Proof]) -> Proof:
+        """Some forms' proofs as one."""
+        members, replayed, steps = (sum(getattr(one, name) for one in proofs) for name in ("members", "replayed", "steps"))
+        return cls(members, replayed, steps, all(one.complete for one in proofs))
