@@ -44,12 +44,13 @@ class Kernel:
 class State:
     """The least times behind some jobs, one for each block that the last kernel may have been made in, and how they got there.
 
-    ``words`` of constants have passed their port since the Program began at cycle ``begin``; ``copied`` are the parts whose copies did.
+    ``words`` of constants have passed their port since the Program began at cycle ``begin`` (None: nobody counts them); ``copied`` are the
+    parts whose copies did.
     """
 
     __slots__ = ("begin", "copied", "segment", "times", "words")
 
-    def __init__(self, times: Sequence[tuple[Kernel | None, Times]], begin: int, words: int, copied: Staged, segment: int) -> None:
+    def __init__(self, times: Sequence[tuple[Kernel | None, Times]], begin: int, words: int | None, copied: Staged, segment: int) -> None:
         self.times = times
         self.begin = begin
         self.words = words
@@ -100,14 +101,17 @@ class LeastTimes:
             rest.append((floor(left[0]), floor(left[1])))
         return rest[::-1]
 
-    def whole(self, state: State, part: int) -> int:
-        """Cycles of all jobs at least, those of the parts from ``part`` on made in any way behind a state."""
-        least, (macs, output) = state.least, self._rest[part]
-        return max(least.finish, least.mac + macs, least.output + output)
+    def whole(self, state: State, part: int, rest: int) -> int:
+        """Cycles of all jobs at least, those of the parts from ``part`` on made in any way behind a state.
 
-    def begin(self) -> State:
-        """Before the first job."""
-        return State([(None, START)], 0, 0, frozenset(), self._plans.graph.parts[0].segment)
+        ``rest`` are the cycles that these parts take at least from the moment on at which the input load is free.
+        """
+        least, (macs, output) = state.least, self._rest[part]
+        return max(least.finish, least.load + rest, least.mac + macs, least.output + output)
+
+    def begin(self, part: int = 0) -> State:
+        """Before the first job, or before those of a later part, where it is not known how many words its constants' port has passed."""
+        return State([(None, START)], 0, None if part else 0, frozenset(), self._plans.graph.parts[part].segment)
 
     def constants(self, part: int) -> int:
         """Bytes of a part's constants."""
@@ -129,28 +133,28 @@ class LeastTimes:
         kernels = [kernel for way in ways for kernel in self._options(job, staged=way)]
         if not kernels:
             return state
-        words, copied = self._words(state, job, kernels, staged)
-        gated = state.begin + self._passed(words)
+        words, copied = (None, state.copied) if state.words is None else self._words(state.words, state.copied, job, staged)
+        gated = state.begin + self._passed(words or 0)
         times = [(kernel, self._least(state, kernel, gated)) for kernel in kernels]
         return State(times, state.begin, words, copied, segment)
 
-    def _words(self, state: State, job: StripeJob, kernels: Sequence[Kernel], staged: Staged | None) -> tuple[int, Staged]:
+    def _words(self, words: int, copied: Staged, job: StripeJob, staged: Staged | None) -> tuple[int, Staged]:
         """Words of constants that have passed their port when a job's MACs are done, and the parts whose copies have."""
-        direct, size = min(kernel.flow.work.words for kernel in kernels), self.constants(job.part)
-        copy, copied = ceil_div(size, BEAT_BYTES), state.copied
+        direct = min(kernel.flow.work.words for kernel in self._options(job, staged=False))
+        copy = ceil_div(self.constants(job.part), BEAT_BYTES)
         if staged is not None and job.part not in staged:
-            return state.words + direct, copied
+            return words + direct, copied
         source = self._plans.cost.same_constants(job.part)
         if source in copied:
-            return state.words, copied
-        return state.words + (copy if staged is not None else min(copy, direct)), copied | {source}
+            return words, copied
+        return words + (copy if staged is not None else min(copy, direct)), copied | {source}
 
     def _passed(self, words: int) -> int:
         """Cycles in which the constants' port passes so many words at least, from a Program's beginning on."""
         return max(self._pace.gated(words * BEAT_BYTES), floor(words * self._home.cycles_per_word)) if words else 0
 
     def _least(self, state: State, kernel: Kernel, gated: int) -> Times:
-        """The least of each time behind a kernel, whichever block the one before was made in."""
+        """The least of each time behind a kernel, whichever block the one before was made in; MACs end at cycle ``gated`` or later."""
         ways = (self._behind(kernel, before, times) for before, times in state.times)
         load, *others = map(min, *ways, _NEVER)
         return Times(load, *(max(gated, time) for time in others))

@@ -51,6 +51,19 @@ class _Search:
     steps: int = 0
     replayed: int = 0
     known: set[tuple[object, ...]] = field(default_factory=set)
+    rest: list[int] = field(default_factory=list)
+    """Cycles that the parts from each one on take at least, in any division, from the moment on at which the input load is free."""
+
+    def look_ahead(self) -> None:
+        """Work out the rest, from the last part to the first."""
+        count = len(self.plans.graph.parts)
+        self.rest = [0] * (count + 1)
+        for first in range(count - 1, 0, -1):
+            begun = self.times.begin(first)
+            self.rest[first] = min(
+                self.times.whole(self._after(begun, self.divisions.jobs(group)), group.last + 1, self.rest[group.last + 1])
+                for group in self.divisions.groups(first)
+            )
 
     def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None) -> State:
         if self.steps + len(jobs) > self.limits.steps:
@@ -67,7 +80,7 @@ class _Search:
             if self.budget is not None and self.divisions.least_bytes(group) > self.budget:
                 continue
             after = self._after(state, self.divisions.jobs(group))
-            if self.times.whole(after, group.last + 1) < self.cycles:
+            if self.times.whole(after, group.last + 1, self.rest[group.last + 1]) < self.cycles:
                 for bound, rest in self.open_divisions(group.last + 1, after):
                     yield bound, (group, *rest)
 
@@ -87,7 +100,7 @@ class _Search:
                     yield from self._sets(jobs[at:], state, copied | {source: choice}, shares=shares)
                 return
             state = self._after(state, (job,), frozenset([job.part]) if copied.get(source) else frozenset())
-            if self.times.whole(state, len(self.plans.graph.parts)) >= self.cycles:
+            if state.cycles >= self.cycles:
                 return
         yield state.cycles, frozenset(part for part, choice in copied.items() if choice)
 
@@ -141,6 +154,7 @@ def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int
     search = _Search(plans, LeastTimes(plans, system), Divisions(plans), budget, judge, limits, cycles)
     complete = True
     try:
+        search.look_ahead()
         ordered = sorted(search.open_divisions(0, search.times.begin()), key=lambda one: one[0])
         for bound, groups in ordered:
             if bound >= search.cycles:

@@ -14,8 +14,8 @@ MOST_PARTS = 10
 class Limits:
     """Most steps of a proof, jobs that are put behind others, and most replays: counts, so that no answer depends on a clock."""
 
-    steps: int = 1_000_000
-    replays: int = 4_000
+    steps: int = 200_000
+    replays: int = 1_000
 
     def without(self, proof: Proof) -> Limits:
         """What a proof has left of them."""
