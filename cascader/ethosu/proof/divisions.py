@@ -14,15 +14,16 @@ from cascader.search.local_moves import Groups
 class Divisions:
     """The groups of one form, and the divisions of its parts into groups.
 
-    A group of several parts is asked for each number of rows that the search's plans or its changes know, with each bound for the rows of
-    its inner parts and without one. Of groups that come to the same jobs the first counts.
+    A group of several parts is asked for each number of rows that the search's plans or its changes know, or that any part has, with each
+    bound for the rows of its inner parts and without one. Of groups that come to the same jobs the first counts.
     """
 
     def __init__(self, plans: Cascader) -> None:
         self._plans = plans
         self._graph = plans.graph
         options = plans.options
-        self._rows = sorted({*options.plans.stripe_rows, *options.drafts.stripe_rows})
+        # A group that is joined or moved by the search's changes may be asked for the rows of a part that it no longer ends with.
+        self._rows = sorted({*options.plans.stripe_rows, *options.drafts.stripe_rows, *(part.rows for part in self._graph.parts)})
         self._inner = (0, *sorted({*options.plans.inner_rows, *options.drafts.inner_rows} - {0}))
         self.groups = cache(self._groups)
         self.jobs = cache(self._jobs)
@@ -46,7 +47,7 @@ class Divisions:
         if first == last:
             yield Group(first, last, part.rows)
             return
-        choices = self._rows if part.atomic else sorted({min(rows, part.rows) for rows in (*self._rows, part.rows)})
+        choices = self._rows if part.atomic else sorted({min(rows, part.rows) for rows in self._rows})
         known = set()
         for rows in choices:
             for inner in self._inner:

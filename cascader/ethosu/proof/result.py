@@ -9,6 +9,9 @@ from npu_model.values import dataclass
 MOST_PARTS = 10
 """Most parts of a network's smallest form for its class to be searched whole."""
 
+MOST_DIVIDED = 20
+"""Most parts of a form of which the bytes of all divisions are looked at: that takes a moment."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

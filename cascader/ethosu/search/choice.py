@@ -131,4 +131,4 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
     chosen, proof = chooser.proven(min((*known, *points), key=best.rank))
     check_schedule(chosen.schedule)
-    return Choice(chosen, best.least_cycles, proof)
+    return Choice(chosen, best.least_cycles, proof, explored.least_bytes)

@@ -7,10 +7,12 @@ from typing import TypeVar
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.proof import prove
-from cascader.ethosu.proof.result import Limits, Proof
+from cascader.ethosu.proof.result import MOST_DIVIDED, Limits, Proof
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.byte_bound import least_bytes
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
@@ -48,10 +50,11 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Outline of a planned form: its memory limits (bytes) from the least on, and the bound of the cycles that its schedules take."""
+    """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of the cycles and the bytes of its schedules."""
 
     limits: tuple[int, ...]
     bound: CycleBound
+    least_bytes: int
 
 
 def ready() -> None:
@@ -66,7 +69,10 @@ def rewritten(thunk: Thunk[T]) -> T:
 def outline(form: Form) -> Outline:
     """The outline of a form."""
     plans = form.cascader
-    return Outline(plans.limits(), cycle_bound(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing))
+    bound = cycle_bound(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing)
+    is_small = len(form.network.graph.parts) <= MOST_DIVIDED
+    fewest = Divisions(plans).least_of_all() if is_small else least_bytes(plans.scheduler)
+    return Outline(plans.limits(), bound, fewest)
 
 
 def promise(form: Form, limit: int, part: Fraction) -> int | None:

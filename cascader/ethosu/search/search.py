@@ -48,6 +48,8 @@ class Explored:
     ladders: tuple[tuple[int, ...], ...]
     bounds: tuple[CycleBound, ...]
     """For each form a lower bound of the cycles that its schedules take."""
+    least_bytes: int
+    """Bytes of the arena that every schedule of every form takes."""
 
     def least_cycles(self, arena: int | None) -> int:
         """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number)."""
@@ -94,7 +96,8 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
         for number, origin in enumerate(origins)
     )
     outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} layouts", show))
-    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines))
+    least_bytes = min(one.least_bytes for one in outlines)
+    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), least_bytes)
 
 
 def search(

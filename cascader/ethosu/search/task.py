@@ -51,12 +51,14 @@ class Point:
 class Choice:
     """A schedule, and the cycles that are proven to be needed for every one that is searched (None: not known yet).
 
-    ``proof`` says what was proven of a class of schedules that was searched whole (None: there was no such search).
+    ``least_bytes`` are the bytes of the arena that are proven to be needed (None: not known yet). ``proof`` says what was proven of a
+    class of schedules that was searched whole (None: there was no such search).
     """
 
     point: Point
     least_cycles: int | None
     proof: Proof | None = None
+    least_bytes: int | None = None
 
     @property
     def gap(self) -> float | None:

@@ -1,0 +1,41 @@
+"""The lower bound of bytes: what no schedule of a form undercuts, whatever its groups, stripes and addresses.
+
+A job finds the rows that it reads in the arena and puts those that it makes beside them, or over the rows of one operand. The network's
+inputs are whole before the first job and its outputs whole after the last one.
+"""
+
+from __future__ import annotations
+
+from cascader.graph.row_graph import RowPart
+from cascader.plan.depth_first import DepthFirstScheduler
+
+
+def _read(scheduler: DepthFirstScheduler, part: RowPart, start: int, end: int) -> int:
+    """Bytes that rows ``start`` to ``end`` of a part read: of a tensor that is read twice the larger span."""
+    rows: dict[int, int] = {}
+    for tensor, propagator in part.inputs:
+        first, last = propagator.demand(start, end)
+        rows[tensor] = max(rows.get(tensor, 0), last - first)
+    return sum(count * scheduler.graph.tensors[tensor].row_bytes for tensor, count in rows.items())
+
+
+def _of_part(scheduler: DepthFirstScheduler, number: int) -> int:
+    """Bytes that one job of a part reads and makes at least, the job that makes its last needed row, however many it makes before that.
+
+    A part that may store over an operand makes nothing beside it. Neither is known of one whose rows lie apart in its outputs.
+    """
+    part, needed = scheduler.graph.parts[number], scheduler.needed[number]
+    start = 0 if part.atomic else part.border_until(needed - 1)
+    made = 0
+    if part.in_place is None and not part.maps:
+        height = needed - start
+        made = sum(height * scheduler.graph.tensors[tensor].row_bytes for tensor in part.outputs)
+    return _read(scheduler, part, start, needed) + made
+
+
+def least_bytes(scheduler: DepthFirstScheduler) -> int:
+    """Bytes of the arena that every schedule of a row graph takes."""
+    tensors = scheduler.graph.tensors
+    inputs = sum(tensor.rows * tensor.row_bytes for tensor in tensors if tensor.kind.is_there_at_first)
+    outputs = sum(tensor.rows * tensor.row_bytes for tensor in tensors if tensor.kind.stays_to_the_end)
+    return max(inputs, outputs, *(_of_part(scheduler, number) for number in range(len(scheduler.graph.parts))))
