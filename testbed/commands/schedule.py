@@ -65,7 +65,7 @@ def add(commands: Any) -> None:
         choices=("quick", "standard", "thorough"),
         help=(
             "how hard to search: near the bound with fewer changes or more, or at every memory limit that a frontier tries, "
-            "which takes some times longer (default: standard)"
+            "which takes some times longer, and for networks of at most ten parts with a proof (default: standard)"
         ),
     )
     parser.add_argument(
@@ -104,7 +104,6 @@ def run(arguments: argparse.Namespace) -> int:
         require_page(arguments.report, arguments.model, arguments.output)
     with progress() as show:
         ending = _ending(arguments, show)
-        plan = ending.choice.point.schedule
         show(f"Writing {arguments.output}")
         if ending.status:
             _write(ending, arguments.output)
@@ -112,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         # The constants are compressed without Python's lock: what is written is so while the schedule is replayed.
         with ThreadPoolExecutor(1) as beside:
             written = beside.submit(_write, ending, arguments.output)
-            simulation, found = _replayed(plan, arguments, show)
+            simulation, found = _replayed(ending.choice, arguments, show)
             written.result()
     _report(ending, simulation, found, arguments)
     return 0
@@ -129,11 +128,12 @@ def _write(ending: Ending, output: str) -> None:
         say("stopped", f"by {ending.stopped}: {output} has the best schedule so far, {in_words(ending.choice)}.")
 
 
-def _replayed(plan: Schedule, arguments: argparse.Namespace, show: Progress) -> tuple[Simulation, Sequence[Finding] | None]:
+def _replayed(choice: Choice, arguments: argparse.Namespace, show: Progress) -> tuple[Simulation, Sequence[Finding] | None]:
     """The replay with what it shows a user, once the table and the page that are asked for are written."""
     from testbed.files import write_file
     from testbed.simulation import simulate_schedule
 
+    plan = choice.point.schedule
     listeners: list[TimelineEvents] = []
     if arguments.report is not None:
         from testbed.html.recorder import TimelineEvents
@@ -151,9 +151,12 @@ def _replayed(plan: Schedule, arguments: argparse.Namespace, show: Progress) -> 
     for events in listeners:
         from testbed.html import html_report
         from testbed.html.data import replay_data, report_title
+        from testbed.reports.bounds import bounds_text
         from testbed.views.arena_map import arena_map
 
         replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
+        if bounds := bounds_text(choice, simulation.replay.cycles):
+            replay["facts"].append(["proven", " ".join(bounds)])
         write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
     return simulation, found
 
@@ -200,6 +203,7 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
 
 
 def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
+    from testbed.reports.bounds import bounds_json, bounds_text
     from testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
     from testbed.reports.tables import layers_text
     from testbed.terminal import show
@@ -207,7 +211,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
     from testbed.versions import legaliser_remark
     from validation.layout import filled
 
-    plan, cycles, least = ending.choice.point.schedule, simulation.replay.cycles, ending.choice.least_cycles
+    plan, cycles = ending.choice.point.schedule, simulation.replay.cycles
     facts = {
         "model": plan.provenance.model,
         "accelerator": plan.accelerator,
@@ -226,8 +230,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
     if arguments.json:
         on_cpu = {"cpu_operations": cpu_operators_json(simulation.network)} if arguments.show_cpu_operations else {}
         advice = {} if found is None else _advice_json(found)
-        bound = {} if least is None else {"least_cycles": least}
-        print_json("schedule", facts | bound | on_cpu | advice)
+        print_json("schedule", facts | bounds_json(ending.choice) | on_cpu | advice)
         return
     made = (
         f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
@@ -237,10 +240,7 @@ def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | N
     said = [made]
     if remark := legaliser_remark(plan.provenance.tools):
         said.append(remark)
-    if least is not None:
-        said.append(
-            f"No schedule that is searched takes fewer than {least:,}: this one takes at most {cycles / max(least, 1) - 1:.1%} more."
-        )
+    said += [" ".join(bounds)] if (bounds := bounds_text(ending.choice, cycles)) else []
     if ending.stopped:
         said.append(f"The search was ended by {ending.stopped}: another run may find another schedule.")
     sections = ["\n".join(map(filled, said)), layers_text(simulation.replay, min_percent(arguments))]

@@ -13,7 +13,7 @@ from typing import Any
 _FIRST = 1
 _VERSIONS = {
     "compare": 7,
-    "schedule": 7,
+    "schedule": 8,
     "simulate schedule": 7,
     "simulate vela": 7,
     "validate fvp": 4,

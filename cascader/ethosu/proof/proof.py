@@ -54,16 +54,17 @@ class _Search:
     rest: list[int] = field(default_factory=list)
     """Cycles that the parts from each one on take at least, in any division, from the moment on at which the input load is free."""
 
-    def look_ahead(self) -> None:
-        """Work out the rest, from the last part to the first."""
+    def look_ahead(self) -> int:
+        """Work out the rest, from the last part to the first; the cycles that all parts take at least."""
         count = len(self.plans.graph.parts)
         self.rest = [0] * (count + 1)
-        for first in range(count - 1, 0, -1):
+        for first in range(count - 1, -1, -1):
             begun = self.times.begin(first)
             self.rest[first] = min(
                 self.times.whole(self._after(begun, self.divisions.jobs(group)), group.last + 1, self.rest[group.last + 1])
                 for group in self.divisions.groups(first)
             )
+        return self.rest[0]
 
     def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None) -> State:
         if self.steps + len(jobs) > self.limits.steps:
@@ -152,14 +153,17 @@ def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int
     What is replayed first are the divisions whose jobs take least, so that the others are compared with what these have shown.
     """
     search = _Search(plans, LeastTimes(plans, system), Divisions(plans), budget, judge, limits, cycles)
-    complete = True
+    least, complete = 0, False
     try:
-        search.look_ahead()
+        least = search.look_ahead()
         ordered = sorted(search.open_divisions(0, search.times.begin()), key=lambda one: one[0])
         for bound, groups in ordered:
             if bound >= search.cycles:
                 break
+            least = bound
             search.replay(groups)
+        least, complete = search.cycles, True
     except _OutOfSteps:
-        complete = False
-    return Proven(Proof(search.members(), search.replayed, search.steps, complete), search.found)
+        pass
+    proof = Proof(search.members(), search.replayed, search.steps, min(least, search.cycles), complete)
+    return Proven(proof, search.found)

@@ -27,15 +27,20 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The result of a proof: the schedules of its class, what it took, and whether it came to its end."""
+    """The result of a proof: the schedules of its class, what it took, and whether it came to its end.
+
+    No schedule of the class takes fewer than ``least_cycles``, which are those of the answer if the proof is complete.
+    """
 
     members: int
     replayed: int
     steps: int
+    least_cycles: int
     complete: bool
 
     @classmethod
     def of(cls, proofs: Sequence[Proof]) -> Proof:
         """Some forms' proofs as one."""
         members, replayed, steps = (sum(getattr(one, name) for one in proofs) for name in ("members", "replayed", "steps"))
-        return cls(members, replayed, steps, all(one.complete for one in proofs))
+        least = min(one.least_cycles for one in proofs)
+        return cls(members, replayed, steps, least, all(one.complete for one in proofs))

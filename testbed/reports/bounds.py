@@ -1,0 +1,60 @@
+"""What is proven of a schedule, in words and as JSON: cycles and bytes that none needs fewer of, and a class that was searched whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cascader.ethosu.proof.result import Proof
+    from cascader.ethosu.search.task import Choice
+
+
+def proof_text(proof: Proof, cycles: int) -> str:
+    """A sentence on the class that was searched whole, or would have been, beside a schedule of so many cycles.
+
+    >>> from cascader.ethosu.proof.result import Proof
+    >>> proof_text(Proof(members=376, replayed=136, steps=5000, least_cycles=25900, complete=True), 25900)
+    'Gap 0: none of the 376 schedules of the class that is searched whole fits and takes fewer cycles; 136 were replayed.'
+    >>> proof_text(Proof(members=376, replayed=200, steps=90000, least_cycles=45000, complete=False), 45900)
+    'Gap at most 2.0%: none of the 376 schedules of the class takes fewer than 45,000; the proof ended at its limit, 200 were replayed.'
+    """
+    if proof.complete:
+        return (
+            f"Gap 0: none of the {proof.members:,} schedules of the class that is searched whole fits and takes fewer cycles; "
+            f"{proof.replayed:,} were replayed."
+        )
+    gap = f"{cycles / max(proof.least_cycles, 1) - 1:.1%}"
+    return (
+        f"Gap at most {gap}: none of the {proof.members:,} schedules of the class takes fewer than {proof.least_cycles:,}; "
+        f"the proof ended at its limit, {proof.replayed:,} were replayed."
+    )
+
+
+def bounds_text(choice: Choice, cycles: int) -> list[str]:
+    """The sentences on a choice of so many ``cycles``; none of a network layer by layer, which is no search."""
+    said = []
+    if choice.proof is not None:
+        said.append(proof_text(choice.proof, cycles))
+    if choice.least_cycles is not None:
+        gap = "" if choice.proof else f": this one takes at most {cycles / max(choice.least_cycles, 1) - 1:.1%} more"
+        said.append(f"No schedule that is searched takes fewer than {choice.least_cycles:,}{gap}.")
+    if choice.least_bytes is not None:
+        said.append(f"None fits into fewer than {choice.least_bytes:,} bytes.")
+    return said
+
+
+def bounds_json(choice: Choice) -> dict[str, Any]:
+    """What is proven, as values that JSON can hold."""
+    facts: dict[str, Any] = {} if choice.least_cycles is None else {"least_cycles": choice.least_cycles}
+    if choice.least_bytes is not None:
+        facts["least_bytes"] = choice.least_bytes
+    if choice.proof is not None:
+        proof = choice.proof
+        facts["proof"] = {
+            "complete": proof.complete,
+            "least_cycles": proof.least_cycles,
+            "schedules": proof.members,
+            "replayed": proof.replayed,
+            "steps": proof.steps,
+        }
+    return facts
