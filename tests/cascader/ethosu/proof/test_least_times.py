@@ -1,0 +1,148 @@
+"""The least cycles of jobs in a row: no schedule takes fewer in replay, whatever its copies, addresses, memories and timing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.proof.divisions import Divisions
+from cascader.ethosu.proof.least_flow import START, LeastFlow
+from cascader.ethosu.proof.least_times import LeastTimes, State
+from cascader.ethosu.proof.least_work import LeastWork
+from cascader.ethosu.rewrites import variants
+from cascader.ethosu.schedule.schedule import Provenance
+from cascader.frontends.vela import import_network
+from cascader.plan.depth_first import StripeJob
+from cascader.search.local_moves import Groups
+from npu_model.memory.system import MemorySystem, Pulse
+from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from sim import quick_cycles
+from testbed.configs import load_timing_adapter
+from testbed.memory_options import MemoryOptions
+from testbed.models import load_model
+
+SYSTEM = MemoryOptions().memory_system()
+ARENA, HOME = SYSTEM.ports
+SYSTEMS: dict[str, MemorySystem] = {
+    "timed": SYSTEM,
+    "untimed": load_timing_adapter("off"),
+    "slow home": replace(SYSTEM, ports=(ARENA, replace(HOME, pulse=None, cycles_per_word=Fraction(16)))),
+    "one port": replace(SYSTEM, region_ports=(0,) * 8),
+    "gated arena": replace(SYSTEM, ports=(replace(ARENA, shared=True, pulse=Pulse(100, 300, 60), max_writes=2), HOME)),
+}
+TIMINGS = (
+    DEFAULT_TIMING,
+    TimingParameters(buffer_slots=1),
+    TimingParameters(buffer_slots=3),
+    TimingParameters(posted_writes=False, drain_responses=0),
+    TimingParameters(blockdep=BlockdepRule.IGNORED),
+    TimingParameters(blockdep=BlockdepRule.DRAINED, kernel_start_cycles=100, drain_responses=2),
+    TimingParameters(shram_drains=False, weights_ahead=False, aligned_bursts=False),
+    TimingParameters(decodes_streams=False, lookahead=0, grant=1),
+)
+NETWORKS = (
+    "zoo:tiny_conv",
+    "zoo:tiny_residual",
+    "portfolio:conv_gelu_conv",
+    "portfolio:cpu_twice",
+    "portfolio:channels_17",
+    "portfolio:conv1d",
+    "portfolio:int16_add_skip",
+)
+"""Convolutions, a sum, tables, operators on the CPU, rows that begin in the middle of a word, columns, 16 bits."""
+
+
+@cache
+def planned(name: str, device: str, system: str, timing: int) -> tuple[Cascader, Divisions, LeastTimes]:
+    memory, parameters = SYSTEMS[system], TIMINGS[timing]
+    network = import_network(load_model(name).data, device)
+    form = variants(network, device, memory, CascadeOptions(), parameters)[-1]
+    plans = Cascader(form, device, memory, provenance=Provenance(timing=parameters))
+    return plans, Divisions(plans), LeastTimes(plans, memory)
+
+
+def drawn(data: st.DataObject, divisions: Divisions, count: int) -> tuple[Groups, list[StripeJob]]:
+    """A division, and its jobs."""
+    groups: Groups = ()
+    while sum(group.last + 1 - group.first for group in groups) < count:
+        first = groups[-1].last + 1 if groups else 0
+        groups = (*groups, data.draw(st.sampled_from(divisions.groups(first))))
+    return groups, [job for group in groups for job in divisions.jobs(group)]
+
+
+@settings(max_examples=30)
+@given(
+    st.data(),
+    st.sampled_from(NETWORKS),
+    st.sampled_from(["ethos-u55-128", "ethos-u55-32"]),
+    st.sampled_from(sorted(SYSTEMS)),
+    st.integers(0, len(TIMINGS) - 1),
+)
+def test_no_schedule_takes_fewer_cycles_than_its_bound(data: st.DataObject, name: str, device: str, system: str, timing: int) -> None:
+    """Each division, each set of copies, in an arena with room for all of them or less: the bound for any copies is no higher."""
+    plans, divisions, times = planned(name, device, system, timing)
+    groups, jobs = drawn(data, divisions, len(plans.graph.parts))
+    parts = [part for part in range(len(plans.graph.parts)) if times.constants(part)]
+    chosen = frozenset(data.draw(st.sets(st.sampled_from(parts))) if parts else ())
+    anyhow, least = (times.after(times.begin(), jobs, staged).cycles for staged in (None, chosen))
+    room = plans.copy_sets.room(groups)
+    budget = data.draw(st.sampled_from([room, room * 3 // 4 // 16 * 16]))
+    for draft in plans.copy_sets.drafts(groups, chosen, budget, shares=False):
+        made = plans.realise(draft).schedule
+        assert anyhow <= least <= quick_cycles(lower(made, checked=False), SYSTEMS[system], TIMINGS[timing])
+
+
+@settings(max_examples=20)
+@given(st.data(), st.sampled_from(NETWORKS))
+def test_no_division_takes_fewer_cycles_than_what_is_said_ahead_of_its_end(data: st.DataObject, name: str) -> None:
+    """The bound of the first jobs with the rest in any way is at most that of all jobs."""
+    plans, divisions, times = planned(name, "ethos-u55-128", "timed", 0)
+    count = len(plans.graph.parts)
+    groups, jobs = drawn(data, divisions, count)
+    end = times.after(times.begin(), jobs).cycles
+    cut = data.draw(st.integers(0, len(groups) - 1))
+    first = groups[cut].first
+    before: State = times.after(times.begin(), [job for group in groups[:cut] for job in divisions.jobs(group)])
+    after = times.after(times.begin(first), [job for group in groups[cut:] for job in divisions.jobs(group)]).cycles
+    assert times.whole(before, first, after) <= end
+
+
+def test_the_bounds_of_the_default_timing_are_near() -> None:
+    """Measured: the layers of tiny_residual one by one, their constants at home, take 0.94 of their replay at least."""
+    plans, divisions, times = planned("zoo:tiny_residual", "ethos-u55-128", "timed", 0)
+    groups = tuple(next(iter(divisions.groups(part))) for part in range(len(plans.graph.parts)))
+    jobs = [job for group in groups for job in divisions.jobs(group)]
+    (draft,) = plans.copy_sets.drafts(groups, frozenset(), plans.copy_sets.room(groups), shares=False)
+    replayed = quick_cycles(lower(plans.realise(draft).schedule), SYSTEM)
+    assert 0.9 * replayed <= times.after(times.begin(), jobs, frozenset()).cycles <= replayed
+
+
+def test_a_flow_is_that_of_its_slowest_unit_and_what_comes_before_and_behind_it() -> None:
+    """Four blocks: fetch 10, constants 5, MACs 100, output 20, store 8, and a response of 32 at the end."""
+    block = (((10, 5, 100, False),), 20, 8)
+    flow = LeastFlow(LeastWork((block,) * 4, 0, 32), DEFAULT_TIMING)
+    alone = flow.behind(START, None)
+    assert alone.finish == 10 + 4 * 100 + 20 + 8 + 32
+    # Behind a kernel that is done at once but for its MACs, these are what is waited for.
+    assert flow.behind(START._replace(mac=50), None).finish == 50 + 4 * 100 + 20 + 8 + 32
+    # All blocks wait for the kernel before, or all but three.
+    late = START._replace(finish=1000)
+    assert flow.behind(late, 0).finish == 1000 + alone.finish
+    assert flow.behind(late, 3).finish == 1000 + 10 + 100 + 20 + 8 + 32
+    assert flow.behind(late, None) == alone
+
+
+@pytest.mark.parametrize(("slots", "end"), [(1, 4 * 101 + 1), (2, 1 + 3 * 100 + 1), (3, 1 + 2 * 100 + 1)])
+def test_a_fetch_waits_for_a_slot(slots: int, end: int) -> None:
+    """Five fetches of one cycle before MACs of a hundred: with one slot each waits for the MACs before, with more for earlier ones."""
+    block = (((1, 0, 100, False),) * 5, 0, 0)
+    flow = LeastFlow(LeastWork((block,), 0, 0), TimingParameters(buffer_slots=slots))
+    assert flow.behind(START, None).load == end

@@ -1,0 +1,147 @@
+"""Proofs of small networks: nothing of the class is faster than the answer, and the class is as large as it is said to be."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import chain, combinations
+
+import pytest
+
+from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.proof.divisions import Divisions
+from cascader.ethosu.proof.proof import prove
+from cascader.ethosu.proof.result import Limits, Proof
+from cascader.ethosu.rewrites import variants
+from cascader.ethosu.search.byte_bound import least_bytes
+from cascader.ethosu.search.choice import Aim, choose
+from cascader.ethosu.search.task import Choice, Task
+from cascader.ethosu.verify.check import check_schedule
+from cascader.frontends.vela import import_network
+from cascader.search.local_moves import neighbours
+from cascader.search.workers import workers
+from testbed.memory_options import MemoryOptions
+from testbed.models import load_model
+from testbed.replaying import QuickReplay
+
+SYSTEM = MemoryOptions().memory_system()
+DEVICE = "ethos-u55-128"
+JUDGE = QuickReplay(SYSTEM)
+
+
+@cache
+def network(name: str) -> Network:
+    return import_network(load_model(name).data, DEVICE)
+
+
+@cache
+def planned(name: str, number: int = 0) -> Cascader:
+    form = variants(network(name), DEVICE, SYSTEM, CascadeOptions())[number]
+    return Cascader(form, DEVICE, SYSTEM)
+
+
+def every_set(plans: Cascader) -> list[frozenset[int]]:
+    parts = [part for part in range(len(plans.graph.parts)) if plans.cost.constant_bytes(part)]
+    return [frozenset(chosen) for chosen in chain.from_iterable(combinations(parts, count) for count in range(len(parts) + 1))]
+
+
+def fastest_of_all(plans: Cascader, budget: int | None) -> tuple[int, int]:
+    """Cycles of the fastest schedule of the class by replays of all, and the number of its members."""
+    cycles, members = 1 << 60, 0
+    for groups in Divisions(plans).all_groups():
+        limit = plans.copy_sets.room(groups) if budget is None else budget
+        for chosen in every_set(plans):
+            members += 1
+            for draft in plans.copy_sets.drafts(groups, chosen, limit, shares=False):
+                made = plans.realise(draft)
+                assert made.memory <= limit
+                cycles = min(cycles, JUDGE(lower(made.schedule, checked=False)))
+    return cycles, members
+
+
+@pytest.mark.parametrize("budget", [None, 8912, 4096])
+def test_a_proof_finds_the_fastest_schedule_of_its_class(budget: int | None) -> None:
+    """All 512 schedules of tiny_conv's first form are replayed here; the proof replays those that its bounds leave."""
+    plans = planned("zoo:tiny_conv")
+    cycles, members = fastest_of_all(plans, budget)
+    proven = prove(plans, SYSTEM, budget, cycles + 1, JUDGE)
+    assert proven.proof.complete
+    assert proven.proof.members == members
+    assert proven.proof.replayed < members
+    assert proven.proof.least_cycles == cycles
+    assert proven.found is not None
+    assert proven.found[1] == cycles
+    check_schedule(proven.found[0].schedule)
+    # Where the fastest is known, nothing is found.
+    again = prove(plans, SYSTEM, budget, cycles, JUDGE)
+    assert again.proof.complete
+    assert again.found is None
+
+
+@pytest.mark.parametrize("limits", [Limits(steps=100), Limits(steps=4000), Limits(replays=0), Limits(replays=7)])
+def test_a_proof_that_is_cut_short_says_so_and_its_bound_holds(limits: Limits) -> None:
+    plans = planned("zoo:tiny_conv")
+    cycles = fastest_of_all(plans, 8912)[0]
+    proven = prove(plans, SYSTEM, 8912, 1 << 40, JUDGE, limits)
+    assert not proven.proof.complete
+    assert proven.proof.steps <= limits.steps
+    assert proven.proof.replayed <= limits.replays
+    assert proven.proof.least_cycles <= cycles
+    assert prove(plans, SYSTEM, 8912, 1 << 40, JUDGE, limits).proof == proven.proof
+
+
+def chosen(name: str, budget: int | None, processes: int = 1, *, thorough: bool = True) -> Choice:
+    task = Task(network(name), DEVICE, SYSTEM, JUDGE)
+    with workers(processes, takes_part=True) as executor:
+        return choose(task, Aim(budget, thorough=thorough), executor)
+
+
+def test_a_thorough_search_of_a_small_network_ends_with_a_proof() -> None:
+    """Measured: 48,992 cycles against 49,407 of the search."""
+    without, proven = (chosen("zoo:tiny_residual", 17616, thorough=thorough) for thorough in (False, True))
+    assert without.proof is None
+    assert proven.proof is not None
+    assert proven.proof.complete
+    assert proven.proof.least_cycles == proven.point.cycles < without.point.cycles
+    assert proven.point.memory <= 17616
+    assert JUDGE(lower(proven.point.schedule)) == proven.point.cycles
+
+
+def test_a_proof_does_not_depend_on_the_number_of_processes() -> None:
+    one, two = (chosen("portfolio:conv_gelu_conv", 11136, processes) for processes in (1, 2))
+    assert (one.proof, one.point.cycles, one.point.schedule) == (two.proof, two.point.cycles, two.point.schedule)
+
+
+def test_the_proofs_of_forms_are_one() -> None:
+    both = Proof.of([Proof(10, 1, 100, 500, complete=True), Proof(20, 2, 200, 400, complete=False)])
+    assert both == Proof(30, 3, 300, 400, complete=False)
+
+
+@pytest.mark.parametrize("name", ["zoo:tiny_conv", "zoo:tiny_residual", "portfolio:conv_gelu_conv", "portfolio:conv1d"])
+def test_each_change_of_the_search_leads_to_a_division_of_the_class(name: str) -> None:
+    """From the division into single parts, all that two changes reach, by the jobs that they come to."""
+    plans = planned(name)
+    divisions, options = Divisions(plans), plans.options.drafts
+    jobs = {tuple(job for group in groups for job in divisions.jobs(group)) for groups in divisions.all_groups()}
+    begun = tuple(divisions.groups(part)[0] for part in range(len(plans.graph.parts)))
+    reached = {begun}
+    for _ in range(2):
+        reached |= {other for groups in reached for other in neighbours(plans.graph, groups, options.stripe_rows, options.inner_rows)}
+    assert len(reached) > len(plans.graph.parts)
+    assert {tuple(job for group in groups for job in divisions.jobs(group)) for groups in reached} <= jobs
+
+
+@pytest.mark.parametrize("name", ["zoo:tiny_conv", "zoo:tiny_residual", "portfolio:conv_gelu_conv", "portfolio:svdf", "portfolio:conv1d"])
+def test_no_division_holds_fewer_bytes_than_the_least_of_all(name: str) -> None:
+    plans = planned(name)
+    divisions = Divisions(plans)
+    live = min(plans._drafter._placement_search.greedily(groups).live for groups in divisions.all_groups())
+    assert least_bytes(plans.scheduler) <= divisions.least_of_all() == live
+
+
+@pytest.mark.parametrize("name", ["zoo:tiny_conv", "zoo:ds_cnn", "zoo:resnet8", "portfolio:lstm_short", "portfolio:inception"])
+def test_the_smallest_arena_is_no_smaller_than_the_bound_of_bytes(name: str) -> None:
+    plans = planned(name)
+    assert 0 < least_bytes(plans.scheduler) <= plans.smallest().memory
