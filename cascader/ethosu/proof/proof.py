@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
+from heapq import heappop, heappush
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_times import LeastTimes, Staged, State
-from cascader.ethosu.proof.result import Limits, Proof
+from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import StripeJob
 from cascader.search.local_moves import Groups
@@ -55,13 +56,17 @@ class _Search:
     """Cycles that the parts from each one on take at least, in any division, from the moment on at which the input load is free."""
 
     def look_ahead(self) -> int:
-        """Work out the rest, from the last part to the first; the cycles that all parts take at least."""
+        """Work out the rest, from the last part to the first; the cycles that all parts take at least.
+
+        Of a form of few parts its steps are not counted, so that a bound is known whatever other forms have taken of the limits.
+        """
         count = len(self.plans.graph.parts)
+        after = self.times.after if count <= MOST_PARTS else self._after
         self.rest = [0] * (count + 1)
         for first in range(count - 1, -1, -1):
             begun = self.times.begin(first)
             self.rest[first] = min(
-                self.times.whole(self._after(begun, self.divisions.jobs(group)), group.last + 1, self.rest[group.last + 1])
+                self.times.whole(after(begun, self.divisions.jobs(group)), group.last + 1, self.rest[group.last + 1])
                 for group in self.divisions.groups(first)
             )
         return self.rest[0]
@@ -72,18 +77,27 @@ class _Search:
         self.steps += len(jobs)
         return self.times.after(state, jobs, staged)
 
-    def open_divisions(self, first: int, state: State) -> Iterator[tuple[int, Groups]]:
-        """The divisions of the parts from ``first`` on that may take fewer cycles than are known, with their bound."""
-        if first == len(self.plans.graph.parts):
-            yield state.cycles, ()
-            return
-        for group in self.divisions.groups(first):
-            if self.budget is not None and self.divisions.least_bytes(group) > self.budget:
-                continue
-            after = self._after(state, self.divisions.jobs(group))
-            if self.times.whole(after, group.last + 1, self.rest[group.last + 1]) < self.cycles:
-                for bound, rest in self.open_divisions(group.last + 1, after):
-                    yield bound, (group, *rest)
+    def open_divisions(self) -> Iterator[tuple[int, Groups]]:
+        """The divisions that may take fewer cycles than are known, with their bounds, the least bound first.
+
+        A division grows group by group. The one of which least is known goes on, so that its bound is one of all that is left, too.
+        """
+        count, number = len(self.plans.graph.parts), 0
+        heap: list[tuple[int, int, int, State, Groups]] = [(self.rest[0], count, number, self.times.begin(), ())]
+        while heap:
+            bound, left, _, state, groups = heappop(heap)
+            if bound >= self.cycles:
+                return
+            yield bound, () if left else groups
+            first = groups[-1].last + 1 if groups else 0
+            for group in self.divisions.groups(first) if first < count else ():
+                if self.budget is not None and self.divisions.least_bytes(group) > self.budget:
+                    continue
+                after, end, number = self._after(state, self.divisions.jobs(group)), group.last + 1, number + 1
+                whole = max(bound, self.times.whole(after, end, self.rest[end]))
+                if whole < self.cycles:
+                    # Of equal bounds the division of fewest parts left comes first.
+                    heappush(heap, (whole, count - end, number, after, (*groups, group)))
 
     def _open_sets(self, groups: Groups, *, shares: bool) -> list[tuple[int, Staged]]:
         """The sets of copies with which groups may take fewer cycles than are known, with their bound; the least bound first."""
@@ -112,7 +126,9 @@ class _Search:
         return not shares or any(served.count(part) > 1 for part in chosen)
 
     def replay(self, groups: Groups) -> None:
-        """Replay a division with every set of copies that may make it faster than what is known."""
+        """Replay a division with every set of copies that may make it faster than what is known; one that is not whole yet has none."""
+        if not groups:
+            return
         sets = self.plans.copy_sets
         budget = sets.room(groups) if self.budget is None else self.budget
         if not sets.fits(groups, budget):
@@ -150,16 +166,13 @@ class _Search:
 def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int, judge: Replay, limits: Limits = DEFAULT_LIMITS) -> Proven:
     """Replay all schedules of a form's class within ``budget`` bytes (None: any number) that may take fewer than so many ``cycles``.
 
-    What is replayed first are the divisions whose jobs take least, so that the others are compared with what these have shown.
+    Divisions whose jobs take least are replayed first, so that the others are compared with what these have shown.
     """
     search = _Search(plans, LeastTimes(plans, system), Divisions(plans), budget, judge, limits, cycles)
     least, complete = 0, False
     try:
         least = search.look_ahead()
-        ordered = sorted(search.open_divisions(0, search.times.begin()), key=lambda one: one[0])
-        for bound, groups in ordered:
-            if bound >= search.cycles:
-                break
+        for bound, groups in search.open_divisions():
             least = bound
             search.replay(groups)
         least, complete = search.cycles, True
