@@ -56,12 +56,7 @@ class _Search:
 
 
 def exact_allocation(extents: Sequence[Extent], *, alignment: int = 1) -> tuple[int, tuple[int, ...]]:
-    """The least peak, the end of the highest byte that is ever live, and addresses that reach it, for a handful of buffers.
-
-    >>> from cascader.allocate.extents import fixed
-    >>> exact_allocation([fixed("a", 32, 0, 4), fixed("b", 16, 0, 2), fixed("c", 16, 3, 10), fixed("d", 32, 4, 10)])
-    (48, (0, 32, 32, 0))
-    """
+    """The least peak, the end of the highest byte that is ever live, and addresses that reach it, for a handful of buffers."""
     if not extents:
         return 0, ()
     search = _Search(extents, alignment)

@@ -20,7 +20,7 @@ from cascader.graph.intervals import Box, clip, elements, whole
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.buffer_modes import BufferMode, StripeBuffer
 from cascader.plan.stripe_trace import StripedGroup, StripeTrace, trace
-from cascader.tensorir.blocks import Counter, PartBlock, Place
+from cascader.tensorir.blocks import Counter, PartBlock, Place, part_block
 from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.copies import COPY, Copied, with_copies
 from cascader.tensorir.matchers import Match
@@ -185,7 +185,7 @@ def _block(draft: _Draft, group: _Group, part: Part) -> Any:
     channels = stripes.loops[-1] is None and stripes.domain[-1] == (0, part.shape[-1])
     counter = None if draft.counters is None else Counter(draft.counters, draft.copied.affine.parts.index(part))
     domain = draft.domains[part.output]
-    return PartBlock(part.output, draft.graph.stages, match, places, domain, channels, counter).statement()
+    return part_block(PartBlock(part.output, draft.graph.stages, match, places, domain, channels, counter))
 
 
 def _cut(draft: _Draft, schedule: Any, group: _Group) -> tuple[Any, ...]:

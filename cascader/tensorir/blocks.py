@@ -72,10 +72,6 @@ class PartBlock:
         loops = [prod(axis.extent for axis in stage.reduce_axes) for stage in self.match.stages if stage.is_reduction]
         return loops == [self.match.work]
 
-    def statement(self) -> Any:
-        """The loops over the domain with the block inside."""
-        return _nest(self)
-
 
 @dataclass(slots=True)
 class _Body:
@@ -130,8 +126,8 @@ class _Body:
         return _loop(fresh, self.lanes, rewrite(statement, {load().var: lambda node: fresh if node.same_as(self.lane) else node}))
 
 
-def _nest(part: PartBlock) -> Any:
-    """Loops, block and body."""
+def part_block(part: PartBlock) -> Any:
+    """The loops over the domain with the block inside."""
     compat = load()
     tirx = compat.tirx
     output = part.match.output

@@ -108,6 +108,14 @@ def bytes_of(buffer: Any) -> int:
     return prod(shape_of(buffer)) * item_size(buffer)
 
 
+def check_form(name: str, array: np.ndarray[Any, Any], tensor: Any) -> None:
+    """InputError if an array has another type or shape than the buffer or tensor that it is for."""
+    if array.shape != shape_of(tensor) or str(array.dtype) != str(tensor.dtype):
+        raise InputError(
+            f"Tensor {name!r} is {array.dtype} of {array.shape} where the graph has {tensor.dtype} of {shape_of(tensor)}: convert it."
+        )
+
+
 def whole_region(buffer: Any) -> Any:
     """The region that covers a buffer."""
     return buffer[tuple(slice(0, extent) for extent in shape_of(buffer))]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cascader.plan.stripe_plans import StripePlan
 from cascader.tensorir.apply import Applied, apply, uncascaded
-from cascader.tensorir.compat import SRAM, bytes_of, load, scope_of, shape_of
+from cascader.tensorir.compat import SRAM, bytes_of, check_form, load, scope_of, shape_of
 from cascader.tensorir.live_ranges import LiveRange, live_ranges, peak
 from cascader.tensorir.measured import Measured, compile_measured
 from cascader.tensorir.te_frontend import TeGraph
@@ -40,10 +40,12 @@ class CompiledPlan:
         tensor = load().tvm.runtime.tensor
         applied = self.applied
         parameters = list(applied.module["main"].params)
-        given = [
-            _checked(name, array, {**inputs, **constants, **applied.tables})
-            for name, array in zip((*applied.inputs, *applied.constants), parameters, strict=False)
-        ]
+        arrays, given = {**inputs, **constants, **applied.tables}, []
+        for name, buffer in zip((*applied.inputs, *applied.constants), parameters, strict=False):
+            if name not in arrays:
+                raise InputError(f"Tensor {name!r} is not among the {len(arrays)} arrays that are given: add it.")
+            check_form(name, arrays[name], buffer)
+            given.append(arrays[name])
         made = [tensor(np.zeros(shape_of(buffer), str(buffer.dtype))) for buffer in parameters[len(given) :]]
         self.measured.library["main"](*(tensor(array) for array in given), *made)
         counted = dict(zip(applied.work, made[-1].numpy().tolist(), strict=True)) if applied.counts else {}
@@ -134,14 +136,3 @@ def prove(graph: TeGraph, plans: Sequence[StripePlan], inputs: Mapping[str, Arra
         equal=all(np.array_equal(outputs[name], expected[name]) for name in outputs),
         seconds=seconds,
     )
-
-
-def _checked(name: str, buffer: Any, arrays: Mapping[str, Array]) -> Array:
-    if name not in arrays:
-        raise InputError(f"Tensor {name!r} is not among the {len(arrays)} arrays that are given: add it.")
-    array = arrays[name]
-    if array.shape != shape_of(buffer) or str(array.dtype) != str(buffer.dtype):
-        raise InputError(
-            f"Tensor {name!r} is {array.dtype} of {array.shape} where {buffer.dtype} of {shape_of(buffer)} is read: convert it."
-        )
-    return array

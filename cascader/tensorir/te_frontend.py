@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Propagator
-from cascader.tensorir.compat import item_size, shape_of
+from cascader.tensorir.compat import check_form, item_size, shape_of
 from cascader.tensorir.derive import derive
 from cascader.tensorir.matchers import Match, Registry, Wanted, default_registry
 from cascader.tensorir.stages import StageGraph, read_stages
@@ -53,19 +53,13 @@ def read_graph(
     values = constants or {}
     stages = read_stages([*inputs, *values], outputs)
     names = [stages.name(buffer) for buffer in stages.inputs]
-    known = {name: _checked(name, tensor, array) for name, (tensor, array) in zip(names[len(inputs) :], values.items(), strict=True)}
+    known = dict(zip(names[len(inputs) :], values.values(), strict=True))
+    for (name, array), tensor in zip(known.items(), values, strict=True):
+        check_form(name, array, tensor)
     matches = _matches(stages, frozenset(known), registry or default_registry())
     parts = tuple(_part(match, derived) for match, derived in matches)
     affine = CascaderGraph(parts, _tensors(stages, tuple(names[: len(inputs)]), tuple(known), [match for match, _ in matches]))
     return TeGraph(stages, affine, tuple(names[: len(inputs)]), known)
-
-
-def _checked(name: str, tensor: Any, array: Array) -> Array:
-    if array.shape != shape_of(tensor) or str(array.dtype) != str(tensor.dtype):
-        raise InputError(
-            f"Constant {name!r} is {array.dtype} of {array.shape} where the graph has {tensor.dtype} of {shape_of(tensor)}: convert it."
-        )
-    return array
 
 
 def _matches(stages: StageGraph, constants: frozenset[str], registry: Registry) -> list[tuple[Match, dict[str, Propagator]]]:

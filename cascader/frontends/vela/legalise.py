@@ -135,11 +135,10 @@ def _stand_in(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...
     It is the Python core's, unless operators of several images are left to the CPU there that run on the NPU for one image each.
     """
     second = _by_python_core(model, accelerator_name, cpu_operators)
-    if isinstance(second, Legalised) and not _on_cpu(second):
-        return replace(second, note=f"its {second.core} core legalised the network instead")
-    simpler = _by_simpler_operators(model, accelerator_name, cpu_operators)
-    if simpler is not None and (not isinstance(second, Legalised) or _on_cpu(simpler) < _on_cpu(second)):
-        return replace(simpler, note=f"its {simpler.core} core legalised the network with simpler operators instead")
+    if not isinstance(second, Legalised) or _on_cpu(second):
+        simpler = _by_simpler_operators(model, accelerator_name, cpu_operators)
+        if simpler is not None and (not isinstance(second, Legalised) or _on_cpu(simpler) < _on_cpu(second)):
+            return replace(simpler, note=f"its {simpler.core} core legalised the network with simpler operators instead")
     return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
 
 

@@ -97,6 +97,7 @@ def cut_rectangle(pieces: int, seed: int) -> tuple[Extent, ...]:
 def test_four_buffers_reach_the_bytes_that_are_live() -> None:
     peak, addresses = allocate(FOUR)
     assert peak == least_live(FOUR) == 48
+    assert exact_allocation(FOUR) == (48, (0, 32, 32, 0))
     assert validate(FOUR, addresses, peak, 16) is None
 
 

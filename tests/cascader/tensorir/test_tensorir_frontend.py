@@ -154,7 +154,7 @@ def test_graphs_that_cannot_be_read_are_refused_in_one_sentence() -> None:
         read_graph([x], [x])
     with pytest.raises(InputError, match=r"'pair' is not a te\.compute with 1 output"):
         read_graph([x, y], [pair[0]])
-    with pytest.raises(InputError, match=r"Constant 'y' is int8 of \(3,\) where the graph has int8 of \(4,\)"):
+    with pytest.raises(InputError, match=r"Tensor 'y' is int8 of \(3,\) where the graph has int8 of \(4,\)"):
         read_graph([x], [out], {y: np.zeros(3, np.int8)})
-    with pytest.raises(InputError, match="Constant 'y' is int32"):
+    with pytest.raises(InputError, match="Tensor 'y' is int32"):
         read_graph([x], [out], {y: np.zeros(4, np.int32)})
