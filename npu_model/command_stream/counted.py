@@ -12,13 +12,18 @@ from npu_model.command_stream.decode import MAX_STREAM_BYTES
 from npu_model.command_stream.encode import length_error, set_registers
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
 from npu_model.command_stream.writer import RegisterWriter
-from npu_model.program import Control, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
 
 _Settings = dict[int, object]
 """Values of registers; the numbers of those that take two words have the bit of commands with a payload."""
 
 _NOTHING: _Settings = {}
 """What is known to be set before the first operation."""
+
+_Held = tuple[bool, bool, bool]
+"""Whether IFM2_IB_START and OFM_SCALE have a value, and PARALLEL_MODE one that is not 0: what an operation SETs depends on that, too."""
+
+_SECOND, _SCALE, _CORES = Cmd0.IFM2_IB_START.value, PAYLOAD_BIT | Cmd1.OFM_SCALE.value, Cmd0.PARALLEL_MODE.value
 
 _UNKNOWN = -1
 """In place of a value that a register has and no operation asks for."""
@@ -28,7 +33,7 @@ class WordCounter:
     """Counts words; it knows kernels by their identity, and so keeps every kernel that it has counted."""
 
     def __init__(self) -> None:
-        self._settings: dict[tuple[int, bool, bool], _Settings] = {}
+        self._settings: dict[tuple[int, _Held], _Settings] = {}
         self._kernels: dict[int, KernelOperation] = {}
         self._changes: dict[tuple[int, int], int | None] = {}
 
@@ -60,12 +65,12 @@ class WordCounter:
         return tuple(counts)
 
     def _kernel(self, operation: KernelOperation, registers: _Settings) -> _Settings:
-        """What a kernel asks of the registers: of two of them something only where they have a value."""
-        key = id(operation), Cmd0.IFM2_IB_START.value in registers, (PAYLOAD_BIT | Cmd1.OFM_SCALE.value) in registers
-        found = self._settings.get(key)
+        """What a kernel asks of the registers: of some of them something only where they have a value."""
+        held = (_SECOND in registers, _SCALE in registers, bool(registers.get(_CORES)))
+        found = self._settings.get((id(operation), held))
         if found is None:
             self._kernels[id(operation)] = operation
-            found = self._settings[key] = _asked(operation, second=key[1], scale=key[2])
+            found = self._settings[id(operation), held] = _asked(operation, held)
         return found
 
     def _changed(self, newest: _Settings, settings: _Settings, registers: _Settings) -> int:
@@ -84,13 +89,16 @@ def _words(settings: _Settings, registers: _Settings) -> int:
     return sum(2 if number & PAYLOAD_BIT else 1 for number, value in settings.items() if registers.get(number) != value)
 
 
-def _asked(operation: KernelOperation | DmaOperation | Control, *, second: bool = False, scale: bool = False) -> _Settings:
-    """The registers that an operation asks for; ``second`` and ``scale`` say that IFM2_IB_START and OFM_SCALE have values already."""
+def _asked(operation: KernelOperation | DmaOperation, held: _Held = (False, False, False)) -> _Settings:
+    """The registers that an operation asks for behind those that have ``held`` a value."""
     writer = RegisterWriter()
     writer.where = f"A {type(operation).__name__}"
+    second, scale, cores = held
     if second:
         writer.registers.set_short(Cmd0.IFM2_IB_START, _UNKNOWN)
     if scale:
         writer.registers.set_long(Cmd1.OFM_SCALE, _UNKNOWN, _UNKNOWN)
+    if cores:
+        writer.registers.set_short(Cmd0.PARALLEL_MODE, _UNKNOWN)
     set_registers(writer, operation)
     return writer.settings(but=_UNKNOWN)

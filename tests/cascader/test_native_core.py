@@ -94,6 +94,23 @@ def test_bytes_of_growing_groups_are_those_of_the_python_form(
 
 
 @settings(max_examples=100)
+@given(divided(), st.booleans(), st.booleans())
+def test_joined_groups_are_those_of_the_python_form(
+    case: tuple[RowGraph, Groups],
+    prefetch: bool,  # noqa: FBT001  # drawn
+    overlap: bool,  # noqa: FBT001  # drawn
+) -> None:
+    graph, groups = case
+    scheduler = DepthFirstScheduler(graph)
+    jobs = group_table(scheduler, groups)
+    placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=prefetch, ends=True)
+    found, expected = placer._joined(groups, jobs), placer.joined_in_python(groups, jobs)
+    assert found[1].tolist() == expected[1].tolist()
+    columns = [(one.parts.tolist(), one.kinds.tolist(), one.times.tolist(), one.pairs.tolist()) for one, _ in (found, expected)]
+    assert columns[0] == columns[1]
+
+
+@settings(max_examples=100)
 @given(divided(), st.sampled_from([1, 16]), st.sampled_from([0, 30]), st.integers(1, 5))
 def test_addresses_are_those_of_the_python_form(case: tuple[RowGraph, Groups], alignment: int, moves: int, seed: int) -> None:
     graph, groups = case

@@ -131,6 +131,23 @@ def test_a_copy_of_the_weights_is_known_like_the_constants_themselves() -> None:
     assert stream_work(replace(staged, operations=(copy, spoilt, op, stop), words=(1,) * 4), DEVICE) == {}
 
 
+def test_an_operation_that_comes_again_with_other_constants_asks_for_other_work() -> None:
+    direct, staged = convolution(dense()), convolution(dense(), staged=True)
+    for one in (direct, staged):
+        content = one.regions[0].content
+        again = replace(one, regions=(replace(one.regions[0], content=bytes(bytearray(content))), one.regions[1]))
+        assert stream_work(one, DEVICE) == stream_work(again, DEVICE) != {}
+    light = convolution(sparse(0.05))
+    (op,), (other,) = direct.kernels, light.kernels
+    both = light.regions[0].content.ljust(op.weights[0].end, b"\0")
+    mixed = replace(direct, regions=(replace(direct.regions[0], content=both), direct.regions[1]))
+    with pytest.raises(InputError):
+        stream_work(replace(mixed, regions=(replace(mixed.regions[0], content=bytes(len(both))), mixed.regions[1])), DEVICE)
+    shorter = replace(op, weights=other.weights, scales=other.scales)
+    known = stream_work(replace(light, operations=(shorter, *light.operations[1:])), DEVICE)
+    assert known == stream_work(light, DEVICE) != stream_work(direct, DEVICE)
+
+
 def test_weights_without_their_bytes_are_dealt_in_proportion() -> None:
     known = convolution(dense())
     unknown = replace(known, regions=(replace(known.regions[0], content=b""), known.regions[1]))

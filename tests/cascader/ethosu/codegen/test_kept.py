@@ -1,0 +1,75 @@
+"""Kernels that are kept from schedule to schedule change nothing: lowered anew each schedule gives the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from scheduling import DEFAULT, network
+
+from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.codegen import kept as module
+from cascader.ethosu.codegen.kept import KeptKernels
+from cascader.ethosu.codegen.lowering import lower, operations
+from cascader.ethosu.schedule.later_copies import with_later_copies
+from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.timing_adapter import profile
+from npu_model.program.alignment import ALIGNMENT
+from sim import quick_cycles, replay_network
+from sim.fast import compiled
+
+SYSTEM = profile("u55_high_end").memory_system()
+NETWORKS = "tiny_residual", "ds_cnn", "cpu"
+
+
+@cache
+def schedules(name: str) -> tuple[Schedule, ...]:
+    """Schedules of a network in arenas of several sizes, some with a copy issued later, the first once more in the end."""
+
+    def made() -> Iterator[Schedule]:
+        plans = Cascader(network(name), DEFAULT, SYSTEM)
+        limits = plans.limits()
+        for limit in (limits[0], limits[len(limits) // 2], limits[-1]):
+            for candidate in plans.schedules_at(limit)[:2]:
+                yield candidate.schedule
+                yield from (later for _, later in zip(range(2), (one for _, one in with_later_copies(candidate.schedule)), strict=False))
+
+    found = tuple(made())
+    return *found, found[0]
+
+
+def layers(lowered: CompiledNetwork) -> list[tuple[str, ...]]:
+    return [program.names for program in lowered.programs]
+
+
+@pytest.mark.parametrize("most", [module.MOST, 3])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_schedule_becomes_the_same_programs_with_kernels_that_were_kept(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", most)
+    kept = KeptKernels()
+    assert len({made.copies for made in schedules(name)}) > 1 or name == "cpu"
+    for made in schedules(name):
+        found, whole = lower(made, checked=False, kept=kept), lower(made)
+        assert found == whole
+        assert layers(found) == layers(whole)
+        assert operations(made, kept) == operations(made)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_kernels_that_come_again_are_replayed_like_new_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = KeptKernels()
+    for most in (compiled._MOST_KNOWN, 3):
+        monkeypatch.setattr(compiled, "_MOST_KNOWN", most)
+        for made in schedules(name)[:4]:
+            assert quick_cycles(lower(made, checked=False, kept=kept), SYSTEM) == replay_network(lower(made), SYSTEM).cycles
+
+
+def test_a_kernel_at_another_address_is_another_kernel() -> None:
+    kept = KeptKernels()
+    made = schedules("tiny_residual")[0]
+    moved = replace(made, buffers=tuple(replace(one, address=one.address + ALIGNMENT) for one in made.buffers))
+    first, second = (lower(one, checked=False, kept=kept) for one in (made, moved))
+    assert first != second == lower(moved, checked=False)
