@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import replace
+from dataclasses import field, replace
 from fractions import Fraction
 from itertools import islice, tee
 
@@ -70,7 +70,7 @@ class _Search:
     judge: Replay
     executor: Executor
     show: Show
-    known: dict[object, Future[int]]
+    known: dict[object, Future[int]] = field(default_factory=dict)
     """Replays by what was decided; other searches of the same comparison know them, too."""
 
     def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> tuple[Point, Groups] | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise, permutations, product
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -250,3 +251,14 @@ def test_the_steps_that_large_graphs_are_searched_by_find_the_best_of_small_ones
     found = ratios(HEURISTIC, parts, examples)
     assert sum(ratio <= 1 for ratio in found) >= len(found) * 0.95
     assert max(found) <= Fraction(7, 5)
+
+
+@settings(max_examples=60)
+@given(graphs(7), st.integers(0, 100))
+def test_trials_that_were_beaten_are_left_and_nothing_else_is(graph: RowGraph, share: int) -> None:
+    budget, part = budget_of(graph, share), Fraction(1)
+    found, whole = drafter(graph, HEURISTIC), drafter(graph, HEURISTIC)
+    with patch.object(whole, "_faster", lambda groups, staged, budget, below: whole._trial(groups, [staged], budget, below)):
+        assert found.promise(budget, part) == whole.promise(budget, part)
+        pairs = zip(found.drafts(budget), whole.drafts(budget), strict=True)
+        assert all((one.groups, one.timeline) == (other.groups, other.timeline) for one, other in pairs)

@@ -162,6 +162,25 @@ def test_copies_of_a_near_miss_are_tried_for_as_many_cycles_as_are_allowed_and_e
     assert len(shown) == {0: 0, 1: 1, 3: 2}[most]
 
 
+def test_a_schedule_that_comes_again_in_another_search_is_not_replayed_again() -> None:
+    replays = list[int]()
+
+    def judge(_network: CompiledNetwork) -> int:
+        replays.append(point.cycles)
+        return replays[-1]
+
+    with workers(1) as executor:
+        search, point = _searched(2, judge, executor)
+        found = search.at(point.memory, 5)
+        assert len(replays) > 1
+        once = len(replays)
+        again = replace(search, target=search.target - 1)
+        assert again.at(point.memory, 5) == found
+        assert len(replays) == once
+        assert replace(search, known={}).at(point.memory, 5) == found
+        assert len(replays) == 2 * once
+
+
 def test_no_copy_of_a_near_miss_is_tried_once_its_cycles_are_met() -> None:
     replays = list[int]()
 
