@@ -75,6 +75,13 @@ def _ssd(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.concat(boxes, 1), net.logistic(net.concat(scores, 1))]
 
 
+def _anchors(net: NetworkBuilder) -> list[TensorHandle]:
+    """Boxes, and the anchors that they are relative to: a constant that the exporter passes through."""
+    x = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, strides=(2, 2), activation="RELU6")
+    boxes = net.reshape(net.conv2d(x, 12, (1, 1)), (1, 432, 4))
+    return [boxes, net.constant((432, 4), name="anchors")]
+
+
 def _yolo(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 64, 64, 3), "image"), 16, strides=(2, 2))
     fine = net.leaky_relu(net.conv2d(net.leaky_relu(x), 32, strides=(2, 2)))
@@ -100,5 +107,6 @@ NETWORKS = (
     _of("half_pixel_padded", "PyTorch's upsampled map, padded to another one's size", _half_pixel_padded),
     _of("labels_int64", "a segmenter that ends in Keras' argmax, whose labels have 64 bits", _labels),
     _of("ssd_heads", "SSD heads: boxes and scores of three maps, reshaped and concatenated", _ssd, sampled=True),
+    _of("anchors", "boxes beside their anchors, an output that is a constant", _anchors, sampled=True),
     _of("yolo_heads", "YOLO heads: leaky ReLU, upsampled map, two scales concatenated", _yolo),
 )

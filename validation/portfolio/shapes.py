@@ -133,6 +133,16 @@ def _narrow(channels: int, net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.conv2d(x, channels, activation="RELU"), channels)]
 
 
+def _rows(net: NetworkBuilder) -> list[TensorHandle]:
+    return [net.fully_connected(net.fully_connected(net.input((12, 40), "rows"), 36, activation="RELU"), 20)]
+
+
+def _one_to_many(net: NetworkBuilder) -> list[TensorHandle]:
+    x = net.input((1, 48, 48, 1), "image")
+    thin = net.conv2d(net.conv2d(x, 20, (1, 5), activation="RELU"), 28, (1, 1), strides=(2, 2))
+    return [thin, net.conv2d(x, 40, (3, 1), strides=(2, 2)), net.mean(net.conv2d(x, 36, (2, 2)))]
+
+
 def _of(name: str, idiom: str, draw: Draw, *, sampled: bool = False) -> PortfolioNetwork:
     return PortfolioNetwork(name, GROUP, idiom, draw, sampled=sampled)
 
@@ -157,5 +167,7 @@ NETWORKS = (
     _of("diamond", "two branches that meet twice, in ADD and MAXIMUM", _diamond),
     _of("unread_input", "an input that no layer reads, as a flag of training leaves one", _unread_input),
     _of("channels_17", "17 channels throughout, which pad to 32", partial(_narrow, 17)),
+    _of("rows_of_features", "fully connected layers of twelve rows at once", _rows),
+    _of("one_to_many", "one channel to 20, 36 and 40, which fill no blocks of 16", _one_to_many),
     _of("channels_1", "one channel throughout", partial(_narrow, 1)),
 )

@@ -135,8 +135,12 @@ class _Maker:
         return self.encoded(form, self.direct, self.staged)
 
     def coarse(self, base: Network, size: int, depth: int) -> Network:
-        """A form with its largest layers cut, above ``size`` bytes of weights (0: none), and tensors of up to ``depth`` channels dense."""
-        return dense_layouts(sliced(base, self.device, size, early=True) if size else base, depth)
+        """A form with its largest layers cut, above ``size`` bytes of weights (0: none), and tensors of up to ``depth`` channels dense.
+
+        What pieces write is dense, too: no access of theirs begins at a tensor's first byte, so that they are cut afterwards.
+        """
+        dense = dense_layouts(base, depth)
+        return sliced(dense, self.device, size, early=True) if size else dense
 
     def pieces(self, form: Network, size: int) -> Network:
         """A form in pieces of ``size`` bytes of weights, encoded for staged ones, in the densest layout that takes no more cycles."""
