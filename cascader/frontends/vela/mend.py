@@ -22,8 +22,11 @@ from npu_model.tflite.tosa import model_of
 from npu_model.values import dataclass
 
 FULLY_CONNECTED = "FULLY_CONNECTED"
-_SCHEDULED_AS = "FullyConnected"
-"""Vela's name of a FULLY_CONNECTED that it runs as such, in the ``perf`` table of its debug database (the Python core: ``optimised``)."""
+_SCHEDULED_AS = ("FullyConnected", "Conv2DBias")
+"""Vela's names of a FULLY_CONNECTED that it runs, in the ``perf`` table of its debug database (the Python core: ``optimised``).
+
+The second one is the Python core's for an operator that keeps its input's dimensions, as Keras' Dense of a sequence is.
+"""
 
 _MENDED_BITS = 8
 
@@ -58,7 +61,7 @@ def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozense
     scheduled = {
         row.get("id", "")
         for row in tables.get(table, ())
-        if row.get("operator", "") == _SCHEDULED_AS and row.get("source_id", "") in sources
+        if row.get("operator", "") in _SCHEDULED_AS and row.get("source_id", "") in sources
     }
     return tuple(frozenset(offset for offset, row in commands.items() if row.get(key, "") in scheduled) for commands in kernel_rows(tables))
 
