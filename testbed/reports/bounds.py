@@ -52,9 +52,9 @@ def bounds_json(choice: Choice) -> dict[str, Any]:
         proof = choice.proof
         facts["proof"] = {
             "complete": proof.complete,
-            "least_cycles": proof.least_cycles,
-            "schedules": proof.members,
-            "replayed": proof.replayed,
-            "steps": proof.steps,
+            "class_least_cycles": proof.least_cycles,
+            "class_schedules": proof.members,
+            "proof_replays": proof.replayed,
+            "proof_steps": proof.steps,
         }
     return facts
