@@ -1,7 +1,8 @@
+# ruff: noqa: INP001  # a script of its own, no package
 """Proofs of small networks: at no budget, in the middle and in the smallest arena, what each proves, finds and takes.
 
-``python benchmarks/bench_proof.py zoo:tiny_conv portfolio:widened`` prints a line for each network and budget: cycles of the thorough search
-without and with the proof, gap to what the class takes at least, replays, steps, and the proof's CPU seconds.
+``python benchmarks/bench_proof.py zoo:tiny_conv portfolio:widened`` prints a line for each network and budget: cycles of the thorough
+search without and with the proof, gap to what the class takes at least, replays, steps, and the proof's CPU seconds.
 """
 
 from __future__ import annotations
@@ -34,9 +35,14 @@ def budgets(task: Task) -> tuple[int | None, int, int]:
     return None, (smallest.memory + fastest.memory) // 2 // 16 * 16, smallest.memory
 
 
+def say(line: str) -> None:
+    """Print a line of the table at once."""
+    print(line, flush=True)  # noqa: T201  # what the script is for
+
+
 def main(names: list[str]) -> None:
     """Print the table."""
-    print("network;budget;search;proven;gap;complete;schedules;replays;steps;seconds")
+    say("network;budget;search;proven;gap;complete;schedules;replays;steps;seconds")
     for name in names:
         task = load_task(name, "ethos-u55-128", MemoryOptions())
         for budget in budgets(task):
@@ -46,7 +52,7 @@ def main(names: list[str]) -> None:
             if proof is not None:
                 gap = f"{made.point.cycles / proof.least_cycles - 1:.1%}"
                 counts = f"{proof.complete};{proof.members};{proof.replayed};{proof.steps}"
-                print(f"{name};{budget};{without.point.cycles};{made.point.cycles};{gap};{counts};{after - before:.2f}", flush=True)
+                say(f"{name};{budget};{without.point.cycles};{made.point.cycles};{gap};{counts};{after - before:.2f}")
 
 
 if __name__ == "__main__":
