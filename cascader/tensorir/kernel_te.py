@@ -31,8 +31,11 @@ class _Expressions(Writer):
         self._bound: list[tuple[Any, Any]] = []
 
     def bind(self, name: str, value: Any, dtype: str = "int64") -> Any:
-        """A variable, to be used in the expression that :meth:`closed` ends; an index stays an expression, for it is analysed."""
-        if dtype == "int32" or name == "index":
+        """A variable, to be used in the expression that :meth:`closed` ends; what TVM looks for bounds of stays an expression.
+
+        That are indices and shifts; TVM 0.27 stops where it finds two bounds for one shift that is let in.
+        """
+        if dtype == "int32" or name in {"index", "shift"}:
             return value
         variable = self.tvm.tirx.Var(name, dtype)
         self._bound.append((variable, value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -167,14 +168,37 @@ def legalised(
     InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be
     taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs.
     """
+
+    def meanwhile_look() -> None:
+        meanwhile()
+        _require_no_constants(model)
+
+    try:
+        return _compiled(model, accelerator_name, cpu_operators, meanwhile_look)
+    except _ConstantOutputsError as held:
+        return _with(_compiled(held.bare, accelerator_name, cpu_operators, nothing), held.constants)
+
+
+class _ConstantOutputsError(Exception):
+    """A model has outputs that are constants: what Vela makes of it is of no use, that of the ``bare`` one without them is."""
+
+    def __init__(self, bare: bytes, constants: tuple[ConstantOutput, ...]) -> None:
+        super().__init__()
+        self.bare, self.constants = bare, constants
+
+
+def _require_no_constants(model: bytes) -> None:
+    """Raise what ends Vela's work on a model with outputs that are constants; of a model that cannot be read Vela says so."""
     from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # as said above
 
-    bare, constants = without_constant_outputs(model)
-    return _with(_compiled(bare, accelerator_name, cpu_operators, meanwhile), constants)
+    with suppress(InputError):
+        bare, constants = without_constant_outputs(model)
+        if constants:
+            raise _ConstantOutputsError(bare, constants)
 
 
 def _compiled(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...], meanwhile: Callable[[], object]) -> Legalised:
-    """As :func:`legalised`, of a model without outputs that are constants."""
+    """As :func:`legalised`, of a model without outputs that are constants, or until ``meanwhile`` finds that it has some."""
     try:
         result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators, meanwhile=meanwhile)
         from cascader.frontends.vela.identities import without_identities  # noqa: PLC0415  # as said above
