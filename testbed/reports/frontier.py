@@ -30,7 +30,7 @@ def bounds_text(frontier: Frontier) -> str:
     bounds = frontier.bounds
     return (
         f"Lower bounds: {bounds.any_schedule:,} bytes for any schedule (the network's inputs, or outputs, lie in the arena all at once); "
-        f"{bounds.this_search:,} bytes for every schedule of the kind that is searched, even if its buffers could be packed perfectly."
+        f"{bounds.this_search:,} bytes for all groups and stripes that the search plans with, even if buffers could be packed perfectly."
     ) + (f"\n{remark}" if (remark := legaliser_remark(frontier.tools)) else "")
 
 

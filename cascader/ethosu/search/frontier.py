@@ -28,7 +28,8 @@ class LowerBounds:
 
     ``any_schedule``: the arena holds all inputs of the network before the first operation and all its outputs after the
     last, whatever runs between. ``this_search``: for no way to part the network into groups of consecutive parts and
-    stripes that the search knows do fewer bytes suffice, packed perfectly; other kinds of schedules may need fewer.
+    stripes that the search plans with do fewer bytes suffice, packed perfectly. Its changes know a few rows more, and other
+    kinds of schedules may need fewer.
     """
 
     any_schedule: int
