@@ -156,7 +156,7 @@ def _replayed(choice: Choice, arguments: argparse.Namespace, show: Progress) -> 
 
         replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
         if bounds := bounds_text(choice, simulation.replay.cycles):
-            replay["facts"].append(["proven", " ".join(bounds)])
+            replay["facts"].append(["Proven", " ".join(bounds)])
         write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
     return simulation, found
 

@@ -36,10 +36,13 @@ def bounds_text(choice: Choice, cycles: int) -> list[str]:
     if choice.proof is not None:
         said.append(proof_text(choice.proof, cycles))
     if choice.least_cycles is not None:
-        gap = "" if choice.proof else f": this one takes at most {cycles / max(choice.least_cycles, 1) - 1:.1%} more"
-        said.append(f"No schedule that is searched takes fewer than {choice.least_cycles:,}{gap}.")
+        if choice.proof is None:
+            gap = f"{cycles / max(choice.least_cycles, 1) - 1:.1%}"
+            said.append(f"No schedule that is searched takes fewer than {choice.least_cycles:,}: this one takes at most {gap} more.")
+        else:
+            said.append(f"Outside of the class a schedule that is searched takes {choice.least_cycles:,} cycles at least.")
     if choice.least_bytes is not None:
-        said.append(f"None fits into fewer than {choice.least_bytes:,} bytes.")
+        said.append(f"None that is searched fits into fewer than {choice.least_bytes:,} bytes.")
     return said
 
 
