@@ -100,7 +100,7 @@ TURNS = (
 """Constants that steer the search. Those of the device, of file formats and of compiled code are none, nor limits of time and memory."""
 
 Scores = list[tuple[int, float]]
-"""Of each case the score and the CPU seconds."""
+"""The score and the CPU seconds of each case."""
 
 
 def measure(cases: Sequence[tuple[str, str]], turn: Turn | None = None) -> Scores:

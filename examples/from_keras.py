@@ -18,7 +18,7 @@ from npu_model.errors import InputError
 from testbed.files import require_writable, write_file
 
 CHANNELS, BLOCKS, WORDS = 64, 4, 12
-"""Of the depthwise separable network of the MLPerf Tiny benchmark, which hears one of ten words, silence, or something else."""
+"""The depthwise separable network of the MLPerf Tiny benchmark, which hears one of ten words, silence, or something else."""
 
 SAMPLES = 32
 """Inputs that the ranges of the tensors are taken from."""

@@ -53,7 +53,7 @@ class OutputRates:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How the units reach a memory that answers late: what the U65's published runs (500 cycles of latency) show and the U55's cannot.
+    """The units' way to a memory that answers late: what the U65's published runs (500 cycles of latency) show and the U55's cannot.
 
     ``weight_bursts`` are the transactions of its weight stream that a core has under way, over all slots of the weight buffer; 0: a slot
     is asked for when the one before is there. ``weights_drain`` says that a changed SHRAM partition holds the weights back, too.

@@ -39,7 +39,7 @@ class _Read:
 
 
 def _read_network(path: str | Path) -> _Read:
-    """What a ``*_vela.tflite``, a ``.pte`` or a schedule file holds, told apart by content."""
+    """The network of a ``*_vela.tflite``, a ``.pte`` or a schedule file, told apart by content."""
     data = unpacked(read_file(path, "File"))
     if is_delegate(data):
         return _Read(read_executorch(data), delegate=True)

@@ -214,6 +214,6 @@ def verification(
     fully_connected: tuple[str, ...] = (),
     unmended: tuple[str, ...] = (),
 ) -> Verification:
-    """What was ``found`` for the seeded ``inputs`` beside each reference. InputError if one of them cannot run."""
+    """Hold the outputs ``found`` for the seeded ``inputs`` against each reference. InputError if one of them cannot run."""
     comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs)))
     return Verification(model, len(inputs), seed, comparisons, skipped, fully_connected, unmended)

@@ -18,7 +18,7 @@ SECONDS = 300
 
 
 def texts(notebook: Any) -> list[list[str]]:
-    """What each cell of code printed, and its result where that is text."""
+    """The text that each cell of code printed, and its result where that is text."""
     found = []
     for cell in notebook.cells:
         if cell.cell_type != "code":

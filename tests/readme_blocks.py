@@ -68,7 +68,7 @@ def main_output() -> str:
 
 
 def layer_by_layer() -> str:
-    """What the network of the main line takes without a cascade, in a sentence."""
+    """The bytes that the network of the main line takes without a cascade, in a sentence."""
     model = next(word for word in main_line().split() if word.startswith("zoo:"))
     (printed,) = _called([["schedule", model, "--no-cascade", "--json", "-o", "layers.json"]])
     found = json.loads(printed)

@@ -1,7 +1,7 @@
 /* Jobs and constants of groups one after the other: Placer.joined_in_python of cascader/search/builder.py in C. */
 #include "core.h"
 
-/* What is known of a group, and of all groups: the numbers of jobs and of constants, of each job its part, kind and pair, and the lines of the
+/* The numbers of a group, and of all groups: the numbers of jobs and of constants, of each job its part, kind and pair, and the lines of the
    constants. */
 enum { JOBS, LINES, HEAD };
 enum { LINE_FIRST = 3, LINE_LAST, LINE_EARLIEST, LINE_FIELDS };

@@ -8,7 +8,7 @@ enum { COST_STAGED, COST_DIRECT, COST_FIELDS };
 enum { CHOICE, CHOICE_BYTES, CHOICE_CYCLES, CHOICE_COLD, CHOICE_FIELDS };
 enum { PLAN_FIRST, PLAN_MEMORY, PLAN_CYCLES, PLAN_COLD, PLAN_ROWS, PLAN_INNER, PLAN_CHOICE, PLAN_FIELDS };
 
-/* What is known of the parts: where the costs of each begin, by height, and its constants' bytes and cycles to copy them. */
+/* The table of the parts: where the costs of each begin, by height, and its constants' bytes and cycles to copy them. */
 typedef struct {
     const Graph *graph;
     const i64 *begins, *sizes, *transfers, *staging;
@@ -57,7 +57,7 @@ static int work_of(const Planning *p, const Growing *jobs, i64 first, Work *work
         const i64 *job = jobs->at + at;
         int ends = at == jobs->length;
         if (ends || column[job[0] - first] < 0) {
-            /* What is spent on parts that come later is nothing yet. */
+            /* Nothing is spent yet on parts that come later. */
             for (i64 i = 0; i < most_parts; i++) {
                 work->direct[work->count * most_parts + i] = spent[i];
                 work->saved[work->count * most_parts + i] = spent[i] - spent[most_parts + i];
@@ -74,7 +74,8 @@ static int work_of(const Planning *p, const Growing *jobs, i64 first, Work *work
     return 0;
 }
 
-/* What a group takes with each choice until the first job of each part, and in the end; it grows part by part, the last part first. */
+/* The cycles and bytes that a group takes with each choice until the first job of each part, and in the end. The group grows part by part, the
+   last part first. */
 static void add_part(const Planning *p, const Work *work, i64 longest, i64 column, i64 *spent)
 {
     i64 wide = p->last - longest + 1, size = p->sizes[work->parts[column]];

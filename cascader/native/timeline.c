@@ -21,7 +21,7 @@ typedef struct {
     size_t length, room;
 } Pieces;
 
-/* How far a run is, as _Moment in Python. Its copies are the first `issued` of the run; only the last one may still be on its way, and is
+/* The moment of a run, as _Moment in Python. Its copies are the first `issued` of the run; only the last one may still be on its way, and is
    `ready` then. */
 typedef struct {
     i64 step, copy, arrival, copier, finish, port, issued, ready;
@@ -264,7 +264,7 @@ static int issue(Run *run)
     return 1;
 }
 
-/* What a job shares with the one before it, asked of the caller once for each kind of pair. */
+/* The cycles that a job shares with the one before it, asked of the caller once for each kind of pair. */
 static i64 shared(Run *run, i64 step, int before, int now)
 {
     if (run->shared == Py_None) return 0;
@@ -333,7 +333,7 @@ typedef struct {
     i64 bottom, top;
 } Holding;
 
-/* What tensors hold while steps go by: those that live, and for each unit the job behind the last one at which one held it. The tensors
+/* The tensors' holds while steps go by: those that live, and for each unit the job behind the last one at which one held it. The tensors
    that begin at a step, and the copies that are used last there, are linked, from the first of each step to the next one; -1 is behind the
    last. */
 typedef struct {

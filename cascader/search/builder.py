@@ -143,7 +143,7 @@ class Placer:
         return self._costs.of(parts, kinds, pairs, jobs), raw[2 + 3 * count :].reshape(-1, len(Constants._fields))
 
     def _flat(self, group: Group) -> Numbers:
-        """What is known of a group's jobs and constants, as the compiled core reads it."""
+        """The numbers of a group's jobs and constants, as the compiled core reads them."""
         if group not in self._flats:
             kinds, pairs = self._costs.kinds_and_pairs(group)
             table, lines = self._scheduler.table(group), self._group_constants(group)

@@ -51,7 +51,7 @@ class WindowSum:
         return dtype.minimum - (1 << dtype.bits) if self.is_maximum else 0
 
     def term(self, writer: Writer, value: Any, weight: Any) -> Any:
-        """What one element of the IFM, of the accumulator's type, adds; ``weight`` is None for a pooling."""
+        """The term that one element of the IFM, of the accumulator's type, adds; ``weight`` is None for a pooling."""
         return value if weight is None else value * writer.cast(self.accumulator, weight)
 
     def result(self, writer: Writer, total: Any, at: tuple[Any, Any], table: Any, channel: Any) -> Any:

@@ -77,7 +77,7 @@ def _cut(config: StripeConfig, axis: int, number: int) -> Interval:
 
 
 def _needed(propagator: Propagator, output: TensorStripes) -> TensorStripes:
-    """What a reader's stripes need of an operand."""
+    """The stripes of an operand that a reader's stripes need."""
     loops = []
     for axis in range(propagator.inputs):
         cut = {output.loops[follows] for follows in propagator.follows(axis)} - {None}
@@ -88,7 +88,7 @@ def _needed(propagator: Propagator, output: TensorStripes) -> TensorStripes:
 
 
 def _hull(part: Part, needed: Sequence[TensorStripes], shape: Sequence[int]) -> TensorStripes:
-    """What all readers need of the part's output."""
+    """The stripes of the part's output that all readers together need."""
     loops: list[int | None] = []
     columns: list[list[Interval]] = []
     for axis, extent in enumerate(shape):

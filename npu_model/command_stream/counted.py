@@ -18,7 +18,7 @@ _Settings = dict[int, object]
 """Values of registers; the numbers of those that take two words have the bit of commands with a payload."""
 
 _NOTHING: _Settings = {}
-"""What is known to be set before the first operation."""
+"""The values that are known to be set before the first operation: none."""
 
 _Held = tuple[bool, bool, bool]
 """Whether IFM2_IB_START and OFM_SCALE have a value, and PARALLEL_MODE one that is not 0: what an operation SETs depends on that, too."""
@@ -65,7 +65,7 @@ class WordCounter:
         return tuple(counts)
 
     def _kernel(self, operation: KernelOperation, registers: _Settings) -> _Settings:
-        """What a kernel asks of the registers: of some of them something only where they have a value."""
+        """The values that a kernel asks of the registers; some of them ask for something only where they have a value."""
         held = (_SECOND in registers, _SCALE in registers, bool(registers.get(_CORES)))
         found = self._settings.get((id(operation), held))
         if found is None:

@@ -54,7 +54,7 @@ _RANGE_REGISTERS = {
     what: (Cmd0[f"{what}_REGION"], tuple((Cmd1[f"{what}{core}_BASE"], Cmd1[f"{what}{core}_LENGTH"]) for core in ("", "1")))
     for what in ("WEIGHT", "SCALE")
 }
-"""Of weights and scales: the register of the region, and of each core those of the first byte and the length."""
+"""Registers of the weights and of the scales: the one of the region, and of each core those of the first byte and the length."""
 _SHRAM_DESTINATION = 1 << 8 | 3
 """DMA0_DST_REGION of a transfer to SHRAM: the internal mode bit, and the region that Vela 5.2.0 gives with it."""
 

@@ -140,7 +140,7 @@ def _program(arena: _Arena, program: Program) -> Iterator[UnwrittenRead]:
 
 
 def _cpu_operator(arena: _Arena, operator: CpuOperator) -> Iterator[UnwrittenRead]:
-    """What it reads of a tensor that was written in part; one that nobody wrote is a state."""
+    """Find the operator's inputs that were written only in part; one that nobody wrote is a state."""
     for binding in operator.inputs:
         address = arena.missing(binding.byte_range)
         if address is not None and arena.is_partly_written(binding.byte_range):

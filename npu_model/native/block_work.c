@@ -30,7 +30,7 @@ typedef struct {
     Header head;
     Map ifm, ifm2, ofm;
     const i64 *weights, *scales;
-    /* Of each core: bits and turns up to the end of each step. */
+    /* Bits and turns up to the end of each step, of each core. */
     const i64 *work;
     i64 work_steps;
 } Operation;
@@ -103,7 +103,7 @@ static void map_runs(Runs *runs, const Map *map, Box box, i64 piece, i64 dense, 
     }
 }
 
-/* What the runs of a box depend on beside its shape: two numbers. */
+/* Two numbers on which the runs of a box depend beside its shape. */
 static void placement(const Map *map, Box box, i64 word, i64 *key)
 {
     key[0] = key[1] = 0;
@@ -283,7 +283,7 @@ typedef struct {
     Step *steps;
     int keeps;
     Growing out;
-    /* Of each column that is like no other one: what it is like, and the places of its jobs. */
+    /* The key of each column that is like no other one, and the places of its jobs. */
     i64 *likes;
     size_t *jobs;
     i64 column_count, column_room, like_length;
@@ -328,7 +328,7 @@ static int make_depths(Blocks *b)
                 i64 c0 = h->kind == DEEP ? c * h->channel_step : own.c0;
                 i64 c1 = h->kind == DEEP ? least(b->op.ifm.depth, (c + 1) * h->channel_step) : own.c1;
                 i64 weights = b->parts[p].height * b->parts[p].width * (c1 - c0) * h->ublock_depth;
-                /* What a slot of the weight buffer holds: whole ublocks in depth. */
+                /* A slot of the weight buffer holds whole ublocks in depth. */
                 i64 once = h->at_once ? most(1, h->at_once / most(1, weights)) * h->ublock_depth : channels;
                 for (i64 start = 0; start < channels; start += once)
                     b->steps[made++] = (Step){p, c0, c1, 0, 0, number, start, least(channels, start + once)};
@@ -433,7 +433,8 @@ static int make_column(Blocks *b, Box place, int is_kept, size_t *jobs)
     return 0;
 }
 
-/* What a column of blocks is like, in `key`; whether it reads the same of the IFM as the one before, whose boxes are in `areas`. */
+/* Write to `key` what tells a column of blocks from others. Return whether it reads the same of the IFM as the one before, whose boxes are in
+   `areas`. */
 static int likeness(const Blocks *b, Box top, i64 *key, Box *areas, int is_first)
 {
     const Header *h = &b->op.head;

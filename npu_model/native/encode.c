@@ -5,7 +5,7 @@
 #include "encode.h"
 #include "order.h"
 
-/* What a section is coded with; the arrays have room for every weight of the stream. */
+/* The codes of a section; the arrays have room for every weight of the stream. */
 typedef struct {
     int16_t *indices;
     int32_t *runs;

@@ -10,7 +10,7 @@ enum { VALUES = 512, ZERO = 256, FULL = 32 };
 /* The first weight of each section, which has a palette of its own. Returns less than nothing if memory ran out. */
 int cut_sections(const int16_t *values, i64 count, Growing *starts);
 
-/* How the weights of a section become indices: the palette's entries first, then the values themselves, their sign in bit 0. */
+/* The indices of a section's weights: the palette's entries first, then the values themselves, their sign in bit 0. */
 typedef struct {
     i64 size, bits, offset, entries[FULL];
     int has_runs, only_zeros, raw_bits;

@@ -47,7 +47,7 @@ static int16_t least_of(const int16_t *costs)
     return found;
 }
 
-/* What a code costs that is taken up from the best one, and the bit of each code. */
+/* The cost of a code that is taken up from the best one, and the bit of each code. */
 static const int16_t MOVED[LANES] = {640, 641, 642, 643, 644, 645, 646, 647, 648, 649, 650, 651, 652, 653, 654, 655};
 static const int16_t BIT[LANES] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, -32768};
 

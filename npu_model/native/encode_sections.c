@@ -50,7 +50,7 @@ static int try_palette(Cutter *c, i64 at, i64 window, int without_zero)
 int cut_sections(const int16_t *values, i64 count, Growing *starts)
 {
     Cutter c = {.values = values, .starts = starts};
-    /* What was looked at behind a zero need not be looked at again behind the next: only the share of zeros may have changed. */
+    /* Only the share of zeros may have changed behind the next zero: all else that was looked at behind this one stays. */
     int looked = -1;
     c.before = malloc(2 * sizeof(int32_t) * (size_t)count);
     if (!c.before) return -1;

@@ -138,7 +138,7 @@ static void put_chunks(Writer *w, const int16_t *indices, const int32_t *runs, i
     }
 }
 
-/* What a section is coded with; the arrays have room for every weight of the stream. */
+/* The codes of a section; the arrays have room for every weight of the stream. */
 
 void put_slice(Writer *w, const Palette *p, const int16_t *indices, const int32_t *runs, i64 count, i64 code, i64 run_code, int is_first)
 {

@@ -4,7 +4,7 @@
 
 #include "flat.h"
 
-/* Of OHWI weights: npu_model/weight_stream/order.py is the specification. */
+/* The order of OHWI weights: npu_model/weight_stream/order.py is the specification. */
 typedef struct {
     i64 depth, height, width, channels, block_depth, ofm_ublock, ifm_ublock, ifm_block, taps_multiple, sub_height, sub_width, part_kernel;
 } Order;

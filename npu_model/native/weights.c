@@ -307,7 +307,7 @@ static i64 decode_all(const Flat *bytes, i64 limit, int16_t **out)
     return w.damaged ? DAMAGED : done;
 }
 
-/* What was decoded as a bytes object, None if it is damaged; it is freed. */
+/* Return what was decoded as a bytes object, None if it is damaged, and free it. */
 static PyObject *decoded(int16_t *values, i64 count)
 {
     PyObject *result = count == NO_ROOM ? PyErr_NoMemory() : Py_None;

@@ -91,7 +91,7 @@ class _Kept(Generic[T]):
         self._bytes = 0
 
     def of(self, content: bytes, terms: tuple[object, ...], make: Callable[[], T]) -> T:
-        """What is made of some content on some terms, worked out once as long as not too many others were."""
+        """Return what ``make`` returns for some content on some terms; it is called once as long as not too many others were asked for."""
         key = content, terms
         found = self._known.get(key)
         if found is None:

@@ -8,8 +8,8 @@ enum { CORES = 2, CHANNELS = 6, PORTS = 2, SERVERS = 2 * PORTS, UNITS = 8, COUNT
 enum { COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM };
 enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
 
-/* What the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time, the response to a block that was
-   handed over to a port, the arrival of weights; or nobody. */
+/* The tasks that the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time, the response to
+   a block that was handed over to a port, the arrival of weights; or nobody. */
 typedef int Resume;
 enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_RESPONSE = FIRST_COUNTDOWN + COUNTDOWNS };
 enum { ARRIVAL = FIRST_RESPONSE + PORTS, FIRST_START };
@@ -139,7 +139,7 @@ typedef struct {
     i64 output_item[2], write_item[2], drained;
 } Machine;
 
-/* What is counted of every operation: the busy cycles of the units, their waits by cause, and a kernel's data
+/* The counters of every operation: the busy cycles of the units, their waits by cause, and a kernel's data
    beats by port and direction. */
 enum {
     BUSY_CC, BUSY_DMA, BUSY_IFM, BUSY_WD, BUSY_MAC, BUSY_AO, BUSY_OFM,

@@ -79,7 +79,7 @@ class _Drawing:
         ]
 
     def _legend(self, index: int, width: int) -> str:
-        """What an operation's letter stands for; its layer's name up to the first ";" takes what ``width`` leaves, if that is enough."""
+        """The meaning of an operation's letter; its layer's name up to the first ";" takes what ``width`` leaves, if that is enough."""
         line = f"{self._marks[index]} = {self._works[index]}"
         return f"{line} {printable(self._names[index], max(width - len(line) - 1, _SHORTEST_NAME))}".rstrip()
 

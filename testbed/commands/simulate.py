@@ -257,7 +257,7 @@ def _drawn(timeline: TimelineRecorder, window: tuple[int, int | None]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is reported besides the replay: findings, a measurement and a drawing, None or "" where not asked for."""
+    """The reports besides the replay: findings, a measurement and a drawing, None or "" where not asked for."""
 
     findings: Sequence[Finding] | None
     beside: Beside | None

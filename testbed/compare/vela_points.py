@@ -34,7 +34,7 @@ def _comparable(outcomes: Sequence[Outcome | VelaFailure], ours: int | None) -> 
 
 
 def operators_on_cpu(network: Network) -> int:
-    """How many operators a network of ours leaves to the CPU, copies aside."""
+    """The number of operators that a network of ours leaves to the CPU, copies aside."""
     left = [part.payload for part in network.graph.parts if isinstance(part.payload, CpuPart)]
     return sum(operator.code not in COPIES or (len(operator.inputs), len(operator.outputs)) != (1, 1) for operator in left)
 

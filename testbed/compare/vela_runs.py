@@ -82,7 +82,7 @@ class VelaTask:
 
     @property
     def target(self) -> Target:
-        """What Vela compiles for."""
+        """The accelerator and memories that Vela compiles for."""
         return Target(self.accelerator, self.system_config, self.memory_mode, self.config)
 
 

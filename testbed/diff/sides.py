@@ -23,7 +23,7 @@ class Side:
     options: VelaOptions = NO_VELA_OPTIONS
     memory: MemoryOptions = NO_OPTIONS
     timing: TimingParameters | None = None
-    """Of the NPU; None: that which a schedule was made for, else the model's own."""
+    """The NPU's parameters; None: those which a schedule was made for, else the model's own."""
 
 
 def _is_schedule(source: str) -> bool:

@@ -14,7 +14,7 @@ MADE_UP = "The table illustrative is of no device: give one of your own."
 
 
 def caveat(table: str) -> str:
-    """What the ratios of a table are not."""
+    """The sentence that says what the ratios of a table are not."""
     return f"{UNIT} {MADE_UP}" if table == ILLUSTRATIVE else UNIT
 
 

@@ -1,4 +1,4 @@
-"""What stands beside a replay in a report: the answers to Vela's schedules, and a measurement layer by layer."""
+"""The tables beside a replay in a report: the answers to Vela's schedules, and a measurement layer by layer."""
 
 from __future__ import annotations
 

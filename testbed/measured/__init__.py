@@ -1,4 +1,4 @@
-"""What a PMU trace, samples of a running board or a table of layers measured, beside the replay, layer by layer."""
+"""Measurements beside the replay, layer by layer: a PMU trace, samples of a running board, or a table of layers."""
 
 from testbed.measured.reading import Measured, PerLayer, Sampled, Traced, read_measured
 from testbed.measured.report import measured_json, measured_note, measured_text

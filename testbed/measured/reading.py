@@ -129,7 +129,7 @@ _KINDS: dict[tuple[str, ...], Callable[[Lines], Measured]] = {
     ("qread", "samples", "stream"): _sampled,
     ("cycles", "layer"): _per_layer,
 }
-"""What reads the lines below a header, by its columns in the order of the alphabet."""
+"""The readers of the lines below a header, by its columns in the order of the alphabet."""
 
 
 def read_measured(path: str | Path) -> Measured:

@@ -35,7 +35,7 @@ def _folded(rows: Sequence[MeasuredRow], min_percent: float) -> list[MeasuredRow
 
 
 def measured_note(beside: Beside) -> str:
-    """What a row is, and what the measurement does not say."""
+    """The sentences that say what a row is, and what the measurement does not say."""
     if beside.kind == "layers":
         missing = f" {beside.missing} other layers were not measured." if beside.missing else ""
         return f"A layer's cycles are those of the table above.{missing}"

@@ -1,4 +1,4 @@
-"""What is proven of a schedule, in words and as JSON: cycles and bytes that none needs fewer of, and a class that was searched whole."""
+"""The proofs of a schedule in words and as JSON: cycles and bytes that none needs fewer of, and a class that was searched whole."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bounds_text(choice: Choice, cycles: int) -> list[str]:
 
 
 def bounds_json(choice: Choice) -> dict[str, Any]:
-    """What is proven, as values that JSON can hold."""
+    """The proofs as values that JSON can hold."""
     facts: dict[str, Any] = {} if choice.least_cycles is None else {"least_cycles": choice.least_cycles}
     if choice.least_bytes is not None:
         facts["least_bytes"] = choice.least_bytes

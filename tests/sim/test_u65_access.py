@@ -1,4 +1,4 @@
-"""How the U65's units reach a memory that answers late: each rule of :class:`npu_model.accelerator.Access` shows in the cycles."""
+"""The U65's way to a memory that answers late: each rule of :class:`npu_model.accelerator.Access` shows in the cycles."""
 
 from __future__ import annotations
 

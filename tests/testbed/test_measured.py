@@ -27,7 +27,7 @@ def resnet8() -> Simulation:
 
 
 def events(simulation: Simulation, begin: int = 0) -> Events:
-    """What a board would see that is our replay: QREAD goes on when a kernel's command is issued."""
+    """The events that a board which is our replay would see: QREAD goes on when a kernel's command is issued."""
     found: Events = []
     for one in simulation.replay.replays:
         ends = list(accumulate(one.program.words))

@@ -30,7 +30,7 @@ EXECUTORCH = (
     *("--accelerator-config=ethos-u55-128", "--config=Arm/vela.ini", "--output-format=raw", "--debug-force-regor"),
     *("--system-config=Ethos_U55_High_End_Embedded", "--memory-mode=Shared_Sram", "--verbose-operators", "--verbose-cycle-estimate"),
 )
-"""What ExecuTorch 1.5.1 gives Vela for an Ethos-U55, before the folder and the network."""
+"""ExecuTorch 1.5.1's options of Vela for an Ethos-U55, before the folder and the network."""
 
 
 @pytest.fixture(scope="module")

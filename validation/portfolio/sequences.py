@@ -49,7 +49,7 @@ def _conv1d(net: NetworkBuilder) -> list[TensorHandle]:
 
 
 def _activity(net: NetworkBuilder) -> list[TensorHandle]:
-    """What a body does by its sensors: Keras' Conv1D, MaxPooling1D, Flatten and Dense with a softmax."""
+    """The activity of a body by its sensors: Keras' Conv1D, MaxPooling1D, Flatten and Dense with a softmax."""
     x = net.input((1, 128, 9), "sensors")
     for _ in range(2):
         x = net.squeeze(net.conv2d(net.expand_dims(x, 1), 32, (1, 3), activation="RELU"), 1)

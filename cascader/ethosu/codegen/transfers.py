@@ -33,7 +33,7 @@ def _pieces(source: Sequence[ByteRange], target: Sequence[ByteRange]) -> Iterato
 
 
 def _at(runs: Sequence[ByteRange], offset: int) -> ByteRange:
-    """What is left of the run that holds byte ``offset`` of all runs, from there on."""
+    """The rest of the run that holds byte ``offset`` of all runs, from there on."""
     for run in runs:
         if offset < run.length:
             return ByteRange(run.region, run.start + offset, run.end)

@@ -103,7 +103,7 @@ static void span(i64 first, i64 last, i64 stride, i64 dilated, i64 pad, i64 limi
     *end = most(least(*end, limit), 0);
 }
 
-/* What the kernel's job of a number reads; 0 if it has fewer jobs. */
+/* Find the box that the kernel's job of a number reads; return 0 if it has fewer jobs. */
 static int job_area(const Pair *p, i64 number, Area *area)
 {
     i64 jobs = p->equal_depth ? 1 : div_up(p->read.depth, p->step), index = number / jobs, c = number % jobs * p->step;

@@ -1,4 +1,4 @@
-/* How far a kernel's reads are behind what the kernel before writes: cascader/ethosu/cost/blockdep.py has the rule. */
+/* The distance of a kernel's reads behind what the kernel before writes: cascader/ethosu/cost/blockdep.py has the rule. */
 #ifndef BLOCKDEP_H
 #define BLOCKDEP_H
 

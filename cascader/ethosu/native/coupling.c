@@ -1,5 +1,5 @@
-/* What two kernels in a row share in any of their blocks, as Coupling of cascader/ethosu/cost/coupling.py says: that is the specification,
-   with reasons. */
+/* The cycles that two kernels in a row share in any of their blocks. Coupling of cascader/ethosu/cost/coupling.py is the specification, with
+   reasons. */
 
 #include "coupling.h"
 

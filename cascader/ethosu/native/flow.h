@@ -1,4 +1,4 @@
-/* What a kernel asks of the units, and how it flows through them: cascader/ethosu/cost/kernel_load.py and kernel_flow.py have the reasons. */
+/* A kernel's work for the units, and its flow through them: cascader/ethosu/cost/kernel_load.py and kernel_flow.py have the reasons. */
 #ifndef FLOW_H
 #define FLOW_H
 

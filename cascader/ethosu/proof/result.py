@@ -1,4 +1,4 @@
-"""What a proof may take, and what it says."""
+"""The limits of a proof and its result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Limits:
     replays: int = 1_000
 
     def without(self, proof: Proof) -> Limits:
-        """What a proof has left of them."""
+        """The steps and replays that a proof has left of them."""
         return Limits(self.steps - proof.steps, self.replays - proof.replayed)
 
 

@@ -19,7 +19,7 @@ MOST = 16
 """Layers with constants up to which places are tried: of larger networks they are no part of the cycles that is worth the time."""
 
 _ROUNDS = 2
-"""How often the layers are gone through: the second time the others' places are known."""
+"""Number of walks over the layers: the second one knows the others' places."""
 
 Streams = tuple[ByteRange, ...]
 """Scales, then weights of a kernel; kernels with the same streams read them from one place."""

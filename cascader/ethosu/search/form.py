@@ -53,7 +53,7 @@ class Form:
 
     @cached_property
     def label(self) -> str:
-        """What tells this form from all others, also of other processes, as :class:`cascader.search.luggage.Luggage` has it."""
+        """A name that no other form has, also of other processes, for :class:`cascader.search.luggage.Luggage`."""
         return f"{os.getpid()}.{next(_NUMBERS)}"
 
     @cached_property
@@ -61,7 +61,7 @@ class Form:
         return pickle.dumps((self.place, self.network, self.accelerator, self.system, self.options, self.provenance))
 
     def packed(self) -> tuple[Callable[[bytes], Form], bytes]:
-        """What a process makes its own form of, which has its own plans."""
+        """The function and the bytes from which another process makes its own form, which has its own plans."""
         return _form, self._pickled
 
     def homes(self, processes: int) -> range:

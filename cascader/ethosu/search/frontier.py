@@ -100,7 +100,7 @@ _FEW = 2
 """Points of which somewhat larger arenas are searched, the smallest ones, for each number of cycles."""
 
 _BEYOND = (Fraction(1, 500), Fraction(1, 100), Fraction(1, 50))
-"""How much larger these arenas are."""
+"""Shares of its bytes by which each of these arenas is larger."""
 
 
 def beyond(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ def beyond(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
 
 
 _BELOW = (Fraction(1, 32), Fraction(1, 16), Fraction(3, 32))
-"""How much smaller arenas are searched than the smallest that meets some cycles."""
+"""Shares by which the searched arenas are smaller than the smallest that meets some cycles."""
 
 
 def below(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:

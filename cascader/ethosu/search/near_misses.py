@@ -31,7 +31,7 @@ FEW = 2
 """Points that are tried for each number of cycles, the smallest ones."""
 
 ROOM = Fraction(1, 500)
-"""How much larger an arena may be in which a point's groups are changed: with a few bytes more every copy finds a place."""
+"""Share by which an arena may be larger in which a point's groups are changed: with a few bytes more every copy finds a place."""
 
 HALVINGS = 4
 """Number of times that the gap is halved between an arena whose schedule was made to meet the cycles and the next smaller point."""
@@ -83,7 +83,7 @@ class _Search:
         return Point(made.memory, cycles, made.cycles, made.schedule), groups
 
     def _cycles(self, candidates: Iterable[Candidate]) -> Iterator[int]:
-        """What replays say of some candidates, in their order."""
+        """The replayed cycles of some candidates, in their order."""
         return drawn_ahead(map(self._replayed, candidates), AHEAD)
 
     def _replayed(self, candidate: Candidate) -> Future[int]:
@@ -121,7 +121,7 @@ class _Search:
         return replace(point, cycles=cycles, schedule=best)
 
     def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:
-        """What is found for arenas between one that misses the target and one of some groups that meet it.
+        """Find schedules in arenas between one that misses the target and one of some groups that meet it.
 
         They close up :data:`HALVINGS` times, or to :data:`ROOM` of their bytes, and once more from the beginning if the groups are others
         then: each arena is searched from the groups of the smallest that meets the target, too.
@@ -145,7 +145,7 @@ class _Search:
 
 
 def _made_up(points: Sequence[Point], target: int, search_in: Callable[[Point], _Search]) -> Iterator[Point]:
-    """What becomes of the near misses of a target: each with its copies later, and others for somewhat more bytes, until one meets it."""
+    """Mend the near misses of a target: each with its copies later, and others for somewhat more bytes, until one meets it."""
     meeting = least_meeting(points, target)
     for point in near_misses(points, target):
         search = search_in(point)
@@ -171,7 +171,7 @@ def made_up(
     executor: Executor,
     show: Show = silent,
 ) -> Iterator[Point]:
-    """What becomes of the near misses of each target; ``forms`` has the form of a point by the identity of its schedule's network."""
+    """Mend the near misses of each target; ``forms`` has the form of a point by the identity of its schedule's network."""
     known: dict[object, Future[int]] = {}
     for target in dict.fromkeys(targets):
 

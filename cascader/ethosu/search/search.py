@@ -56,7 +56,7 @@ class Explored:
         return min(bound.at(arena) for bound in self.bounds)
 
     def open(self, places: Sequence[tuple[Form, int]], cycles: int) -> list[tuple[Form, int]]:
-        """Of some places (form, limit) those at which a schedule may take so many ``cycles`` or fewer; all if that is none of them."""
+        """Choose the places (form, limit) at which a schedule may take so many ``cycles`` or fewer; all of them if there is none."""
         bounds = dict(zip(self.forms, self.bounds, strict=True))
         return [(form, limit) for form, limit in places if bounds[form].at(limit) <= cycles] or list(places)
 

@@ -62,7 +62,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is compiled for, by Vela's names."""
+    """The accelerator and memories to compile for, by Vela's names."""
 
     accelerator: str = DEFAULT_ACCELERATOR
     system_config: str = DEFAULT_SYSTEM_CONFIG
@@ -85,7 +85,7 @@ def can_branch(limits: Sequence[Limit]) -> bool:
 
 
 def _status(folder: Path) -> int | None:
-    """How the copy with this folder ended; None if it did not begin, or was left behind."""
+    """The exit status of the copy with this folder; None if it did not begin, or was left behind."""
     file = folder / "status"
     return int(file.read_text(encoding="ascii")) if file.is_file() else None
 
@@ -155,7 +155,7 @@ def _alone(model: bytes, target: Target, limit: Limit, core: str) -> VelaResult 
 
 
 def compile_at(model: bytes, target: Target, limits: Sequence[Limit], core: str, at_once: int = 1) -> tuple[VelaResult | InputError, ...]:
-    """What :func:`compile_network` returns, or raises, for each limit on a core; on the Python core so many are compiled ``at_once``."""
+    """Return for each limit what :func:`compile_network` returns or raises on a core; the Python core compiles so many ``at_once``."""
     found = None
     if core == CORES[1] and can_branch(limits):
         # What is wrong with a model or a name is said one by one.

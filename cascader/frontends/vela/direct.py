@@ -24,7 +24,7 @@ ARENA_LIMIT = 4 << 30
 """Bytes of arena that Vela allows where nothing says how many: all that an Ethos-U55 can address."""
 
 _FEATURES = ("Grouping", "FWD", "Cascading", "WeightBuffering", "ReuseIFM")
-"""What the core calls the features that are off where it legalises, in the order in which the command line hands them on."""
+"""The core's names of the features that are off where it legalises, in the order in which the command line hands them on."""
 
 _LAUNCH = f"""{GUARD}
 import os, sys

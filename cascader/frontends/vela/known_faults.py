@@ -127,7 +127,7 @@ _RULES = {
     CORES[0]: (_MENDABLE, _strided_slice_fault, _grouped_batch_fault, _part_fault, _padded_resize_fault),
     CORES[1]: (_dropped_mean_fault, _first_image_fault),
 }
-"""What is looked for, by core: each rule says what is wrong with an operator, as a clause."""
+"""The rules of each core: each says what is wrong with an operator, as a clause."""
 
 
 def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool = True) -> str:

@@ -33,7 +33,7 @@ def _parts(images: tuple[int, ...], parts: list[tuple[int, ...]], axis: int) -> 
 
 
 def _begins(made: ModelRewriter, operator: OperatorRecord) -> tuple[int, list[tuple[int, ...]]] | None:
-    """What an operator cuts, and where each of its outputs begins; None if it is no SLICE and no SPLIT."""
+    """The tensor that an operator cuts, and where each of its outputs begins; None if it is no SLICE and no SPLIT."""
     shapes = [made.tensors[output].shape for output in operator.outputs]
     if operator.code == _CODES.SLICE:
         return operator.inputs[0], [integers(made.tensors[operator.inputs[1]])]

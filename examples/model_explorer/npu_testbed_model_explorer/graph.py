@@ -69,7 +69,7 @@ def _facts(row: LayerRow, count: int) -> tuple[tuple[str, str], ...]:
 
 
 def _held(arena: ArenaMap) -> dict[str, list[tuple[str, str]]]:
-    """What each layer's tensor, and each copy of its weights, takes of SRAM, by the layer's name."""
+    """The SRAM that each layer's tensor, and each copy of its weights, takes, by the layer's name."""
     found: dict[str, list[tuple[str, str]]] = {}
     for area in arena.areas:
         if area.slabs:

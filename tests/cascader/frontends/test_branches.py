@@ -134,7 +134,7 @@ def test_copies_end_with_the_process_that_asked_for_them(tmp_path: Path) -> None
 
 
 def wait_for(what: Callable[[], object]) -> list[str]:
-    """What it says, once it says something."""
+    """Wait until ``what`` says something, and return it."""
     deadline = time.monotonic() + 60
     while not (found := what()):
         assert time.monotonic() < deadline

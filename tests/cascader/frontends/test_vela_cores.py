@@ -235,7 +235,7 @@ def test_a_part_of_several_images_is_not_left_to_the_core_that_copies_the_first_
 
 
 def test_a_core_that_leaves_to_the_cpu_what_ours_runs_is_nothing_to_compare_with() -> None:
-    """Of a grouped convolution of two images, which its C++ core mixes up, Vela 5.2's Python core leaves both convolutions alone."""
+    """Vela 5.2's C++ core mixes up a grouped convolution of two images; its Python core leaves both convolutions alone."""
     net = NetworkBuilder("groups")
     x = net.conv2d(net.conv2d(net.input((2, 8, 8, 8), "images"), 8), 8, groups=2)
     model = net.finish([net.fully_connected(net.flatten(x), 4)])

@@ -1,4 +1,4 @@
-"""What the constants of the search are worth: at its neutral value each makes the result of some network worse.
+"""Every constant of the search is worth something: at its neutral value the result of some network gets worse.
 
 ``benchmarks/bench_constants.py`` prints the same for all of them, over more networks.
 """

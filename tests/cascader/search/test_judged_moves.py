@@ -63,7 +63,7 @@ def test_a_climb_ends_where_no_change_helps() -> None:
 
 
 def test_a_judge_that_draws_ahead_is_asked_for_the_same_changes() -> None:
-    """What is drawn before a change that helps is dropped, and may be tried again beside that."""
+    """Changes that are drawn before one that helps are dropped, and may be tried again beside that one."""
     moves = Moves(
         lambda groups: [(Group(0, 1, groups[0].stripe_rows + step),) for step in (1, 2, 3, 0, -1)],
         lambda _, groups: None if groups[0].stripe_rows % 4 == 2 else striped(groups[0].stripe_rows),

@@ -153,7 +153,7 @@ def padded(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
 
 
 BLOCKS: tuple[Block, ...] = (conv, conv, conv, separable, residual, residual, inverted, branches, dense, grouped, split, pooled, padded)
-"""What a stage of an image network may be."""
+"""The kinds of a stage of an image network; a kind that stands several times is drawn more often."""
 
 
 def stage(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:

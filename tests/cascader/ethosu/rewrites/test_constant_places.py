@@ -34,7 +34,7 @@ def cycles(form: Network) -> int:
 
 
 def streams(form: Network) -> list[tuple[bytes, ...]]:
-    """What the kernels read of the constants."""
+    """The bytes of the constants that the kernels read."""
     payloads = [payload for part in form.graph.parts if (payload := ethosu_part(part)) is not None]
     spans = [(*payload.operation.scales, *payload.operation.weights) for payload in payloads]
     return [tuple(form.constants[span.start : span.end] for span in some) for some in spans]

@@ -1,4 +1,4 @@
-"""What a search reports has passed the check of schedules, which candidates that nobody sees have not."""
+"""Every schedule that a search reports has passed the check of schedules; candidates that nobody sees have not."""
 
 from __future__ import annotations
 
