@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from math import inf
@@ -11,7 +11,7 @@ from cascader.ethosu.proof.proof import DEFAULT_LIMITS
 from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.errands import proven
-from cascader.ethosu.search.replays import REACH, close, promising, replayed
+from cascader.ethosu.search.replays import REACH, close, in_replayed_blocks, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
@@ -21,6 +21,9 @@ from npu_model.values import dataclass
 
 _UNBOUNDED = 1 << 60
 
+_TIED = 5
+"""Schedules whose blocks a thorough search chooses by replays: that may change which one is the fastest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Aim:
@@ -28,8 +31,8 @@ class Aim:
 
     Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
     every limit searched to its end, with the budget as one more limit; of a small network every schedule of a stated class is bounded or
-    replayed besides. Without it only limits near the budget are searched; if nothing
-    that fits is found there, those of a frontier are searched, too.
+    replayed besides. Without it only limits near the budget are searched; if nothing that fits is found there, those of a frontier are
+    searched, too.
     """
 
     budget: int | None = None
@@ -92,6 +95,15 @@ class _Chooser:
             return self.smallest()
         return (() if self.aim.thorough else self.near()) or self.everywhere()
 
+    def in_replayed_blocks(self, points: Iterable[Point]) -> Point:
+        """The best of some schedules with its blocks chosen by replays; with ``thorough`` of the :data:`_TIED` best ones, each in its own."""
+        best = sorted(points, key=self.best.rank)[: _TIED if self.aim.thorough else 1]
+        forms = {id(form.network): form for form in self.explored.forms}
+        found = in_replayed_blocks(best, forms, self.best.task.replay, self.executor, self.show)
+        for point in found:
+            self.best.take(point)
+        return min(found, key=self.best.rank)
+
     def proven(self, point: Point) -> tuple[Point, Proof | None]:
         """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks.
 
@@ -133,6 +145,6 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
     known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    chosen, proof = chooser.proven(min((*known, *points), key=best.rank))
+    chosen, proof = chooser.proven(chooser.in_replayed_blocks((*known, *points)))
     check_schedule(chosen.schedule)
     return Choice(chosen, best.least_cycles, proof, explored.least_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.byte_bound import least_bytes
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.replayed_blocks import with_replayed_blocks
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
@@ -98,6 +100,12 @@ def check(decisions: Decisions, form: Form) -> None:
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:
     """Cycles of a candidate in replay; any process may do that, so that its form does not come first."""
     return judge(lower(decisions.schedule(form), checked=False, kept=form.kept))
+
+
+def choose_blocks(form: Form, decisions: Decisions, cycles: int, judge: Replay, effort: int) -> tuple[Decisions, int]:
+    """A candidate of so many cycles with its blocks chosen by replays of at most ``effort`` cycles together, and its cycles then."""
+    found, fewer = with_replayed_blocks(form, decisions.schedule(form), cycles, judge, effort)
+    return replace(decisions, jobs=found.jobs), fewer
 
 
 def proven(form: Form, budget: int | None, cycles: int, judge: Replay, limits: Limits) -> tuple[Proof, tuple[Decisions, int] | None]:

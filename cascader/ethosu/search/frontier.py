@@ -12,7 +12,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.errands import Decisions, check
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.near_misses import made_up
-from cascader.ethosu.search.replays import REACH, promising, replayed, within_reach
+from cascader.ethosu.search.replays import REACH, in_replayed_blocks, promising, replayed, within_reach
 from cascader.ethosu.search.search import Found, new_candidates
 from cascader.ethosu.search.task import Candidate, Point, Show, Task, silent
 from cascader.ethosu.search.wish import Wish
@@ -137,6 +137,17 @@ def beside(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted({*beyond(points, targets), *below(points, targets)}))
 
 
+def _worth_other_blocks(points: Sequence[Point], budgets: Iterable[int], targets: Iterable[int]) -> tuple[Point, ...]:
+    """The points whose blocks replays choose: first what answers a budget, then what nearly meets a target, then all others.
+
+    ``points`` are by ascending memory and descending cycles.
+    """
+    fastest = [[point for point in points if point.memory <= budget][-1:] for budget in sorted(budgets, reverse=True)]
+    nearly = [[point for point in points if target < point.cycles <= target * (1 + NEAR)] for target in targets]
+    ordered = [point for some in (*fastest, *nearly, points) for point in some]
+    return tuple({id(point): point for point in ordered}.values())
+
+
 def _check(points: Sequence[Point], forms: Mapping[int, Form], executor: Executor) -> None:
     """Check the points that are reported; ``forms`` has the form of a point by the identity of its schedule's network."""
     made = ((Decisions.of(Candidate(p.schedule, p.estimate)), forms[id(p.schedule.network)]) for p in points)
@@ -177,6 +188,8 @@ def frontier_of(
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
     forms = {id(form.network): form for form in explored.forms}
+    seen = (*seen, *in_replayed_blocks(_worth_other_blocks(points, budgets, targets), forms, task.replay, executor, show))
+    points = pareto(seen)
     seen = (*seen, *made_up(points, targets, forms, task.replay, executor, show))
     points = pareto(seen)
     _check(points, forms, executor)

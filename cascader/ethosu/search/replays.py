@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from itertools import accumulate
 from math import inf
 
-from cascader.ethosu.search.errands import Decisions, replay
+from cascader.ethosu.search.errands import Decisions, choose_blocks, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.search import answers
 from cascader.ethosu.search.task import Candidate, Point, Replay, Show, ignored, silent
@@ -109,3 +110,30 @@ def replayed(
         points.append(Point(candidate.memory, answer, candidate.cycles, candidate.schedule))
         took(points[-1])
     return tuple(points)
+
+
+BLOCKS_EFFORT = 24_000_000
+"""Cycles that are replayed at most to choose the blocks of one schedule: some 0.2 seconds on one processor."""
+
+ALL_BLOCKS_EFFORT = 120_000_000
+"""Cycles that are replayed at most to choose the blocks of all schedules of a frontier."""
+
+
+def in_replayed_blocks(
+    points: Sequence[Point], forms: Mapping[int, Form], judge: Replay, executor: Executor, show: Show = silent
+) -> tuple[Point, ...]:
+    """The points with their blocks chosen by replays, in their order, the first ones if there are too many for all.
+
+    ``forms`` has the form of a point by the identity of its schedule's network.
+    """
+    left, asked = ALL_BLOCKS_EFFORT, []
+    for point in points:
+        effort = min(left, BLOCKS_EFFORT)
+        left -= effort
+        decided = Decisions.of(Candidate(point.schedule, point.estimate))
+        asked.append(executor.submit(choose_blocks, forms[id(point.schedule.network)], decided, point.cycles, judge, effort))
+    found = answers(asked, "Choosing blocks by replays: {} of {} schedules", show)
+    return tuple(
+        replace(point, cycles=cycles, schedule=made.schedule(forms[id(point.schedule.network)]))
+        for point, (made, cycles) in zip(points, found, strict=True)
+    )
