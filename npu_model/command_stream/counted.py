@@ -7,12 +7,14 @@ another operation, is kept for those who count the words of the same operations 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
+from operator import attrgetter
 
 from npu_model.command_stream.decode import MAX_STREAM_BYTES
 from npu_model.command_stream.encode import length_error, set_registers
-from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
+from npu_model.command_stream.registers import ADDRESS_BITS, MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1
 from npu_model.command_stream.writer import RegisterWriter
-from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
+from npu_model.program import DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation
 
 _Settings = dict[int, object]
 """Values of registers; the numbers of those that take two words have the bit of commands with a payload."""
@@ -25,6 +27,12 @@ _Held = tuple[bool, bool, bool]
 
 _SECOND, _SCALE, _CORES = Cmd0.IFM2_IB_START.value, PAYLOAD_BIT | Cmd1.OFM_SCALE.value, Cmd0.PARALLEL_MODE.value
 
+_PLACED = ("ifm", "ofm", "ifm2", "weights", "scales")
+_unplaced = attrgetter(*(field.name for field in fields(KernelOperation) if field.name not in _PLACED))
+_MAP_BASES = tuple(tuple(PAYLOAD_BIT | base.value for base in MAP_REGISTERS[name].bases) for name in ("IFM", "OFM", "IFM2"))
+_RANGE_BASES = tuple(tuple(PAYLOAD_BIT | Cmd1[f"{name}{core}_BASE"].value for core in ("", "1")) for name in ("WEIGHT", "SCALE"))
+_ADDRESSES = range(1 << ADDRESS_BITS)
+
 _UNKNOWN = -1
 """In place of a value that a register has and no operation asks for."""
 
@@ -34,6 +42,7 @@ class WordCounter:
 
     def __init__(self) -> None:
         self._settings: dict[tuple[int, _Held], _Settings] = {}
+        self._forms: dict[object, _Settings] = {}
         self._kernels: dict[int, KernelOperation] = {}
         self._changes: dict[tuple[int, int], int | None] = {}
 
@@ -70,8 +79,18 @@ class WordCounter:
         found = self._settings.get((id(operation), held))
         if found is None:
             self._kernels[id(operation)] = operation
-            found = self._settings[id(operation), held] = _asked(operation, held)
+            found = self._settings[id(operation), held] = self._at_addresses(operation, held)
         return found
+
+    def _at_addresses(self, operation: KernelOperation, held: _Held) -> _Settings:
+        """As :func:`_asked`; of kernels that differ by addresses alone those are taken over another one's."""
+        key = _form(operation), held
+        form = self._forms.get(key)
+        bases = _bases(operation)
+        if form is None or not all(base in _ADDRESSES for _, base in bases):
+            form = self._forms[key] = _asked(operation, held)
+            return form
+        return form | {number: (base >> 32, base & 0xFFFFFFFF) for number, base in bases if number in form}
 
     def _changed(self, newest: _Settings, settings: _Settings, registers: _Settings) -> int:
         """Words of what is SET of some settings, which the registers have afterwards; ``newest`` are those of the kernel before."""
@@ -83,6 +102,31 @@ class WordCounter:
         words = _words(settings, registers) if known is None else known
         registers.update(settings)
         return words
+
+
+def _map_form(feature_map: FeatureMap | None) -> object:
+    if feature_map is None:
+        return None
+    one, tiles = feature_map, feature_map.tiles
+    return one.region, one.shape, one.dtype, one.layout, tiles.height0, tiles.height1, tiles.width0, one.strides, one.zero_point
+
+
+def _form(operation: KernelOperation) -> object:
+    """Everything of a kernel but its addresses."""
+    ranges = tuple((one.region, one.length) for one in (*operation.weights, *operation.scales))
+    maps = _map_form(operation.ifm), _map_form(operation.ofm), _map_form(operation.ifm2)
+    return _unplaced(operation), maps, len(operation.weights), ranges
+
+
+def _bases(operation: KernelOperation) -> list[tuple[int, int]]:
+    """Registers for the addresses of a kernel, each with its address; a kernel need not SET all of them."""
+    found: list[tuple[int, int]] = []
+    for numbers, feature_map in zip(_MAP_BASES, (operation.ifm, operation.ofm, operation.ifm2), strict=True):
+        if feature_map is not None:
+            found += zip(numbers, feature_map.tiles.bases, strict=True)
+    for numbers, ranges in zip(_RANGE_BASES, (operation.weights, operation.scales), strict=True):
+        found += [(number, one.start) for number, one in zip(numbers, ranges, strict=False)]
+    return found
 
 
 def _words(settings: _Settings, registers: _Settings) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operation_strategies import OPERATIONS
+from operation_strategies import OPERATIONS, elementwise_operations, windowed_operations
 from scheduling import legalised
 
 from npu_model.command_stream.counted import WordCounter
 from npu_model.command_stream.encode import encode_operations
-from npu_model.program import Control, ControlKind, DmaWait, KernelWait, Operation
+from npu_model.errors import InputError
+from npu_model.program import ByteRange, Control, ControlKind, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation
 
 WAITS = st.builds(DmaWait, st.integers(0, 15)) | st.builds(KernelWait, st.integers(0, 15))
 
@@ -27,6 +31,43 @@ def test_words_are_those_of_the_stream_in_any_order_of_operations_that_come_agai
     for _ in range(3):
         operations = data.draw(st.lists(again, max_size=12))
         assert counter.words(operations) == words(operations)
+
+
+KERNELS = windowed_operations() | elementwise_operations()
+PLACES = st.sampled_from([0, 16, 1 << 20, (1 << 40) - 16])
+
+
+def moved(kernel: KernelOperation, data: st.DataObject) -> KernelOperation:
+    """The kernel at other addresses."""
+
+    def map_at(one: FeatureMap) -> FeatureMap:
+        return replace(one, tiles=replace(one.tiles, bases=tuple(data.draw(PLACES) for _ in one.tiles.bases)))
+
+    def range_at(one: ByteRange) -> ByteRange:
+        start = data.draw(PLACES)
+        return ByteRange(one.region, start, start + one.length)
+
+    maps = {name: map_at(one) for name in ("ifm", "ofm", "ifm2") if (one := getattr(kernel, name)) is not None}
+    ranges = {name: tuple(map(range_at, getattr(kernel, name))) for name in ("weights", "scales")}
+    return kernel.having(**maps, **ranges)
+
+
+@settings(max_examples=100)
+@given(st.lists(KERNELS, min_size=1, max_size=2), st.data())
+def test_words_of_kernels_at_other_addresses_are_those_of_the_stream(some: list[KernelOperation], data: st.DataObject) -> None:
+    counter = WordCounter()
+    places = [one for kernel in some for one in (kernel, moved(kernel, data))]
+    operations: list[Operation] = data.draw(st.lists(st.sampled_from(places), max_size=12))
+    assert counter.words(operations) == words(operations)
+
+
+@given(KERNELS)
+def test_an_address_that_no_register_holds_is_refused_behind_a_kernel_at_others_too(kernel: KernelOperation) -> None:
+    tiles = replace(kernel.ofm.tiles, bases=(1 << 40, 0, 0, 0))
+    beyond = kernel.having(ofm=replace(kernel.ofm, tiles=tiles))
+    for operations in ([beyond], [kernel, beyond]):
+        with pytest.raises(InputError, match=r"OFM_BASE0"):
+            WordCounter().words(operations)
 
 
 def test_words_of_a_network_are_those_of_its_stream() -> None:
