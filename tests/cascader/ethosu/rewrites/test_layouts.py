@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_graphs import schedule_groups
 from scheduling import DEFAULT
 
 from cascader.allocate.moving import allocate
@@ -139,7 +140,7 @@ def test_the_network_computes_the_same_bytes_in_every_layout_in_less_memory(larg
 
 def cascaded(net: Network, graph: RowGraph, groups: list[Group]) -> Schedule:
     scheduler = DepthFirstScheduler(graph)
-    jobs = [job for group in groups for job in scheduler.jobs(group)]
+    jobs = [job for group in groups for job in schedule_groups(scheduler, [group])]
     stores = storages(graph, jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
     places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
