@@ -20,7 +20,7 @@ from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import blocks_of_all_depths, in_best_block, of_depth
+from cascader.ethosu.rewrites.estimates import in_best_block, in_best_depth, of_depth
 from cascader.ethosu.rewrites.position_grids import PositionGrid, at, position_grids
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
@@ -88,8 +88,7 @@ class _Maker:
         """``after``, in its best block, with the weights of ``before`` in another shape (OHWI); None if no block fits."""
         if not before.weights:
             return self.in_block(after)
-        found = blocks_of_all_depths(_one_row(after), self.accelerator, self.sources)
-        best = min(found, key=lambda one: one.cycles, default=None)
+        best = in_best_depth(_one_row(after), self.accelerator, self.sources)
         if best is None:
             return None
         chosen = best.operation
@@ -216,15 +215,6 @@ def _made(grid: PositionGrid, position: KernelOperation, maker: _Maker) -> _Made
     return _Made(tuple(replace(kernel, operation=made) for made in columns))
 
 
-def _replaced(network: Network, made: dict[str, Sequence[Part]], tensors: Sequence[Tensor]) -> Network:
-    """``network`` with other parts, none or several, in the place of the named ones."""
-    graph = network.graph
-    parts = tuple(new for part in graph.parts for new in made.get(part.name, (part,)))
-    names = {name: [part.name for part in new] for name, new in made.items()}
-    segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names.get(old, [old]))) for s in network.segments)
-    return replace(network, graph=replace(graph, parts=parts, tensors=(*graph.tensors, *tensors)), segments=segments)
-
-
 def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with as few kernels as are known in place of those that compute one position each of a kernel with long steps."""
     maker = _Maker(accelerator, sources, StreamEditor(network.constants))
@@ -239,4 +229,4 @@ def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources
             parts |= dict.fromkeys(grid.parts, ())
             parts[first] = [Part(name, (kernel.ifm,), (kernel.ofm,), kernel) for name, kernel in zip(names, made.kernels, strict=True)]
             tensors += made.tensors
-    return repacked(_replaced(network, parts, tensors), maker.constants) if parts else network
+    return repacked(network.with_parts(parts, (*network.graph.tensors, *tensors)), maker.constants) if parts else network

@@ -16,9 +16,9 @@ import numpy as np
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import blocks_of_all_depths, kernel_cycles
-from cascader.ethosu.rewrites.exchanged_axes import bricks_of
-from cascader.ethosu.rewrites.nhwc_form import in_forms, maps_by_tensor
+from cascader.ethosu.rewrites.estimates import in_best_depth, kernel_cycles
+from cascader.ethosu.rewrites.exchanged_axes import bricks_by_tensor
+from cascader.ethosu.rewrites.nhwc_form import in_forms
 from cascader.ethosu.rewrites.slices import with_pieces
 from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_weights
 from npu_model.accelerator import Accelerator
@@ -123,8 +123,7 @@ def _kernels(
 ) -> _Kernels | None:
     """One kernel for each of some phases (the row, and the sides); None if no block fits."""
     made = [_phase(operation, weights, row, sides) for row, sides in phases]
-    found = [min(blocks_of_all_depths(changed, accelerator, sources), key=lambda one: one.cycles, default=None) for changed, _ in made]
-    chosen = [one for one in found if one is not None]
+    chosen = [best for changed, _ in made if (best := in_best_depth(changed, accelerator, sources)) is not None]
     if len(chosen) < len(made):
         return None
     cycles = sum(sum(one.cycles) for one in chosen)
@@ -159,9 +158,8 @@ def _results(network: Network) -> set[str]:
 
 def _in_nhwc(network: Network) -> Network:
     """``network`` with the results of transposed convolutions that are in bricks in NHWC, where all accesses to them allow it."""
-    maps = maps_by_tensor(network)
-    tensors = [network.graph.tensor(name) for name in sorted(_results(network))]
-    return in_forms(network, {t.name: form.dense(maps[t.name]) for t in tensors if (form := bricks_of(t, maps[t.name])) is not None})
+    results = _results(network)
+    return in_forms(network, {name: bricks.dense for name, bricks in bricks_by_tensor(network).items() if name in results})
 
 
 def _touching(network: Network) -> dict[str, EthosuPart]:

@@ -16,8 +16,8 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps
 from cascader.ethosu.rewrites.estimates import in_best_block, kernel_cycles, of_depth
-from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
-from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
+from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_by_tensor, in_place, is_pixel, with_window_exchanged
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout
@@ -66,22 +66,18 @@ def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
 class _Turnable:
     """Kernels of a network by name, with those that may be turned (``able``) in their order.
 
-    ``forms`` are its tensors in bricks, ``dense`` the same as NHWC.
+    ``forms`` are its tensors in bricks.
     """
 
     payloads: Mapping[str, EthosuPart]
     able: tuple[str, ...]
     forms: Mapping[str, Bricks]
-    dense: Mapping[str, NhwcForm]
 
     @classmethod
     def of(cls, network: Network) -> _Turnable:
         """Find the turnable kernels and tensors of a network."""
-        payloads = network.kernels
-        maps = maps_by_tensor(network)
-        forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
-        able = tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms))
-        return cls(payloads, able, forms, {name: form.dense(maps[name]) for name, form in forms.items()})
+        payloads, forms = network.kernels, bricks_by_tensor(network)
+        return cls(payloads, tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms)), forms)
 
 
 def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
@@ -187,7 +183,8 @@ def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources
     stripes may be as low as ever, at the price of fetching pixel by pixel.
     """
     turnable = _Turnable.of(network)
-    made = _made(network, _Choice(frozenset(turnable.able), {}, turnable.dense), accelerator, sources)
+    dense = {name: form.dense for name, form in turnable.forms.items()}
+    made = _made(network, _Choice(frozenset(turnable.able), {}, dense), accelerator, sources)
     if made is None:
         return network
     kernels = made.kernels
