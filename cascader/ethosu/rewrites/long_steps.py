@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
@@ -28,14 +29,12 @@ from npu_model.accelerator import Accelerator
 from npu_model.program import (
     LONGEST_STRIDE,
     ActivationKind,
-    FeatureMap,
     Kernel,
     KernelOperation,
     Layout,
     OperationKind,
     PoolKind,
     Strides,
-    Tiles,
 )
 from npu_model.shapes import Shape3D
 from npu_model.values import dataclass
@@ -146,13 +145,6 @@ def _factors(step: int) -> list[int] | None:
     return found if step == 1 else None
 
 
-def _dense(like: FeatureMap, shape: Shape3D) -> FeatureMap:
-    """All of a tensor of ``shape`` that is stored pixel by pixel."""
-    element = like.dtype.bytes
-    strides = Strides(shape.width * shape.depth * element, shape.depth * element, element)
-    return replace(like, shape=shape, layout=Layout.NHWC, strides=strides, tiles=Tiles.single(shape, 0))
-
-
 def _maxima(kernel: EthosuPart, name: str, maker: _Maker) -> _Made | None:
     """A maximum over windows side by side as maxima of maxima; None if it is none, or its steps have no such factors."""
     operation, window = kernel.operation, kernel.operation.kernel
@@ -170,7 +162,7 @@ def _maxima(kernel: EthosuPart, name: str, maker: _Maker) -> _Made | None:
     for number, (y, x) in enumerate(steps):
         shape = Shape3D(read.shape.height // y, read.shape.width // x, ofm.shape.depth)
         last = number == count - 1
-        target, written = (kernel.ofm, ofm) if last else (f"{name}/maxima{number}", _dense(ifm, shape))
+        target, written = (kernel.ofm, ofm) if last else (f"{name}/maxima{number}", dense_map(ifm, shape))
         made = maker.in_block(replace(operation, ifm=read, ofm=written, kernel=Kernel(y, x, y, x)))
         if made is None:
             return None
