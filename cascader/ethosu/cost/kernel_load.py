@@ -106,12 +106,6 @@ class KernelLoad:
         return self.flat[_HEAD : _HEAD + self.places]
 
     @property
-    def blocks(self) -> tuple[BlockLoad, ...]:
-        """The blocks in their order."""
-        kinds = self.kinds
-        return tuple(kinds[number] for number in self.order)
-
-    @property
     def stored(self) -> int:
         """Words of its feature maps that it writes."""
         flat, table = self.flat, _HEAD + self.places
