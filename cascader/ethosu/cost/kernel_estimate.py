@@ -57,44 +57,22 @@ class _Kernel:
         return ceil(self.flow(prefetched=prefetched).tail) + self._terms.overhead
 
 
-class _Described:
-    """A kernel as its estimates know it: what they have in common, wherever its constants are read, is worked out once."""
-
-    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...]) -> None:
-        self.operation = operation
-        self.row = row
-        self.terms = terms
-        self.work = work
-        self._known: Ranking | None = None
-
-    def ranking(self, sources: Sources) -> Ranking:
-        """The ranking of the kernel's blocks with its constants from some sources."""
-        worst = self.terms.worst_operand_latency(self.operation)
-        if self._known is not None:
-            return self._known.beside(sources, worst)
-        decoding = decoding_cycles(self.work, self.terms.timing) if self.operation.weights else None
-        self._known = Ranking(self.operation, self.terms.accelerator, sources, decoding, worst)
-        return self._known
-
-
 class KernelEstimate:
     """Estimates of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
 
-    def __init__(self, kernel: _Described, *, staged: bool) -> None:
-        self._described = kernel
-        self._operation = kernel.operation
-        self._row = kernel.row
-        self._terms = terms = kernel.terms
-        self._work = kernel.work
+    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
+        self._operation, self._row, self._terms, self._work = operation, row, terms, work
         self._staged = staged
         self._sources = terms.staged if staged else terms.direct
         self._home_rate = self._sources.constants.rate
-        self._operand_latency = terms.operand_latency(self._operation)
+        self._operand_latency = terms.operand_latency(operation)
         self._kernels: dict[object, _Kernel] = {}
 
     @cached_property
     def _ranking(self) -> Ranking:
-        return self._described.ranking(self._sources)
+        terms, operation = self._terms, self._operation
+        decoding = decoding_cycles(self._work, terms.timing) if operation.weights else None
+        return Ranking(operation, terms.accelerator, self._sources, decoding, terms.worst_operand_latency(operation))
 
     def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
         """The kernel in its own block and in those that may be faster."""
@@ -155,9 +133,8 @@ class KernelEstimates:
     """The two estimates of a kernel: with its constants in the arena, and at home."""
 
     def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...]) -> None:
-        kernel = _Described(operation, row, terms, work)
-        self.staged = KernelEstimate(kernel, staged=True)
-        self.direct = KernelEstimate(kernel, staged=False)
+        self.staged = KernelEstimate(operation, row, terms, work, staged=True)
+        self.direct = KernelEstimate(operation, row, terms, work, staged=False)
 
     @property
     def size(self) -> int:
