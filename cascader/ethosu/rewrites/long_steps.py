@@ -100,11 +100,6 @@ def _is_far(operation: KernelOperation) -> bool:
     return max(operation.kernel.stride_y, operation.kernel.stride_x) > LONGEST_STRIDE
 
 
-def _is_near(operation: KernelOperation) -> bool:
-    """Whether its windows step from column to column no further than the NPU's can."""
-    return operation.kernel.stride_x <= LONGEST_STRIDE
-
-
 def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, maker: _Maker) -> KernelOperation | None:
     """A convolution on pixels that are the rows of its windows; None if it is none, or these do not lie together."""
     ifm, kernel, depth = operation.ifm, operation.kernel, operation.ifm.shape.depth
@@ -193,8 +188,9 @@ def _columns(operation: KernelOperation, maker: _Maker) -> Iterator[KernelOperat
 def _made(grid: PositionGrid, position: KernelOperation, maker: _Maker) -> _Made | None:
     """The fewest kernels that are known to stand for a grid; None for those that it has."""
     kernel, operation = grid.kernel, grid.kernel.operation
-    one = maker.in_block(operation) if _is_near(operation) else None
-    if one is None and not _is_near(operation):
+    if operation.kernel.stride_x <= LONGEST_STRIDE:
+        one = maker.in_block(operation)
+    else:
         one = _with_deep_pixels(position, operation, maker) or _on_its_side(position, operation, maker)
     if one is not None:
         return _Made((replace(kernel, operation=one),))

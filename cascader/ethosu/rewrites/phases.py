@@ -46,18 +46,13 @@ class _Taps:
         return cls(first, ceil_div(taps - first, 2), (pad - phase - first) // 2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Along one axis: ``taps`` of a window with stride 1 that begins ``before`` elements ahead, ``outputs`` elements of the result."""
+def _reads(extent: int, taps: int, before: int, outputs: int) -> tuple[int, int, int, int]:
+    """Elements of a map of ``extent`` that are read along one axis, first and last (exclusive), and the padding before and after them.
 
-    taps: int
-    before: int
-    outputs: int
-
-    def reads(self, extent: int) -> tuple[int, int, int, int]:
-        """Elements of a map of ``extent`` that are read, first and last (exclusive), and the padding before and after them."""
-        low, high = -self.before, self.outputs - 1 - self.before + self.taps
-        return max(0, low), min(extent, high), max(0, -low), max(0, high - extent)
+    A window of ``taps`` with stride 1 begins ``before`` elements ahead and makes ``outputs`` elements of the result.
+    """
+    low, high = -before, outputs - 1 - before + taps
+    return max(0, low), min(extent, high), max(0, -low), max(0, high - extent)
 
 
 def _is_transposed(operation: KernelOperation) -> bool:
@@ -96,8 +91,8 @@ def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequen
         start = before - taps.before
         made[number * depth : (number + 1) * depth, :, start : start + taps.count] = weights[:, down.first :: 2, taps.first :: 2]
     ofm = _every_other(operation.ofm, row, sides)
-    rows = _Window(down.count, down.before, ofm.shape.height).reads(operation.ifm.shape.height)
-    columns = _Window(width, before, ofm.shape.width).reads(operation.ifm.shape.width)
+    rows = _reads(operation.ifm.shape.height, down.count, down.before, ofm.shape.height)
+    columns = _reads(operation.ifm.shape.width, width, before, ofm.shape.width)
     changed = replace(
         operation,
         ifm=operation.ifm.part(rows[:2], columns[:2]),
