@@ -139,6 +139,13 @@ class Network:
         """The kernels by the names of their parts, in order."""
         return {part.name: part.payload for part in self.graph.parts if isinstance(part.payload, EthosuPart)}
 
+    @property
+    def handed_on(self) -> tuple[Port, ...]:
+        """The arrays that NPU jobs and CPU operators hand on to each other."""
+        on_cpu = [part.payload for part in self.graph.parts if isinstance(part.payload, CpuPart)]
+        runs: tuple[Segment | CpuPart, ...] = (*self.segments, *on_cpu)
+        return tuple(port for run in runs for port in (*run.inputs, *run.outputs))
+
     def with_kernels(self, changed: Mapping[str, EthosuPart]) -> Network:
         """The network with other kernels in the named parts; itself if none is named."""
         if not changed:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.rewrites.moved_maps import Move
 from cascader.ethosu.rewrites.wide_copies import is_copy
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
@@ -20,12 +20,7 @@ from npu_model.values import dataclass
 
 def _bound(network: Network) -> set[str]:
     """The tensors in which the application, another NPU job or a CPU operator finds an array."""
-    ports = [*network.inputs, *network.outputs, *network.variables]
-    for segment in network.segments:
-        ports += [*segment.inputs, *segment.outputs]
-    for part in network.graph.parts:
-        if isinstance(part.payload, CpuPart):
-            ports += [*part.payload.inputs, *part.payload.outputs]
+    ports = (*network.inputs, *network.outputs, *network.variables, *network.handed_on)
     return {port.tensor for port in ports}
 
 
