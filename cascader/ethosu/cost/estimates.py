@@ -49,7 +49,7 @@ class Estimates:
         found = self._known.get(key)
         if found is None:
             self._make_room(len(decoding))
-            found = self._core.estimates(operation, row, query, work) if IS_BUILT else KernelEstimates(operation, row, self._terms, work)
+            found = self._core.estimates(operation, row, query, work) if IS_BUILT else KernelEstimates(operation, self._terms, work)
             self._known[key] = found
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+from dataclasses import replace
 from functools import cached_property
 from math import ceil
 
@@ -10,7 +10,7 @@ from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
 from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
-from cascader.ethosu.cost.kernel_load import KernelLoad, block_load
+from cascader.ethosu.cost.kernel_load import KernelLoad, operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
@@ -60,8 +60,8 @@ class _Kernel:
 class KernelEstimate:
     """Estimates of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
 
-    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
-        self._operation, self._row, self._terms, self._work = operation, row, terms, work
+    def __init__(self, operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
+        self._operation, self._terms, self._work = operation, terms, work
         self._staged = staged
         self._sources = terms.staged if staged else terms.direct
         self._home_rate = self._sources.constants.rate
@@ -81,11 +81,16 @@ class KernelEstimate:
         kernels = []
         for block, shram in ((operation.block, operation.shram), *found):
             if (block, shram) not in self._kernels:
-                load = block_load(operation, block, self._terms.accelerator, self._work, self._row, self._sources)
+                load = self._load(block)
                 least = max(self._operand_latency * load.places, self._terms.command_cycles)
                 self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources, least)
             kernels.append(self._kernels[block, shram])
         return kernels
+
+    def _load(self, block: Shape3D) -> KernelLoad:
+        """The load of the kernel in another block."""
+        operation, maps, constants = replace(self._operation, block=block), self._sources.maps, self._sources.constants
+        return operation_load(operation, self._terms.accelerator, self._work, maps.burst, constants.burst, self._terms.timing)
 
     def _read_penalty(self, load: KernelLoad) -> int:
         """Cycles that are set against a kernel's reads at home, which hold up the copies beside it."""
@@ -132,9 +137,9 @@ class KernelEstimate:
 class KernelEstimates:
     """The two estimates of a kernel: with its constants in the arena, and at home."""
 
-    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...]) -> None:
-        self.staged = KernelEstimate(operation, row, terms, work, staged=True)
-        self.direct = KernelEstimate(operation, row, terms, work, staged=False)
+    def __init__(self, operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...]) -> None:
+        self.staged = KernelEstimate(operation, terms, work, staged=True)
+        self.direct = KernelEstimate(operation, terms, work, staged=False)
 
     @property
     def size(self) -> int:
