@@ -7,6 +7,7 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
+from row_graphs import schedule_groups
 from scheduling import DEFAULT, network, schedule
 
 from cascader.allocate.extents import Extent
@@ -19,7 +20,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from cascader.plan.jobs import Copy
 from npu_model.compiled.network import CompiledNetwork
 from sim.functional import FilterCache, run

@@ -9,11 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cascader.allocate.extents import NEVER, Extent, gap, live_bytes
+from cascader.allocate.extents import NEVER, Extent, live_bytes
 from npu_model.shapes import round_up
 
 _Placed = tuple[int | None, ...]
 """The address of every buffer, None for one that is not placed yet."""
+
+
+def gap(below: Extent, above: Extent) -> int:
+    """Bytes that ``above`` must lie higher than ``below`` if it lies above it; hugely negative if they never meet."""
+    start, end = max(below.start, above.start), min(below.end, above.end)
+    if start >= end:
+        return NEVER
+    high, low = below.high[start - below.start : end - below.start], above.low[start - above.start : end - above.start]
+    both = (high > below.low[start - below.start : end - below.start]) & (above.high[start - above.start : end - above.start] > low)
+    return int((high - low)[both].max()) if both.any() else NEVER
 
 
 class _Search:

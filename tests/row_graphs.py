@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import lcm
 
@@ -11,9 +11,20 @@ from hypothesis import strategies as st
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import is_last_reader
 from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
-from cascader.plan.depth_first import Group
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, group_table, stripe_jobs
+from cascader.plan.liveness import LiveRows
 
 MAX_ROWS = 12
+
+
+def schedule_groups(scheduler: DepthFirstScheduler, groups: Sequence[Group]) -> tuple[StripeJob, ...]:
+    """The jobs of all groups, one group after the other."""
+    return stripe_jobs(group_table(scheduler, groups))
+
+
+def most_rows(life: LiveRows) -> int:
+    """Most rows that are live at one step: what a rolling buffer must hold."""
+    return int((life.high - life.low).max())
 
 
 @dataclass

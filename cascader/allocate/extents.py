@@ -92,13 +92,3 @@ def live_bytes(extents: Sequence[Extent] | Extents, steps: int) -> Steps:
     for extent in extents:
         total[extent.start : extent.end] += extent.high - extent.low
     return total
-
-
-def gap(below: Extent, above: Extent) -> int:
-    """Bytes that ``above`` must lie higher than ``below`` if it lies above it; hugely negative if they never meet."""
-    start, end = max(below.start, above.start), min(below.end, above.end)
-    if start >= end:
-        return NEVER
-    high, low = below.high[start - below.start : end - below.start], above.low[start - above.start : end - above.start]
-    both = (high > below.low[start - below.start : end - below.start]) & (above.high[start - above.start : end - above.start] > low)
-    return int((high - low)[both].max()) if both.any() else NEVER

@@ -47,7 +47,7 @@ class Draw:
 
 
 def _gaps(extents: Sequence[Extent]) -> Steps:
-    """:func:`gap` of every extent (rows) below every other one (columns)."""
+    """Bytes that every extent (columns) must lie higher than every other one (rows) if it lies above it."""
     steps = max(extent.end for extent in extents)
     # Where nothing is live the top is far below and the bottom far above everything, so that no gap is needed there.
     tops, bottoms = np.full((len(extents), steps), NEVER), np.full((len(extents), steps), -NEVER)

@@ -20,7 +20,7 @@ from cascader.ethosu.rewrites import is_small
 from cascader.ethosu.rewrites.columns import column_counts
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.ethosu.schedule.schedule import UNKNOWN, Provenance, Schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
 from cascader.plan.jobs import Copy
@@ -32,8 +32,6 @@ from cascader.search.local_moves import Groups
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.values import dataclass
-
-_UNKNOWN = Provenance()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Cascader:
         accelerator: str,
         system: MemorySystem,
         options: CascadeOptions = DEFAULT_OPTIONS,
-        provenance: Provenance = _UNKNOWN,
+        provenance: Provenance = UNKNOWN,
     ) -> None:
         """The device's timing is that of the ``provenance``."""
         self.network = network

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 from fractions import Fraction
-from math import ceil, floor, lcm
+from math import ceil, lcm
 
 from cascader.graph.intervals import Box, elements, whole
 from cascader.graph.intervals import clip as clip_box
-from cascader.graph.stripe_config import Rational, StripeConfig
+from cascader.graph.stripe_config import Rational
 from npu_model.errors import InputError
 from npu_model.values import dataclass
 
@@ -112,11 +112,6 @@ class Propagator:
         """Input axes."""
         return len(self.offset)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the coefficients and the offset are whole numbers, so that nothing is rounded."""
-        return all(row.denominator == 1 for row in self._rows)
-
     def follows(self, axis: int) -> tuple[int, ...]:
         """The output axes that input ``axis`` depends on."""
         return tuple(term for term, _ in self._rows[axis].terms)
@@ -141,34 +136,6 @@ class Propagator:
         if not elements(box):
             return ((0, 0),) * self.inputs
         return clip_box(self.reach(box), whole(input_shape))
-
-    def propagate(self, config: StripeConfig) -> StripeConfig:
-        """The stripes of the input behind stripes of the output (RFC 0037).
-
-        Shape and extent are ceil(M . [v; 1]), strides M . [v; 0]; the extent counts padding. Where stripes begin between elements, the
-        shape is the largest of all. Each box covers what ``demand`` says of the output box, and is equal to it if ``is_whole``.
-        InputError if an input axis follows two axes that are both cut.
-
-        >>> halve = Propagator.of_axes((Axis(0, Fraction(1, 2)), Axis(1, Fraction(1, 2))), 2)
-        >>> stripes = halve.propagate(StripeConfig((3, 5), (27, 50), (3, 5), (1, 2), (9, 10), (0, 0)))
-        >>> stripes.shape, stripes.extent, stripes.strides
-        ((2, 3), (14, 25), (Fraction(3, 2), Fraction(5, 2)))
-        """
-        shape, strides, order, stripes, offset = [], [], [], [], []
-        for row, coefficients, shift in zip(self._rows, self.matrix, self.offset, strict=False):
-            cut = [axis for axis, _ in row.terms if config.stripes[axis] > 1] or [axis for axis, _ in row.terms[:1]]
-            if len(cut) > 1:
-                raise InputError(f"An input axis follows the output axes {cut}, which are all cut: cut one of them.")
-            start = sum((c * v for c, v in zip(coefficients, config.offset, strict=False)), Fraction(shift))
-            stride = sum((coefficients[axis] * config.strides[axis] for axis in cut), Fraction(0))
-            length = sum((c * v for c, v in zip(coefficients, config.shape, strict=False)), Fraction(coefficients[-1]))
-            count = config.stripes[cut[0]] if cut else 1
-            shape.append(_longest(Fraction(start), Fraction(stride), Fraction(length), count))
-            strides.append(_simple(stride))
-            order.append(config.order[cut[0]] if cut else 0)
-            stripes.append(count)
-            offset.append(_simple(start))
-        return StripeConfig(tuple(shape), self.lengths(config.extent), tuple(strides), tuple(order), tuple(stripes), tuple(offset))
 
     def __matmul__(self, other: Propagator) -> Propagator:
         """``self`` after ``other``: from the output of ``other`` to the input of ``self``, whose output is ``other``'s input.
@@ -244,9 +211,3 @@ def _row(coefficients: tuple[Rational, ...], offset: Rational) -> _Row:
     whole_numbers = [int(value * common) for value in coefficients]
     terms = tuple((axis, value) for axis, value in enumerate(whole_numbers[:-1]) if value)
     return _Row(terms, whole_numbers[-1], int(offset * common), common)
-
-
-def _longest(start: Fraction, stride: Fraction, length: Fraction, count: int) -> int:
-    """Most whole elements that any of ``count`` stripes touches; positions repeat after the denominator's steps."""
-    steps = min(count, stride.denominator)
-    return max(ceil(at + length) - floor(at) for at in (start + index * stride for index in range(steps)))

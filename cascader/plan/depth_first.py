@@ -147,10 +147,6 @@ class DepthFirstScheduler:
         first = first_read(self.graph, before.part, after)
         return None if first is None else before.start - first
 
-    def jobs(self, group: Group) -> tuple[StripeJob, ...]:
-        """The stripe jobs of one group, in order; earlier groups are complete."""
-        return stripe_jobs(self.table(group))
-
 
 def stripe_jobs(table: JobTable) -> tuple[StripeJob, ...]:
     """The jobs of a table as values."""
@@ -228,8 +224,3 @@ def crossing_tensors(graph: RowGraph, groups: Sequence[Group]) -> frozenset[int]
 def group_table(scheduler: DepthFirstScheduler, groups: Sequence[Group]) -> JobTable:
     """The jobs of all groups, one group after the other, as a table."""
     return np.concatenate([scheduler.table(group) for group in groups]) if groups else np.empty((0, 3), dtype=np.int64)
-
-
-def schedule_groups(scheduler: DepthFirstScheduler, groups: Sequence[Group]) -> tuple[StripeJob, ...]:
-    """The jobs of all groups, one group after the other."""
-    return stripe_jobs(group_table(scheduler, groups))

@@ -29,11 +29,6 @@ class LiveRows:
         """First step after the life."""
         return self.start + len(self.low)
 
-    @property
-    def most(self) -> int:
-        """Most rows that are live at one step: what a rolling buffer must hold."""
-        return int((self.high - self.low).max())
-
 
 def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]:
     """Live rows of every tensor that the jobs touch, by index, from the first step at which it holds anything to the last use.

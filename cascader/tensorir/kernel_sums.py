@@ -1,6 +1,6 @@
 """Sums of windows: what a convolution, a depthwise or a pooling kernel accumulates for an element, and what becomes of the total.
 
-Both ways to write such a kernel, loops and Tensor Expressions, are made of this. The rules of poolings are those that
+Loops are made of this, and so are the Tensor Expressions that tests write. The rules of poolings are those that
 :mod:`sim.functional.pooling` has found to be the NPU's, written anew.
 """
 

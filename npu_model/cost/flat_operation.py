@@ -14,7 +14,7 @@ from npu_model.cost.cycles import kernel_step_delay, ofm_ublock, output_rate
 from npu_model.cost.shram import ifm_depth_step
 from npu_model.cost.traversal import reduces_depth
 from npu_model.program import ByteRange, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
-from npu_model.shapes import Shape3D, ceil_div
+from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
@@ -118,17 +118,6 @@ def flat_operation(
     )
     maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))
     return array("q", chain(head, maps, _ranges(op.weights, modulus), _ranges(op.scales, modulus)))
-
-
-_BLOCK = slice(5, 8)
-"""Where the block stands in the row of an operation."""
-
-
-def in_block(row: array[int], block: Shape3D) -> array[int]:
-    """The row of the same operation in another block."""
-    changed = row[:]
-    changed[_BLOCK] = array("q", (block.height, block.width, block.depth))
-    return changed
 
 
 @lru_cache(maxsize=1024)

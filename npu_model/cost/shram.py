@@ -84,15 +84,6 @@ class BlockQuery:
         return self.kind is not OperationKind.CONV_2D and self.pool is not PoolKind.REDUCE_SUM
 
 
-def accumulator_format(kind: OperationKind, pool: PoolKind | None, ifm_bits: int, *, scaled: bool) -> AccumulatorFormat:
-    """40-bit accumulators for scaled operations on 16-bit IFMs other than maximum and average pooling, else 32-bit.
-
-    Source: Vela 5.2.0 ``architecture_allocator.py`` and regor ``ethos_u55.cpp``.
-    """
-    pooling = kind is OperationKind.POOL and pool is not PoolKind.REDUCE_SUM
-    return AccumulatorFormat.INT40 if ifm_bits == 16 and scaled and not pooling else AccumulatorFormat.INT32
-
-
 def ifm_depth_step(ifm_bits: int, *, part_kernel: bool) -> int:
     """Channels of the IFM blocks that a convolution or reduce-sum walks through: 32, 16 or 8.
 

@@ -7,7 +7,7 @@ the tests hold it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from npu_model.errors import InputError
 from npu_model.native import native
 from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import Bits, Int64
-from npu_model.weight_stream.mlw_chunks import Chunks, Symbols, run_symbols, walk, weight_symbols
+from npu_model.weight_stream.mlw_chunks import Chunks, run_symbols, walk, weight_symbols
 from npu_model.weight_stream.mlw_header import Header, Palette, read_header
 
 Int16 = npt.NDArray[np.int16]
@@ -49,7 +49,7 @@ class Walked:
     start: int
     end: int
 
-    def runs(self) -> Symbols | None:
+    def runs(self) -> Int64 | None:
         """The lengths of the slice's zero runs; None if it has no runs."""
         return None if self.header.runs is None else run_symbols(self.bits, self.zeros, self.header.runs)
 
@@ -58,8 +58,8 @@ class Walked:
 class _Decoded:
     span: Slice
     header: Header
-    indices: Symbols
-    runs: Symbols | None
+    indices: Int64
+    runs: Int64 | None
 
 
 def walk_slices(stream: bytes) -> Iterator[Walked]:
@@ -86,14 +86,14 @@ def _slices(stream: bytes) -> Iterator[_Decoded]:
     first = 0
     for part in walk_slices(stream):
         header, runs = part.header, part.runs()
-        count = header.count + (0 if runs is None else int(runs.values.sum()))
+        count = header.count + (0 if runs is None else int(runs.sum()))
         yield _Decoded(Slice(first, count, part.start, part.end), header, weight_symbols(part.bits, part.weights, header.weights), runs)
         first += count
 
 
 def _weights(part: _Decoded) -> Int64:
     """The weights of a slice's indices: an entry of the palette, or the direct values after it; bit 0 is the sign."""
-    palette, indices = part.header.palette, part.indices.values
+    palette, indices = part.header.palette, part.indices
     size = len(palette.entries)
     coded = indices + (palette.direct_offset - size)
     if size:
@@ -108,12 +108,12 @@ def _weights(part: _Decoded) -> Int64:
     return np.where(coded & 1, -(coded >> 1), coded >> 1)
 
 
-def places(header: Header, runs: Symbols | None) -> Int64:
+def places(header: Header, runs: Int64 | None) -> Int64:
     """Where in its slice each weight stands: after the zero runs before it and the weights before it."""
     first = np.arange(header.count)
     if runs is None:
         return first
-    before = np.cumsum(runs.values) - (0 if header.new_palette else runs.values)
+    before = np.cumsum(runs) - (0 if header.new_palette else runs)
     return first + before[: header.count]
 
 
@@ -146,45 +146,3 @@ def _decode(stream: bytes, limit: int | None) -> Int16:
         symbols[places(part.header, part.runs)] = _weights(part)
         parts.append(symbols)
     return np.concatenate(parts) if parts else np.zeros(0, np.int16)
-
-
-def _ready(part: _Decoded) -> Int64:
-    """For each symbol of a slice the first bit after what tells it: its own remainder, and that of the zero run before it."""
-    runs = part.runs
-    stands = places(part.header, runs)
-    ready = np.zeros(part.span.count, np.int64)
-    if runs is not None:
-        zeros = np.ones(part.span.count, np.bool_)
-        zeros[stands] = False
-        ready[zeros] = np.repeat(runs.ends, runs.values)
-    ready[stands] = part.indices.ends
-    if runs is not None:
-        before = runs.ends if part.header.new_palette else np.append(0, runs.ends)
-        ready[stands] = np.maximum(ready[stands], before[: stands.size])
-    result: Int64 = np.maximum.accumulate(ready)
-    return result
-
-
-def bits_at(stream: bytes, counts: Sequence[int]) -> tuple[int, ...]:
-    """Bits that the decoder must have read before the first n symbols are known, for each n of ``counts``.
-
-    The chunks interleave, so that the bits of one symbol do not lie together; differences say what a block of symbols costs.
-    Errors are those of :func:`decode`, and InputError if an n is negative or larger than the number of symbols.
-    """
-    wanted = np.asarray(counts, np.int64)
-    found = np.zeros(wanted.size, np.int64)
-    total = 0
-    for part in _slices(stream):
-        span, total = part.span, part.span.first + part.span.count
-        inside = (wanted > span.first) & (wanted <= total)
-        if inside.any():
-            found[inside] = _ready(part)[wanted[inside] - span.first - 1]
-    for count in counts:
-        if not 0 <= count <= total:
-            raise InputError(f"The weight stream holds {total} weights but {count} are asked for: ask for 0 to {total}.")
-    return tuple(found.tolist())
-
-
-def slices(stream: bytes) -> tuple[Slice, ...]:
-    """Where the slices of a stream lie, in symbols and in bits; costs and errors are those of :func:`decode`."""
-    return tuple(part.span for part in _slices(stream))

@@ -51,14 +51,6 @@ def _surplus(count: int) -> int:
     return max(count - WEIGHTS_A_CYCLE, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Symbols:
-    """Symbols of one kind, in order: their values, and the first bit of the stream after each one's remainder."""
-
-    values: Int64
-    ends: Int64
-
-
 def _walk_weights(bits: Bits, header: Header) -> tuple[Chunks, int]:
     """The weight chunks of a slice without zero runs, and the bit after the last.
 
@@ -165,17 +157,18 @@ def _quotients(steps: npt.NDArray[np.int32], ends: npt.NDArray[np.bool_], count:
     return np.diff(sums, prepend=np.int64(0))
 
 
-def _finish(bits: Bits, chunks: Chunks, coding: Coding, quotients: Int64 | int) -> Symbols:
+def _finish(bits: Bits, chunks: Chunks, coding: Coding, quotients: Int64 | int) -> Int64:
     """Quotients with their remainders."""
     counts = np.array(chunks.counts, np.int64)
     width = coding.remainder
     before = np.cumsum(counts) - counts
     starts = np.repeat(np.array(chunks.remainders, np.int64) - before * width, counts)
     starts += width * np.arange(starts.size)
-    return Symbols((quotients << width) + bits.fields(starts, width), starts + width)
+    found: Int64 = (quotients << width) + bits.fields(starts, width)
+    return found
 
 
-def weight_symbols(bits: Bits, chunks: Chunks, coding: Coding) -> Symbols:
+def weight_symbols(bits: Bits, chunks: Chunks, coding: Coding) -> Int64:
     """The indices of a slice's weights.
 
     A raw index is its remainder. Else a unary bit 0 ends a number; 1 counts one and takes a bit of the second word: 0 ends the
@@ -191,7 +184,7 @@ def weight_symbols(bits: Bits, chunks: Chunks, coding: Coding) -> Symbols:
     return _finish(bits, chunks, coding, _quotients(first + second, ends, sum(chunks.counts)))
 
 
-def run_symbols(bits: Bits, chunks: Chunks, coding: Coding) -> Symbols:
+def run_symbols(bits: Bits, chunks: Chunks, coding: Coding) -> Int64:
     """The lengths of a slice's zero runs: in the unary word 1 counts one and 0 ends the number."""
     codes = np.array(chunks.codes, np.int32)[:, None]
     steps = codes >> np.arange(coding.unary, dtype=np.int32) & 1

@@ -47,7 +47,7 @@ def _at(chunks: Chunks, remainder: int, counts: Int64) -> tuple[Int64, Int64]:
 def _slice_work(part: Walked, counts: Int64) -> tuple[Int64, Int64, int]:
     """Bits and cycles behind the first n symbols of a slice, for each n of ``counts`` (1 or more), and its symbols."""
     header, runs = part.header, part.runs()
-    total = header.count + (0 if runs is None else int(runs.values.sum()))
+    total = header.count + (0 if runs is None else int(runs.sum()))
     inside = counts[counts <= total]
     stands = places(header, runs)
     weights = np.searchsorted(stands, inside)

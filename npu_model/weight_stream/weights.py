@@ -109,11 +109,6 @@ _STREAMS = _Kept[bytes]()
 _WEIGHTS = _Kept[Int16]()
 
 
-def compressed_size(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> int:
-    """Bytes of the compressed stream."""
-    return len(encode_weights(weights, layout, accelerator))
-
-
 def decode_stream(stream: bytes, limit: int | None = None) -> Int16:
     """Symbols of a compressed stream, in hardware order, ``limit`` at most.
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_graphs import row_graphs
+from row_graphs import row_graphs, schedule_groups
 from toy_costs import ToyCosts
 
 from cascader.allocate.extents import live_bytes
@@ -17,7 +17,7 @@ from cascader.allocate.first_fit import every_placement, search
 from cascader.allocate.moving import allocate, placements
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, buffers, storages
-from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, group_table, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, group_table
 from cascader.plan.group_bytes import GroupBytes, group_bytes, tensor_facts
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import propose, propose_in_python

@@ -185,7 +185,7 @@ def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True
     lowering = _Lowering(
         schedule=schedule,
         accelerator=find_accelerator(schedule.accelerator),
-        parts={part.name: part.payload for part in network.graph.parts if isinstance(part.payload, EthosuPart)},
+        parts=network.kernels,
         places=_places(schedule),
         copies={},
         staged={},

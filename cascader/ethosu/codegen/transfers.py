@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from cascader.ethosu.codegen.feature_maps import row_bytes
 from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation
@@ -20,14 +20,8 @@ def _runs(feature_map: FeatureMap) -> Sequence[ByteRange] | None:
 
 def _pieces(source: Sequence[ByteRange], target: Sequence[ByteRange]) -> Iterator[DmaOperation]:
     """The transfers of as many bytes as lie together in both."""
-    borders = [0]
-    for runs in (source, target):
-        at = 0
-        for run in runs:
-            at += run.length
-            borders.append(at)
-    cuts = sorted(set(borders))
-    for start, end in pairwise(cuts):
+    borders = {0}.union(*(accumulate(run.length for run in runs) for runs in (source, target)))
+    for start, end in pairwise(sorted(borders)):
         read, written = _at(source, start), _at(target, start)
         yield DmaOperation(ByteRange(read.region, read.start, read.start + end - start), written.start, written.region)
 

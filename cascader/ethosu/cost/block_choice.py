@@ -76,19 +76,6 @@ class Ranking:
         return [(block, shram) for _, block, shram in self.listed(count, partitions=partitions)]
 
 
-def shortlist(
-    op: KernelOperation,
-    accelerator: Accelerator,
-    sources: Sources,
-    count: int,
-    decoding: int | None = None,
-    *,
-    partitions: bool = False,
-) -> list[tuple[Shape3D, Shram]]:
-    """The ``count`` fastest blocks by :class:`Estimator` (:meth:`Ranking.fastest`)."""
-    return Ranking(op, accelerator, sources, decoding).fastest(count, partitions=partitions)
-
-
 def choose_block(op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> tuple[Shape3D, float]:
     """The block that :class:`Estimator` finds fastest among those that fit and the operation's own, with its cycles."""
     return choose_blocks(op, accelerator, (sources,), decoding)[0]

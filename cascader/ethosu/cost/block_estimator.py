@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -19,7 +18,6 @@ from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.cost.traversal import keeps_ifm
 from npu_model.native import native
 from npu_model.program import BRICK, KernelOperation, Layout, OperationKind, Upscale
-from npu_model.shapes import Shape3D
 from npu_model.values import dataclass
 
 _NATIVE = native("cascader.ethosu")
@@ -217,12 +215,11 @@ class Estimator:
             cycles = np.maximum(np.multiply(read + stored, sources.maps.word), np.multiply(np.maximum(read, stored), sources.pace))
         return cycles
 
-    def cycles(self, blocks: Sequence[Shape3D]) -> Cycles:
-        """For each block config the sum over its blocks of the slowest unit; the last output and the last store stand alone."""
-        return self.cycles_of(np.array([(block.height, block.width, block.depth) for block in blocks], dtype=np.int64))
-
     def cycles_of(self, blocks: Numbers) -> Cycles:
-        """As :meth:`cycles`, of rows of height, width and depth."""
+        """For each block (a row of height, width and depth) the sum over its blocks of the slowest unit.
+
+        The last output and the last store stand alone.
+        """
         start = float(self._timing.kernel_start_cycles)
         if _NATIVE is None:
             return self._cycles(blocks) + start

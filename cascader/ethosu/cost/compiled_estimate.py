@@ -19,6 +19,8 @@ from npu_model.weight_stream.shares import decoding_cycles
 _NATIVE = native("cascader.ethosu")
 """Compiled: the estimates of a kernel; None if it is not built."""
 
+IS_BUILT = _NATIVE is not None
+
 _FACTS = 5
 """Integers of the facts: ``push_facts`` of cascader/ethosu/native/kernel.c. The number of options is behind them."""
 
@@ -51,11 +53,6 @@ class Core:
         rates = staged.constants.rate, direct.constants.rate
         self._memories = array("d", (*staged.flat, *direct.flat, *terms.contended.flat, *rates, PROMISING, WORTHWHILE, READ_PENALTY))
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether the core is built."""
-        return _NATIVE is not None
-
     def estimates(self, operation: KernelOperation, row: array[int], query: array[int], work: tuple[DecoderWork, ...]) -> CompiledEstimates:
         """The estimates of a kernel; ``row`` and ``query`` are its flat forms, ``work`` is the decoder's for its streams."""
         terms, shram = self._terms, operation.shram
@@ -64,7 +61,7 @@ class Core:
         latencies = terms.operand_latency(operation), terms.worst_operand_latency(operation)
         counts = terms.command_cycles, terms.overhead, BLOCKS, PARTITIONS, terms.choose_blocks
         numbers = array("q", (shram.ib_end, shram.ab_start, shram.ib2_start, *latencies, *counts))
-        assert _NATIVE is not None  # noqa: S101  # is_usable
+        assert _NATIVE is not None  # noqa: S101  # IS_BUILT
         blocks = candidates(operation, terms.accelerator)
         found = _NATIVE.kernel_estimates(row, flat_decoding(work), kernel, query, blocks, self._memories, numbers)
         return CompiledEstimates(memoryview(found).cast("q"), terms)

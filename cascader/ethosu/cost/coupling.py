@@ -48,7 +48,7 @@ def _begun(option: BlockOption) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _most_shared(two: BlockOption) -> int:
+def most_shared(two: BlockOption) -> int:
     """Cycles that a kernel shares with any other one at most: its first blocks' words must pass behind whatever came before."""
     moving, alone = _begun(two)
     return max(0, ceil(alone - moving) + two.latency, -further_responses(two.sources.timing, two.latency))
@@ -95,11 +95,6 @@ class Coupling:
         distance = self._distance(one, two)
         return max(_shared(one, two, distance), -waits) if distance else -waits - further
 
-    @staticmethod
-    def most_shared(two: BlockOption) -> int:
-        """Cycles that the two share at most if the second one is made in block ``two``."""
-        return _most_shared(two)
-
     def least(self, costs: Sequence[int], ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> list[tuple[int, int]]:
         """For each block of the second kernel the least of some costs, one for each of the first one, less what the two share.
 
@@ -112,7 +107,7 @@ class Coupling:
 
     def _least(self, costs: Sequence[int], ones: Sequence[BlockOption], two: BlockOption) -> tuple[int, int]:
         """As :meth:`least` for one block. Those of the first kernel that cost more than they could share are not looked at."""
-        most = self.most_shared(two)
+        most = most_shared(two)
         best, at = costs[0] - self.shared(ones[0], two), 0
         for number in range(1, len(ones)):
             if costs[number] - most < best:
@@ -126,7 +121,7 @@ class Coupling:
             return self._compiled(ones, twos, _NO_COSTS)[0]
         best: tuple[int, int] | None = None
         for two in twos:
-            most = self.most_shared(two)
+            most = most_shared(two)
             for one in ones:
                 cost = one.cost + two.cost
                 if best is None or cost - most <= best[0]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from functools import lru_cache
 
-from cascader.ethosu.cost.compiled_estimate import CompiledEstimate, CompiledEstimates, Core
+from cascader.ethosu.cost.compiled_estimate import IS_BUILT, CompiledEstimate, CompiledEstimates, Core
 from cascader.ethosu.cost.estimate_terms import Terms
 from cascader.ethosu.cost.kernel_estimate import KernelEstimate, KernelEstimates
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
@@ -49,13 +49,9 @@ class Estimates:
         found = self._known.get(key)
         if found is None:
             self._make_room(len(decoding))
-            found = self._known[key] = self._made(operation, row, query, work)
+            found = self._core.estimates(operation, row, query, work) if IS_BUILT else KernelEstimates(operation, self._terms, work)
+            self._known[key] = found
         return found
-
-    def _made(self, operation: KernelOperation, row: array[int], query: array[int], work: tuple[DecoderWork, ...]) -> AnyEstimates:
-        if self._core.is_usable:
-            return self._core.estimates(operation, row, query, work)
-        return KernelEstimates(operation, row, self._terms, work)
 
     def _make_room(self, size: int) -> None:
         # The newest estimate has worked out what is asked of it first by the time that the next one is made.

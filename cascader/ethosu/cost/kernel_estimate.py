@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+from dataclasses import replace
 from functools import cached_property
 from math import ceil
 
@@ -10,7 +10,7 @@ from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
 from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
-from cascader.ethosu.cost.kernel_load import KernelLoad, block_load
+from cascader.ethosu.cost.kernel_load import KernelLoad, operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
@@ -57,44 +57,22 @@ class _Kernel:
         return ceil(self.flow(prefetched=prefetched).tail) + self._terms.overhead
 
 
-class _Described:
-    """A kernel as its estimates know it: what they have in common, wherever its constants are read, is worked out once."""
-
-    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...]) -> None:
-        self.operation = operation
-        self.row = row
-        self.terms = terms
-        self.work = work
-        self._known: Ranking | None = None
-
-    def ranking(self, sources: Sources) -> Ranking:
-        """The ranking of the kernel's blocks with its constants from some sources."""
-        worst = self.terms.worst_operand_latency(self.operation)
-        if self._known is not None:
-            return self._known.beside(sources, worst)
-        decoding = decoding_cycles(self.work, self.terms.timing) if self.operation.weights else None
-        self._known = Ranking(self.operation, self.terms.accelerator, sources, decoding, worst)
-        return self._known
-
-
 class KernelEstimate:
     """Estimates of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
 
-    def __init__(self, kernel: _Described, *, staged: bool) -> None:
-        self._described = kernel
-        self._operation = kernel.operation
-        self._row = kernel.row
-        self._terms = terms = kernel.terms
-        self._work = kernel.work
+    def __init__(self, operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
+        self._operation, self._terms, self._work = operation, terms, work
         self._staged = staged
         self._sources = terms.staged if staged else terms.direct
         self._home_rate = self._sources.constants.rate
-        self._operand_latency = terms.operand_latency(self._operation)
+        self._operand_latency = terms.operand_latency(operation)
         self._kernels: dict[object, _Kernel] = {}
 
     @cached_property
     def _ranking(self) -> Ranking:
-        return self._described.ranking(self._sources)
+        terms, operation = self._terms, self._operation
+        decoding = decoding_cycles(self._work, terms.timing) if operation.weights else None
+        return Ranking(operation, terms.accelerator, self._sources, decoding, terms.worst_operand_latency(operation))
 
     def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
         """The kernel in its own block and in those that may be faster."""
@@ -103,11 +81,16 @@ class KernelEstimate:
         kernels = []
         for block, shram in ((operation.block, operation.shram), *found):
             if (block, shram) not in self._kernels:
-                load = block_load(operation, block, self._terms.accelerator, self._work, self._row, self._sources)
+                load = self._load(block)
                 least = max(self._operand_latency * load.places, self._terms.command_cycles)
                 self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources, least)
             kernels.append(self._kernels[block, shram])
         return kernels
+
+    def _load(self, block: Shape3D) -> KernelLoad:
+        """The load of the kernel in another block."""
+        operation, maps, constants = replace(self._operation, block=block), self._sources.maps, self._sources.constants
+        return operation_load(operation, self._terms.accelerator, self._work, maps.burst, constants.burst, self._terms.timing)
 
     def _read_penalty(self, load: KernelLoad) -> int:
         """Cycles that are set against a kernel's reads at home, which hold up the copies beside it."""
@@ -154,10 +137,9 @@ class KernelEstimate:
 class KernelEstimates:
     """The two estimates of a kernel: with its constants in the arena, and at home."""
 
-    def __init__(self, operation: KernelOperation, row: array[int], terms: Terms, work: tuple[DecoderWork, ...]) -> None:
-        kernel = _Described(operation, row, terms, work)
-        self.staged = KernelEstimate(kernel, staged=True)
-        self.direct = KernelEstimate(kernel, staged=False)
+    def __init__(self, operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...]) -> None:
+        self.staged = KernelEstimate(operation, terms, work, staged=True)
+        self.direct = KernelEstimate(operation, terms, work, staged=False)
 
     @property
     def size(self) -> int:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import chain
 
-from cascader.ethosu.cost.memory_path import Sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
-from npu_model.cost.flat_operation import flat_decoding, flat_operation, in_block
+from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.native import native
 from npu_model.program import KernelOperation
-from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
@@ -106,12 +103,6 @@ class KernelLoad:
         return self.flat[_HEAD : _HEAD + self.places]
 
     @property
-    def blocks(self) -> tuple[BlockLoad, ...]:
-        """The blocks in their order."""
-        kinds = self.kinds
-        return tuple(kinds[number] for number in self.order)
-
-    @property
     def stored(self) -> int:
         """Words of its feature maps that it writes."""
         flat, table = self.flat, _HEAD + self.places
@@ -167,21 +158,6 @@ def operation_load(
     """The load of an operation; ``work`` is the decoder's work for the weight stream of each core, none if unknown."""
     if _WORK is None or _LOAD is None:
         return kernel_load(like_jobs(op, accelerator, timing, work), map_burst, burst)
-    return _row_load(flat_operation(op, accelerator, timing, is_known=bool(work)), work, map_burst, burst)
-
-
-def block_load(
-    op: KernelOperation, block: Shape3D, accelerator: Accelerator, work: tuple[DecoderWork, ...], row: array[int], sources: Sources
-) -> KernelLoad:
-    """As :func:`operation_load`, of an operation in another ``block``; ``row`` is that of :func:`flat_operation`, with any block."""
-    map_burst, burst = sources.maps.burst, sources.constants.burst
-    if _WORK is None or _LOAD is None:
-        return operation_load(replace(op, block=block), accelerator, work, map_burst, burst, sources.timing)
-    return _row_load(in_block(row, block), work, map_burst, burst)
-
-
-def _row_load(row: array[int], work: tuple[DecoderWork, ...], map_burst: int, burst: int) -> KernelLoad:
-    assert _WORK is not None  # noqa: S101  # whoever calls knows
-    assert _LOAD is not None  # noqa: S101  # the same
+    row = flat_operation(op, accelerator, timing, is_known=bool(work))
     flat: bytes = _LOAD.kernel_load(memoryview(_WORK.block_work(row, flat_decoding(work))).cast("q"), map_burst, burst)
     return KernelLoad(memoryview(flat).cast("q"))

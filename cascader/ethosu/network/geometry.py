@@ -11,7 +11,7 @@ from math import lcm
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.in_place import overwritable_operands
-from cascader.ethosu.network.network import CpuPart, Network
+from cascader.ethosu.network.network import Network
 from cascader.graph.cascader_graph import Tensor
 from cascader.graph.row_graph import RowMap, RowTensor
 from npu_model.program import FeatureMap
@@ -68,7 +68,7 @@ class Geometry:
             own = {step for access in found if (step := _step(*access)) is not None and sizes[name] % step == 0}
             steps.setdefault(head[name], set()).update(own)
         units = {name: min(steps[head[name]], default=size) for name, size in sizes.items()}
-        handed = _handed_on(network)
+        handed = {port.tensor for port in network.handed_on}  # they do not roll
         rolls = {name: size // units[name] if name in handed else _roll(accesses[name], size, units[name]) for name, size in sizes.items()}
         return cls(units, rolls, sizes)
 
@@ -89,15 +89,6 @@ class Geometry:
         """All rows of the tensor in which the map has bytes, for each of its rows."""
         first, end = _extent(feature_map)
         return RowMap(first, 0, end - first, self.units[tensor])
-
-
-def _handed_on(network: Network) -> set[str]:
-    """Tensors that NPU jobs and CPU operators hand on to each other: they do not roll."""
-    ports = [port for segment in network.segments for port in (*segment.inputs, *segment.outputs)]
-    for part in network.graph.parts:
-        if isinstance(part.payload, CpuPart):
-            ports += [*part.payload.inputs, *part.payload.outputs]
-    return {port.tensor for port in ports}
 
 
 def _roll(accesses: list[_Access], size: int, unit: int) -> int:

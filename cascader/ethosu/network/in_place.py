@@ -22,9 +22,6 @@ def overwritable_operands(part: Part) -> tuple[str, ...]:
     payload = ethosu_part(part)
     if payload is None or payload.operation.kind is not OperationKind.ELEMENTWISE:
         return ()
-    operation = payload.operation
-    operands = [(payload.ifm, operation.ifm)]
-    if payload.ifm2 is not None and operation.ifm2 is not None:
-        operands.append((payload.ifm2, operation.ifm2))
-    names = dict.fromkeys(name for name, _ in operands)
-    return tuple(name for name in names if all(_same_place(m, operation.ofm) for other, m in operands if other == name))
+    operands, ofm = payload.operands, payload.operation.ofm
+    names = dict.fromkeys(name for name, _ in operands if name is not None)
+    return tuple(name for name in names if all(_same_place(m, ofm) for other, m in operands if other == name))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from cascader.ethosu.network.axis import Axis
-from cascader.graph.cascader_graph import CascaderGraph, Part
+from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
 from npu_model.program import ByteRange, ConstantOutput, DataType, FeatureMap, KernelOperation, Quantisation
 from npu_model.program.region_numbers import ARENA, CONSTANTS
 from npu_model.values import dataclass
@@ -79,11 +79,17 @@ class EthosuPart:
     transfer: bool = False
 
     @property
-    def maps(self) -> tuple[tuple[str | None, FeatureMap], ...]:
-        """IFM, OFM and IFM2, where there is one, each with its tensor; None for a second operand that is a constant."""
+    def operands(self) -> tuple[tuple[str | None, FeatureMap], ...]:
+        """IFM and IFM2, where there is one, each with its tensor; None for a second operand that is a constant."""
         operation = self.operation
         second = () if operation.ifm2 is None else ((self.ifm2, operation.ifm2),)
-        return (self.ifm, operation.ifm), (self.ofm, operation.ofm), *second
+        return (self.ifm, operation.ifm), *second
+
+    @property
+    def maps(self) -> tuple[tuple[str | None, FeatureMap], ...]:
+        """IFM, OFM and IFM2, as :attr:`operands`."""
+        first, *second = self.operands
+        return first, (self.ofm, self.operation.ofm), *second
 
     def on_maps(self, moved: Callable[[str | None, FeatureMap], FeatureMap]) -> KernelOperation:
         """The operation with what ``moved`` makes of each feature map and its tensor."""
@@ -133,12 +139,27 @@ class Network:
         """The kernels by the names of their parts, in order."""
         return {part.name: part.payload for part in self.graph.parts if isinstance(part.payload, EthosuPart)}
 
+    @property
+    def handed_on(self) -> tuple[Port, ...]:
+        """The arrays that NPU jobs and CPU operators hand on to each other."""
+        on_cpu = [part.payload for part in self.graph.parts if isinstance(part.payload, CpuPart)]
+        runs: tuple[Segment | CpuPart, ...] = (*self.segments, *on_cpu)
+        return tuple(port for run in runs for port in (*run.inputs, *run.outputs))
+
     def with_kernels(self, changed: Mapping[str, EthosuPart]) -> Network:
         """The network with other kernels in the named parts; itself if none is named."""
         if not changed:
             return self
         parts = tuple(replace(part, payload=changed.get(part.name, part.payload)) for part in self.graph.parts)
         return replace(self, graph=replace(self.graph, parts=parts))
+
+    def with_parts(self, made: Mapping[str, Sequence[Part]], tensors: Sequence[Tensor] | None = None) -> Network:
+        """The network with other parts, none or several, in the place of the named ones; on other ``tensors`` if some are given."""
+        parts = tuple(new for part in self.graph.parts for new in made.get(part.name, (part,)))
+        names = {name: tuple(part.name for part in new) for name, new in made.items()}
+        segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names.get(old, (old,)))) for s in self.segments)
+        graph = CascaderGraph(parts, self.graph.tensors if tensors is None else tuple(tensors))
+        return replace(self, graph=graph, segments=segments)
 
     def accesses(self) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]:
         """The kernels that use each tensor of the arena, with the feature maps by which they do."""
@@ -156,8 +177,8 @@ def ethosu_part(part: Part) -> EthosuPart | None:
 
 def arena_reads(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
     """The part's operands in the arena, IFM and IFM2, each with its tensor."""
-    for name, operand in ((part.ifm, part.operation.ifm), (part.ifm2, part.operation.ifm2)):
-        if name is not None and operand is not None and operand.region == ARENA:
+    for name, operand in part.operands:
+        if name is not None and operand.region == ARENA:
             yield name, operand
 
 

@@ -36,7 +36,7 @@ def _align(operation: KernelOperation, form: TensorForm) -> tuple[int, ...]:
     if operation.upscale is not Upscale.NONE:
         simple = operation.upscale is Upscale.NEAREST and operation.kernel == Kernel() and operation.padding == Padding()
         height, width = (UPSCALE, UPSCALE) if simple else (operation.ofm.shape.height, operation.ofm.shape.width)
-        align[form.rows_axis], align[form.columns_axis] = height, width
+        align[1], align[form.columns_axis] = height, width
     return tuple(align)
 
 
@@ -86,7 +86,7 @@ class _Builder:
         if form is None or view is None:
             work = work_of(operation, prod(self.shape(payload.ofm)))
             return self.whole_part(part, payload.ofm, tuple(name for name, _ in operands), work, part.name)
-        own, shape = form.to_nhwc, form.piece(operation.ofm)
+        own, shape = form.to_nhwc, form.piece(operation.ofm.shape)
         inputs = [self._operand(operation, name, feature_map, own) for name, feature_map in operands]
         inputs += self._constants(part.name, payload, own)
         return Part.striped(

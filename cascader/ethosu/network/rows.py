@@ -25,8 +25,7 @@ def _borders(part: EthosuPart) -> tuple[int, int] | None:
     The upscaler begins with the first copy of an IFM row, so the first row that a stripe reads must be one, unless it is padding.
     """
     operation, window = part.operation, part.axis.window(part.operation)
-    maps = [feature_map for feature_map in (operation.ifm, operation.ifm2, operation.ofm) if feature_map is not None]
-    if part.axis.extent(operation.ofm.shape) == 1 or not all(feature_map.is_single_tile for feature_map in maps):
+    if part.axis.extent(operation.ofm.shape) == 1 or not all(feature_map.is_single_tile for _, feature_map in part.maps):
         return None
     if operation.upscale is Upscale.NONE:
         return 1, 0

@@ -12,7 +12,7 @@ from cascader.ethosu.network.operators import NHWC_AXES
 from cascader.graph.intervals import Box
 from cascader.graph.propagator import Axis, Propagator, window
 from npu_model.program import BRICK, FeatureMap, Layout
-from npu_model.shapes import ceil_div
+from npu_model.shapes import Shape3D, ceil_div
 from npu_model.values import dataclass
 
 TO_BRICKS = Propagator.of_axes((Axis(0), Axis(1), Axis(3, Fraction(1, BRICK)), Axis(2), Axis(None, 0, BRICK)), NHWC_AXES)
@@ -47,10 +47,8 @@ class TensorForm:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """NHWC, or NHCWB16 with the last brick whole."""
-        if self.layout is Layout.NHWC:
-            return (1, self.height, self.width, self.depth)
-        return (1, self.height, ceil_div(self.depth, BRICK), self.width, BRICK)
+        """The tensor's axes, as of a :meth:`piece`."""
+        return self.piece(Shape3D(self.height, self.width, self.depth))
 
     @property
     def to_nhwc(self) -> Propagator:
@@ -63,18 +61,12 @@ class TensorForm:
         return (1, 1, 1, 1) if self.layout is Layout.NHWC else (1, 1, 1, 1, BRICK)
 
     @property
-    def rows_axis(self) -> int:
-        """The height."""
-        return 1
-
-    @property
     def columns_axis(self) -> int:
-        """The width."""
+        """The width; the height is axis 1."""
         return 2 if self.layout is Layout.NHWC else 3
 
-    def piece(self, feature_map: FeatureMap) -> tuple[int, ...]:
-        """Shape of a view in the tensor's axes."""
-        shape = feature_map.shape
+    def piece(self, shape: Shape3D) -> tuple[int, ...]:
+        """NHWC, or NHCWB16 with the last brick whole, of a view of this shape."""
         if self.layout is Layout.NHWC:
             return (1, shape.height, shape.width, shape.depth)
         return (1, shape.height, ceil_div(shape.depth, BRICK), shape.width, BRICK)

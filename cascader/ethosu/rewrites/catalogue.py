@@ -190,11 +190,6 @@ def one_by_one(thunks: Sequence[Thunk[T]], /) -> Iterator[T]:
     return (thunk() for thunk in thunks)
 
 
-def _fine(make: _Maker, plain: Network, sizes: Sequence[int]) -> list[Thunk[Network]]:
-    """The forms in small pieces, in one layout only: where each of both gains anything, they hardly gain more together."""
-    return [Thunk(partial(make.pieces, plain, size), beside=True) for size in sizes]
-
-
 def variants(  # a network is rewritten for a device, its memories and its timing
     network: Network,
     accelerator: str,
@@ -213,7 +208,8 @@ def variants(  # a network is rewritten for a device, its memories and its timin
     plain = make.plain(network)
     coarse, *fine = _piece_sizes(network, options)
     layouts = options.layouts[-1:] if fine and _work(network) > _LARGE else options.layouts
-    in_pieces = spread(_fine(make, plain, fine))
+    # In one layout only: where small pieces and layouts each gain anything, they hardly gain more together.
+    in_pieces = spread([Thunk(partial(make.pieces, plain, size), beside=True) for size in fine])
     base = make.base(plain)
     made = [*spread([Thunk(partial(make.coarse, base, coarse, depth)) for depth in layouts])]
     more = make.across(plain, coarse, fine) + _flat_forms(plain, base, make.device, options)

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from cascader.ethosu.rewrites.exchanged_axes import bricks_of
+from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_by_tensor
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
-from cascader.graph.cascader_graph import Tensor
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import ceil_div, round_up
@@ -33,17 +32,10 @@ def _is_wide(kernel: EthosuPart) -> bool:
     return any(m.shape.height * m.shape.width > 1 for _, m in kernel.maps if m.region == ARENA)
 
 
-def _by_pixels(tensor: Tensor, found: list[tuple[EthosuPart, FeatureMap]], largest_depth: int) -> NhwcForm | None:
-    """The form of ``tensor`` with its pixels one after the other; None if it has it, or an access does not allow it."""
-    maps = [feature_map for _, feature_map in found]
-    bricks = bricks_of(tensor, maps)
-    if bricks is None or bricks.height > 1 or any(kernel.axis is not Axis.COLUMNS for kernel, _ in found):
-        return None
-    dense = bricks.dense(maps)
-    depth = dense.pixel // dense.element
-    if ceil_div(depth, BRICK) != bricks.bricks:
-        return None
-    return dense if depth <= largest_depth else replace(dense, pixel=round_up(dense.pixel, BEAT_BYTES))
+def _by_pixels(bricks: Bricks, largest_depth: int) -> NhwcForm:
+    """The form of a tensor with its pixels one after the other."""
+    dense = bricks.dense
+    return dense if bricks.depth <= largest_depth else replace(dense, pixel=round_up(dense.pixel, BEAT_BYTES))
 
 
 def column_stripes(network: Network, largest_depth: int) -> Network:
@@ -59,9 +51,10 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
     if 2 * len(along) < max(1, wide):
         return network
     cut = network.with_kernels(along)
-    found = cut.accesses()
-    forms = {t.name: form for t in cut.graph.tensors if (form := _by_pixels(t, found[t.name], largest_depth)) is not None}
-    return in_forms(cut, forms)
+    uncut = {name for name, found in cut.accesses().items() if any(kernel.axis is not Axis.COLUMNS for kernel, _ in found)}
+    flat = {name: bricks for name, bricks in bricks_by_tensor(cut).items() if bricks.height == 1 and name not in uncut}
+    whole = {name: bricks for name, bricks in flat.items() if ceil_div(bricks.depth, BRICK) == bricks.bricks}
+    return in_forms(cut, {name: _by_pixels(bricks, largest_depth) for name, bricks in whole.items()})
 
 
 _COUNTS = (4, 16)

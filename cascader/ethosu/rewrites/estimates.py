@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
@@ -50,11 +50,10 @@ def in_best_block(
     return BestBlock(best, tuple(cycles for _, cycles in found)) if best is not None else None
 
 
-def blocks_of_all_depths(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> Iterator[BestBlock]:
-    """The operation in the best block of each depth and order of weights that fits."""
+def in_best_depth(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> BestBlock | None:
+    """The operation in the best block of any depth and order of weights; None if none fits."""
     depth = round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
-    for deep in sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)}):
-        for part_kernel in (False, True):
-            smallest = of_depth(replace(operation, part_kernel=part_kernel), deep, accelerator)
-            if (best := in_best_block(smallest, accelerator, (sources,))) is not None:
-                yield best
+    depths = sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)})
+    orders = [replace(operation, part_kernel=part_kernel) for part_kernel in (False, True)]
+    found = [in_best_block(of_depth(order, deep, accelerator), accelerator, (sources,)) for deep in depths for order in orders]
+    return min((best for best in found if best is not None), key=lambda best: best.cycles, default=None)

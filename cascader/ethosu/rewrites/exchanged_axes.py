@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
+from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, first_element
 from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
@@ -33,12 +33,16 @@ def is_pixel(feature_map: FeatureMap) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bricks:
-    """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is turned; ``element`` is in bytes."""
+    """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is turned; ``element`` is in bytes.
+
+    All of its accesses together address ``depth`` channels.
+    """
 
     height: int
     width: int
     bricks: int
     element: int
+    depth: int
 
     def turned(self, feature_map: FeatureMap) -> FeatureMap:
         """The elements that ``feature_map``, one tile, addresses, where they are once the tensor has its columns as rows."""
@@ -48,13 +52,20 @@ class Bricks:
         start = first.column * strides.y + plane * strides.c + first.row * brick + lane * self.element
         return _with_axes_exchanged(feature_map, strides, (start, *unused))
 
-    def dense(self, maps: Iterable[FeatureMap]) -> NhwcForm:
-        """The tensor as NHWC, with as many channels as all of its ``maps`` together address."""
-        depth = max(first_element(feature_map).channel + feature_map.shape.depth for feature_map in maps)
-        return NhwcForm(self.height, self.width, depth * self.element, self.element)
+    @property
+    def dense(self) -> NhwcForm:
+        """The tensor as NHWC."""
+        return NhwcForm(self.height, self.width, self.depth * self.element, self.element)
 
 
-def bricks_of(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
+def bricks_by_tensor(network: Network) -> dict[str, Bricks]:
+    """The tensors of a network that are in bricks, as their accesses see them."""
+    accesses = network.accesses()
+    found = {t.name: _bricks(t, [feature_map for _, feature_map in accesses[t.name]]) for t in network.graph.tensors}
+    return {name: bricks for name, bricks in found.items() if bricks is not None}
+
+
+def _bricks(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
     """The tensor as its accesses see it, all in bricks of the same strides; None if they do not agree."""
     if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
         return None
@@ -64,7 +75,8 @@ def bricks_of(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
         return None
     if min(strides.y, strides.c) < 1 or strides.c % (BRICK * element) or strides.y % strides.c or tensor.size % strides.y:
         return None
-    found = Bricks(tensor.size // strides.y, strides.c // (BRICK * element), strides.y // strides.c, element)
+    depth = max(first_element(feature_map).channel + feature_map.shape.depth for feature_map in maps)
+    found = Bricks(tensor.size // strides.y, strides.c // (BRICK * element), strides.y // strides.c, element, depth)
     return found if all(_lies_in(m, found) for m in maps) else None
 
 

@@ -13,11 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import shortlist
-from cascader.ethosu.cost.block_estimator import Estimator
+from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.rewrites.estimates import fitted
+from cascader.ethosu.rewrites.estimates import in_best_block
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_streams, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, KernelOperation, Layout, OperationKind, Strides
@@ -54,13 +53,10 @@ def _folded(operation: KernelOperation, accelerator: Accelerator, sources: Sourc
     right = max(0, operation.ofm.shape.width - 1 - left + width - ifm.shape.width)
     kernel = replace(operation.kernel, width=width, stride_x=1)
     padding = replace(operation.padding, left=left, right=right)
-    changed = fitted(replace(operation, ifm=ifm, kernel=kernel, padding=padding, part_kernel=True), accelerator)
-    if changed is None:
-        return None
-    for block, better in shortlist(changed, accelerator, sources, 1):
-        changed = replace(changed, block=block, shram=better)
-    before, after = (float(Estimator(one, accelerator, sources).cycles((one.block,))[0]) for one in (operation, changed))
-    return changed if after < before else None
+    changed = replace(operation, ifm=ifm, kernel=kernel, padding=padding, part_kernel=True)
+    best = in_best_block(changed, accelerator, (sources,))
+    before = Ranking(operation, accelerator, sources).own_cycles
+    return best.operation if best is not None and best.cycles[0] < before else None
 
 
 def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:

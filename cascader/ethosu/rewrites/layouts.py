@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.estimates import kernel_cycles
-from cascader.ethosu.rewrites.exchanged_axes import bricks_of
-from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_form, in_forms, maps_by_tensor
-from cascader.graph.cascader_graph import Tensor
+from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_by_tensor
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_form, in_forms
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap
 from npu_model.shapes import ceil_div
 
 
-def _dense(tensor: Tensor, maps: list[FeatureMap], largest_depth: int) -> NhwcForm | None:
-    """Dense form of ``tensor``; None if it gains nothing or an access does not allow it."""
-    bricks = bricks_of(tensor, maps)
-    if bricks is None or bricks.height < 2:
-        return None
-    depth = maps[0].shape.depth
+def _may_be_dense(bricks: Bricks, maps: Iterable[FeatureMap], largest_depth: int) -> bool:
+    """Whether a tensor gains by being dense, and all of its accesses are of whole pixels from the first one on."""
+    depth = bricks.depth
     whole = all(m.tiles.bases[0] == 0 and m.shape.depth == depth for m in maps) and bricks.bricks == ceil_div(depth, BRICK)
-    return bricks.dense(maps) if whole and depth % BRICK and depth <= largest_depth else None
+    return bricks.height > 1 and whole and depth % BRICK > 0 and depth <= largest_depth
 
 
 def _dense_forms(network: Network, largest_depth: int) -> dict[str, NhwcForm]:
     """The dense forms of all tensors that have one."""
-    maps = maps_by_tensor(network)
-    return {t.name: form for t in network.graph.tensors if (form := _dense(t, maps[t.name], largest_depth)) is not None}
+    maps = {name: [feature_map for _, feature_map in found] for name, found in network.accesses().items()}
+    found = bricks_by_tensor(network).items()
+    return {name: bricks.dense for name, bricks in found if _may_be_dense(bricks, maps[name], largest_depth)}
 
 
 def dense_layouts(network: Network, largest_depth: int) -> Network:

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import blocks_of_all_depths, in_best_block, of_depth
+from cascader.ethosu.rewrites.estimates import in_best_block, in_best_depth, of_depth
 from cascader.ethosu.rewrites.position_grids import PositionGrid, at, position_grids
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
@@ -28,14 +29,12 @@ from npu_model.accelerator import Accelerator
 from npu_model.program import (
     LONGEST_STRIDE,
     ActivationKind,
-    FeatureMap,
     Kernel,
     KernelOperation,
     Layout,
     OperationKind,
     PoolKind,
     Strides,
-    Tiles,
 )
 from npu_model.shapes import Shape3D
 from npu_model.values import dataclass
@@ -88,8 +87,7 @@ class _Maker:
         """``after``, in its best block, with the weights of ``before`` in another shape (OHWI); None if no block fits."""
         if not before.weights:
             return self.in_block(after)
-        found = blocks_of_all_depths(_one_row(after), self.accelerator, self.sources)
-        best = min(found, key=lambda one: one.cycles, default=None)
+        best = in_best_depth(_one_row(after), self.accelerator, self.sources)
         if best is None:
             return None
         chosen = best.operation
@@ -100,11 +98,6 @@ class _Maker:
 def _is_far(operation: KernelOperation) -> bool:
     """Whether its windows step further than the NPU's can, along any axis."""
     return max(operation.kernel.stride_y, operation.kernel.stride_x) > LONGEST_STRIDE
-
-
-def _is_near(operation: KernelOperation) -> bool:
-    """Whether its windows step from column to column no further than the NPU's can."""
-    return operation.kernel.stride_x <= LONGEST_STRIDE
 
 
 def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, maker: _Maker) -> KernelOperation | None:
@@ -147,13 +140,6 @@ def _factors(step: int) -> list[int] | None:
     return found if step == 1 else None
 
 
-def _dense(like: FeatureMap, shape: Shape3D) -> FeatureMap:
-    """All of a tensor of ``shape`` that is stored pixel by pixel."""
-    element = like.dtype.bytes
-    strides = Strides(shape.width * shape.depth * element, shape.depth * element, element)
-    return replace(like, shape=shape, layout=Layout.NHWC, strides=strides, tiles=Tiles.single(shape, 0))
-
-
 def _maxima(kernel: EthosuPart, name: str, maker: _Maker) -> _Made | None:
     """A maximum over windows side by side as maxima of maxima; None if it is none, or its steps have no such factors."""
     operation, window = kernel.operation, kernel.operation.kernel
@@ -171,7 +157,7 @@ def _maxima(kernel: EthosuPart, name: str, maker: _Maker) -> _Made | None:
     for number, (y, x) in enumerate(steps):
         shape = Shape3D(read.shape.height // y, read.shape.width // x, ofm.shape.depth)
         last = number == count - 1
-        target, written = (kernel.ofm, ofm) if last else (f"{name}/maxima{number}", _dense(ifm, shape))
+        target, written = (kernel.ofm, ofm) if last else (f"{name}/maxima{number}", dense_map(ifm, shape))
         made = maker.in_block(replace(operation, ifm=read, ofm=written, kernel=Kernel(y, x, y, x)))
         if made is None:
             return None
@@ -202,8 +188,9 @@ def _columns(operation: KernelOperation, maker: _Maker) -> Iterator[KernelOperat
 def _made(grid: PositionGrid, position: KernelOperation, maker: _Maker) -> _Made | None:
     """The fewest kernels that are known to stand for a grid; None for those that it has."""
     kernel, operation = grid.kernel, grid.kernel.operation
-    one = maker.in_block(operation) if _is_near(operation) else None
-    if one is None and not _is_near(operation):
+    if operation.kernel.stride_x <= LONGEST_STRIDE:
+        one = maker.in_block(operation)
+    else:
         one = _with_deep_pixels(position, operation, maker) or _on_its_side(position, operation, maker)
     if one is not None:
         return _Made((replace(kernel, operation=one),))
@@ -214,15 +201,6 @@ def _made(grid: PositionGrid, position: KernelOperation, maker: _Maker) -> _Made
     if len(columns) < operation.ofm.shape.width or len(columns) == len(grid.parts):
         return None
     return _Made(tuple(replace(kernel, operation=made) for made in columns))
-
-
-def _replaced(network: Network, made: dict[str, Sequence[Part]], tensors: Sequence[Tensor]) -> Network:
-    """``network`` with other parts, none or several, in the place of the named ones."""
-    graph = network.graph
-    parts = tuple(new for part in graph.parts for new in made.get(part.name, (part,)))
-    names = {name: [part.name for part in new] for name, new in made.items()}
-    segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names.get(old, [old]))) for s in network.segments)
-    return replace(network, graph=replace(graph, parts=parts, tensors=(*graph.tensors, *tensors)), segments=segments)
 
 
 def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
@@ -239,4 +217,4 @@ def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources
             parts |= dict.fromkeys(grid.parts, ())
             parts[first] = [Part(name, (kernel.ifm,), (kernel.ofm,), kernel) for name, kernel in zip(names, made.kernels, strict=True)]
             tensors += made.tensors
-    return repacked(_replaced(network, parts, tensors), maker.constants) if parts else network
+    return repacked(network.with_parts(parts, (*network.graph.tensors, *tensors)), maker.constants) if parts else network

@@ -50,11 +50,6 @@ class NhwcForm:
         return replace(feature_map, layout=Layout.NHWC, strides=Strides(self.width * self.pixel, self.pixel, self.element), tiles=tiles)
 
 
-def maps_by_tensor(network: Network) -> dict[str, list[FeatureMap]]:
-    """All feature maps by which kernels address each tensor of the graph, none for one that no kernel does."""
-    return {name: [feature_map for _, feature_map in found] for name, found in network.accesses().items()}
-
-
 def in_form(kernel: EthosuPart, forms: Mapping[str, NhwcForm]) -> EthosuPart:
     """The kernel on the named tensors, all of whose accesses are one tile of bricks, in their forms."""
 

@@ -16,9 +16,9 @@ import numpy as np
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import blocks_of_all_depths, kernel_cycles
-from cascader.ethosu.rewrites.exchanged_axes import bricks_of
-from cascader.ethosu.rewrites.nhwc_form import in_forms, maps_by_tensor
+from cascader.ethosu.rewrites.estimates import in_best_depth, kernel_cycles
+from cascader.ethosu.rewrites.exchanged_axes import bricks_by_tensor
+from cascader.ethosu.rewrites.nhwc_form import in_forms
 from cascader.ethosu.rewrites.slices import with_pieces
 from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_weights
 from npu_model.accelerator import Accelerator
@@ -46,18 +46,13 @@ class _Taps:
         return cls(first, ceil_div(taps - first, 2), (pad - phase - first) // 2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Along one axis: ``taps`` of a window with stride 1 that begins ``before`` elements ahead, ``outputs`` elements of the result."""
+def _reads(extent: int, taps: int, before: int, outputs: int) -> tuple[int, int, int, int]:
+    """Elements of a map of ``extent`` that are read along one axis, first and last (exclusive), and the padding before and after them.
 
-    taps: int
-    before: int
-    outputs: int
-
-    def reads(self, extent: int) -> tuple[int, int, int, int]:
-        """Elements of a map of ``extent`` that are read, first and last (exclusive), and the padding before and after them."""
-        low, high = -self.before, self.outputs - 1 - self.before + self.taps
-        return max(0, low), min(extent, high), max(0, -low), max(0, high - extent)
+    A window of ``taps`` with stride 1 begins ``before`` elements ahead and makes ``outputs`` elements of the result.
+    """
+    low, high = -before, outputs - 1 - before + taps
+    return max(0, low), min(extent, high), max(0, -low), max(0, high - extent)
 
 
 def _is_transposed(operation: KernelOperation) -> bool:
@@ -96,8 +91,8 @@ def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequen
         start = before - taps.before
         made[number * depth : (number + 1) * depth, :, start : start + taps.count] = weights[:, down.first :: 2, taps.first :: 2]
     ofm = _every_other(operation.ofm, row, sides)
-    rows = _Window(down.count, down.before, ofm.shape.height).reads(operation.ifm.shape.height)
-    columns = _Window(width, before, ofm.shape.width).reads(operation.ifm.shape.width)
+    rows = _reads(operation.ifm.shape.height, down.count, down.before, ofm.shape.height)
+    columns = _reads(operation.ifm.shape.width, width, before, ofm.shape.width)
     changed = replace(
         operation,
         ifm=operation.ifm.part(rows[:2], columns[:2]),
@@ -123,8 +118,7 @@ def _kernels(
 ) -> _Kernels | None:
     """One kernel for each of some phases (the row, and the sides); None if no block fits."""
     made = [_phase(operation, weights, row, sides) for row, sides in phases]
-    found = [min(blocks_of_all_depths(changed, accelerator, sources), key=lambda one: one.cycles, default=None) for changed, _ in made]
-    chosen = [one for one in found if one is not None]
+    chosen = [best for changed, _ in made if (best := in_best_depth(changed, accelerator, sources)) is not None]
     if len(chosen) < len(made):
         return None
     cycles = sum(sum(one.cycles) for one in chosen)
@@ -159,9 +153,8 @@ def _results(network: Network) -> set[str]:
 
 def _in_nhwc(network: Network) -> Network:
     """``network`` with the results of transposed convolutions that are in bricks in NHWC, where all accesses to them allow it."""
-    maps = maps_by_tensor(network)
-    tensors = [network.graph.tensor(name) for name in sorted(_results(network))]
-    return in_forms(network, {t.name: form.dense(maps[t.name]) for t in tensors if (form := bricks_of(t, maps[t.name])) is not None})
+    results = _results(network)
+    return in_forms(network, {name: bricks.dense for name, bricks in bricks_by_tensor(network).items() if name in results})
 
 
 def _touching(network: Network) -> dict[str, EthosuPart]:

@@ -17,7 +17,7 @@ from npu_model.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PositionGrid:
-    """The names of parts that compute one position each, and the kernel that computes all of them; ``places`` are rows and columns."""
+    """The names of parts that compute one position each, and the kernel that computes all of them."""
 
     parts: tuple[str, ...]
     kernel: EthosuPart

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.rewrites.estimates import fitted
 from npu_model.accelerator import Accelerator
-from npu_model.program import BRICK, FeatureMap, Layout, OperationKind, Strides, Tiles
+from npu_model.program import BRICK, FeatureMap, Layout, OperationKind
 from npu_model.shapes import Shape3D
 
 
 def _is_dense(feature_map: FeatureMap, size: int) -> bool:
     """Whether it is all of a tensor of ``size`` bytes, element after element."""
-    shape, strides, element = feature_map.shape, feature_map.strides, feature_map.dtype.bytes
+    shape, strides = feature_map.shape, dense_map(feature_map, feature_map.shape).strides
     single = feature_map.tiles.bases[0] == 0 and feature_map.is_single_tile
-    steps = (strides.x, strides.y, size) == (
-        shape.depth * element,
-        shape.width * shape.depth * element,
-        shape.height * shape.width * shape.depth * element,
-    )
+    steps = (feature_map.strides.y, feature_map.strides.x, size) == (strides.y, strides.x, shape.height * strides.y)
     return feature_map.layout is Layout.NHWC and feature_map.region == ARENA and single and steps
 
 
@@ -39,11 +36,9 @@ def _is_shapeless(kernel: EthosuPart, sizes: dict[str, int]) -> bool:
 
 def _in_rows(feature_map: FeatureMap, row: int) -> FeatureMap:
     """The dense feature map in rows of ``row`` elements, in pixels of a brick's channels if they come to that, else of its own."""
-    size, shape = feature_map.dtype.bytes, feature_map.shape
+    shape = feature_map.shape
     depth = next(depth for depth in (BRICK, shape.depth, 1) if row % depth == 0)
-    new = Shape3D(shape.height * shape.width * shape.depth // row, row // depth, depth)
-    strides = Strides(row * size, depth * size, size)
-    return replace(feature_map, shape=new, strides=strides, tiles=Tiles.single(new, feature_map.tiles.bases[0]))
+    return dense_map(feature_map, Shape3D(shape.elements // row, row // depth, depth), feature_map.tiles.bases[0])
 
 
 def _reshaped(kernel: EthosuPart, row: int, accelerator: Accelerator) -> EthosuPart | None:

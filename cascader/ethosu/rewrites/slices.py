@@ -100,14 +100,9 @@ def with_pieces(network: Network, pieces: Mapping[str, Mapping[str, EthosuPart]]
     """``network`` with the named parts replaced by their pieces, in their order; itself if there is no part of several."""
     if all(len(some) == 1 for some in pieces.values()):
         return network
-    names = {name: tuple(some) for name, some in pieces.items()}
-    segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names.get(old, (old,)))) for s in network.segments)
-    parts = tuple(
-        new
-        for part in network.graph.parts
-        for new in ([replace(part, name=n, payload=p) for n, p in pieces[part.name].items()] if part.name in pieces else [part])
-    )
-    return repacked(replace(network, segments=segments, graph=replace(network.graph, parts=parts)), constants)
+    named = [part for part in network.graph.parts if part.name in pieces]
+    made = {part.name: [replace(part, name=name, payload=piece) for name, piece in pieces[part.name].items()] for part in named}
+    return repacked(network.with_parts(made), constants)
 
 
 def sliced(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.rewrites.moved_maps import Move
 from cascader.ethosu.rewrites.wide_copies import is_copy
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
@@ -20,12 +20,7 @@ from npu_model.values import dataclass
 
 def _bound(network: Network) -> set[str]:
     """The tensors in which the application, another NPU job or a CPU operator finds an array."""
-    ports = [*network.inputs, *network.outputs, *network.variables]
-    for segment in network.segments:
-        ports += [*segment.inputs, *segment.outputs]
-    for part in network.graph.parts:
-        if isinstance(part.payload, CpuPart):
-            ports += [*part.payload.inputs, *part.payload.outputs]
+    ports = (*network.inputs, *network.outputs, *network.variables, *network.handed_on)
     return {port.tensor for port in ports}
 
 
@@ -94,13 +89,11 @@ def _unions(graph: CascaderGraph, copy: Copy, bound: Collection[str]) -> Iterato
 def _joined(network: Network, copy: str, union: Union) -> Network | None:
     """``network`` without the part ``copy`` and without one of its tensors; None if a kernel needs that one."""
     graph = network.graph
-    parts = [union.part(p) if union.gone in (*p.inputs, *p.outputs) else p for p in graph.parts if p.name != copy]
-    kept = tuple(part for part in parts if part is not None)
-    if len(kept) < len(parts):
+    made = {part.name: union.part(part) for part in graph.parts if union.gone in (*part.inputs, *part.outputs) and part.name != copy}
+    moved = {name: [part] for name, part in made.items() if part is not None}
+    if len(moved) < len(made):
         return None
-    tensors = tuple(tensor for tensor in graph.tensors if tensor.name != union.gone)
-    segments = tuple(replace(segment, parts=tuple(name for name in segment.parts if name != copy)) for segment in network.segments)
-    return replace(network, graph=CascaderGraph(kept, tensors), segments=segments)
+    return network.with_parts({copy: (), **moved}, [tensor for tensor in graph.tensors if tensor.name != union.gone])
 
 
 def without_copies(network: Network, *, shifted: bool = False) -> Network:

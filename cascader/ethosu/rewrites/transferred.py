@@ -36,9 +36,8 @@ def _read_at_home(network: Network, copy: Copy) -> Network:
     if not (source.kind.stays_to_the_end and is_steady(graph, copy)):
         return network
     union = Union(target.name, source.name, Move(copy.ofm, copy.ifm, target.size))
-    made = {p.name: union.part(p) for p in graph.consumers(target.name) if isinstance(p.payload, EthosuPart)}
-    parts = tuple(made.get(part.name) or part for part in graph.parts)
-    return replace(network, graph=replace(graph, parts=parts))
+    readers = (part for part in graph.consumers(target.name) if isinstance(part.payload, EthosuPart))
+    return network.with_parts({part.name: [union.part(part) or part] for part in readers})
 
 
 def with_transfers(network: Network, accelerator: Accelerator, sources: Sources) -> Network:

@@ -8,7 +8,7 @@ the network are stored in the new order. Those that others see keep theirs, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
@@ -16,8 +16,8 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps
 from cascader.ethosu.rewrites.estimates import in_best_block, kernel_cycles, of_depth
-from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_of, in_place, is_pixel, with_window_exchanged
-from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms, maps_by_tensor
+from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_by_tensor, in_place, is_pixel, with_window_exchanged
+from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout
@@ -62,33 +62,16 @@ def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Turnable:
-    """Kernels of a network by name, with those that may be turned (``able``) in their order.
-
-    ``forms`` are its tensors in bricks, ``dense`` the same as NHWC.
-    """
-
-    payloads: Mapping[str, EthosuPart]
-    able: tuple[str, ...]
-    forms: Mapping[str, Bricks]
-    dense: Mapping[str, NhwcForm]
-
-    @classmethod
-    def of(cls, network: Network) -> _Turnable:
-        """Find the turnable kernels and tensors of a network."""
-        payloads = network.kernels
-        maps = maps_by_tensor(network)
-        forms = {t.name: form for t in network.graph.tensors if (form := bricks_of(t, maps[t.name])) is not None}
-        able = tuple(name for name, payload in payloads.items() if _may_be_turned(payload, forms))
-        return cls(payloads, able, forms, {name: form.dense(maps[name]) for name, form in forms.items()})
+def _able(network: Network, forms: Mapping[str, Bricks]) -> tuple[str, ...]:
+    """The kernels that may be turned, in their order; ``forms`` are the network's tensors in bricks."""
+    return tuple(name for name, payload in network.kernels.items() if _may_be_turned(payload, forms))
 
 
-def _choice(turnable: _Turnable, parts: frozenset[str]) -> _Choice:
+def _choice(network: Network, forms: Mapping[str, Bricks], parts: Collection[str]) -> _Choice:
     """The choice of these parts, with the forms that their tensors get."""
+    parts = frozenset(parts)
     users: dict[str, set[str]] = {}
-    forms = turnable.forms
-    for part, payload in turnable.payloads.items():
+    for part, payload in network.kernels.items():
         for name, _ in arena_maps(payload):
             users.setdefault(name, set()).add(part)
     tensors = {name: form for name, form in forms.items() if users[name] <= parts}
@@ -134,16 +117,16 @@ def _best(network: Network, accelerator: Accelerator, sources: Sources) -> froze
 
     Where to begin is told from the kernels' cycles in the network and in the one that is turned whole; the best places are tried.
     """
-    turnable = _Turnable.of(network)
-    able = turnable.able
-    if not any(_is_narrower_turned(turnable.payloads[name].operation, accelerator) for name in able):
+    forms, kernels = bricks_by_tensor(network), network.kernels
+    able = _able(network, forms)
+    if not any(_is_narrower_turned(kernels[name].operation, accelerator) for name in able):
         return frozenset()
 
-    def cycles(parts: Iterable[str]) -> dict[str, float] | None:
-        made = _made(network, _choice(turnable, frozenset(parts)), accelerator, sources)
+    def cycles(parts: Collection[str]) -> dict[str, float] | None:
+        made = _made(network, _choice(network, forms, parts), accelerator, sources)
         return kernel_cycles(made.kernels, accelerator, sources) if made is not None else None
 
-    before, after = kernel_cycles(network.kernels, accelerator, sources), cycles(able)
+    before, after = kernel_cycles(kernels, accelerator, sources), cycles(able)
     if after is None:
         return frozenset()
     saved = [before[name] - after[name] for name in able]
@@ -169,9 +152,9 @@ def _with_weights(network: Network, changed: Network, parts_turned: Collection[s
 
 def with_turned(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with those of the named kernels turned that can be; itself if one of them has no block for it."""
-    turnable = _Turnable.of(network)
-    parts = frozenset(names) & frozenset(turnable.able)
-    changed = _made(network, _choice(turnable, parts), accelerator, sources) if parts else None
+    forms = bricks_by_tensor(network)
+    parts = frozenset(names) & frozenset(_able(network, forms))
+    changed = _made(network, _choice(network, forms, parts), accelerator, sources) if parts else None
     return network if changed is None else _with_weights(network, changed, parts, accelerator)
 
 
@@ -186,10 +169,11 @@ def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources
     The tensors in bricks become NHWC, and stripes are cut along what are columns to the kernels: the rows of the tensors. So
     stripes may be as low as ever, at the price of fetching pixel by pixel.
     """
-    turnable = _Turnable.of(network)
-    made = _made(network, _Choice(frozenset(turnable.able), {}, turnable.dense), accelerator, sources)
+    forms = bricks_by_tensor(network)
+    able, dense = _able(network, forms), {name: form.dense for name, form in forms.items()}
+    made = _made(network, _Choice(frozenset(able), {}, dense), accelerator, sources)
     if made is None:
         return network
     kernels = made.kernels
-    along = made.with_kernels({name: replace(kernels[name], axis=Axis.COLUMNS) for name in turnable.able})
-    return _with_weights(network, along, turnable.able, accelerator)
+    along = made.with_kernels({name: replace(kernels[name], axis=Axis.COLUMNS) for name in able})
+    return _with_weights(network, along, able, accelerator)

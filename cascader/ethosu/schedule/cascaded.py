@@ -6,19 +6,17 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.schedule.schedule import Provenance, Schedule, arena_extent
+from cascader.ethosu.schedule.schedule import UNKNOWN, Provenance, Schedule, arena_extent
 from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.ethosu.verify.check import check_schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import StripeJob
 from cascader.plan.jobs import Buffer, Copy, Job
 from cascader.plan.liveness import LiveRows, live_rows
-from npu_model.shapes import Shape3D
 
 _Place = tuple[int, int | None, int]
 """Address, rows of a rolling buffer (None: it does not roll) and bytes per row."""
 
-_UNKNOWN = Provenance()
 _NONE_ROLL: Mapping[int, int] = MappingProxyType({})
 
 
@@ -31,8 +29,7 @@ def make_schedule(  # noqa: PLR0913  # what a schedule is made of
     rolling: Mapping[int, int] = _NONE_ROLL,
     copies: Sequence[Copy] = (),
     *,
-    blocks: Sequence[Shape3D | None] | None = None,
-    provenance: Provenance = _UNKNOWN,
+    provenance: Provenance = UNKNOWN,
     checked: bool = True,
 ) -> Schedule:
     """The schedule of ``jobs`` on ``graph``, which is the row graph of ``network``.
@@ -41,7 +38,7 @@ def make_schedule(  # noqa: PLR0913  # what a schedule is made of
 
     ``addresses`` gives the arena address of every tensor that the jobs touch, by its index in ``graph``. ``rolling`` gives the rows of
     those that lie in a rolling buffer; a buffer that holds all rows that are made does not roll. ``copies`` are in the order
-    of their steps. ``blocks`` are the block configs of the jobs, job by job (None: the part's own). A buffer is as large as
+    of their steps. A job is in its part's own block. A buffer is as large as
     the rows that are ever live in it, so that a tensor whose last rows nobody needs takes no bytes for them.
 
     InputError if the accelerator is unknown or the schedule is wrong.
@@ -52,7 +49,7 @@ def make_schedule(  # noqa: PLR0913  # what a schedule is made of
     schedule = Schedule(
         accelerator=accelerator,
         network=network,
-        jobs=tuple(_job(network, graph, job, blocks[step] if blocks else None) for step, job in enumerate(jobs)),
+        jobs=tuple(_job(network, graph, job) for job in jobs),
         buffers=buffers,
         arena_size=arena_extent(buffers, _ends(network, copies)),
         provenance=provenance,
@@ -69,12 +66,12 @@ def _ends(network: Network, copies: Sequence[Copy]) -> tuple[int, ...]:
     return tuple(copy.address + (staged_bytes(part.operation) if part else 0) for copy, part in parts)
 
 
-def _job(network: Network, graph: RowGraph, job: StripeJob, block: Shape3D | None) -> Job:
+def _job(network: Network, graph: RowGraph, job: StripeJob) -> Job:
     part = graph.parts[job.part]
     payload = ethosu_part(network.graph.parts[job.part])
     own = payload.operation.block if payload else None
     everything = part.atomic or (job.start, job.end) == (0, part.rows)
-    return Job(part.name, block or own, None if everything else (job.start, job.end))
+    return Job(part.name, own, None if everything else (job.start, job.end))
 
 
 def _rolling(lives: Mapping[int, LiveRows], rolling: Mapping[int, int]) -> dict[int, int | None]:

@@ -10,14 +10,12 @@ from cascader.allocate.moving import allocate
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
-from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.ethosu.schedule.schedule import UNKNOWN, Provenance, Schedule
 from cascader.graph.row_graph import RowPart
 from cascader.plan.buffers import buffers
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, stripe_jobs
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError
-
-_UNKNOWN = Provenance()
 
 
 def _stripes(index: int, part: RowPart) -> Iterator[StripeJob]:
@@ -32,7 +30,7 @@ def schedule_layer_by_layer(  # noqa: PLR0913  # what a schedule is made of
     *,
     arena_cache_size: int | None = None,
     in_place: bool = True,
-    provenance: Provenance = _UNKNOWN,
+    provenance: Provenance = UNKNOWN,
     scheduler: DepthFirstScheduler | None = None,
     checked: bool = True,
 ) -> Schedule:

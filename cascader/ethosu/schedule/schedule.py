@@ -22,6 +22,10 @@ class Provenance:
     timing: TimingParameters = DEFAULT_TIMING
 
 
+UNKNOWN = Provenance()
+"""The origin of a schedule that nobody says."""
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Self-contained: lowering it needs nothing else.
@@ -36,7 +40,7 @@ class Schedule:
     jobs: tuple[Job, ...]
     buffers: tuple[Buffer, ...]
     arena_size: int
-    provenance: Provenance = Provenance()
+    provenance: Provenance = UNKNOWN
     copies: tuple[Copy, ...] = ()
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from cascader.ethosu.codegen.constants import Packing
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.program import ByteRange, KernelOperation
-from npu_model.program.alignment import ALIGNMENT
-from npu_model.shapes import round_up
+
+
+def _packing(operation: KernelOperation) -> Packing:
+    """The packing of the operation's weights and scales alone."""
+    return Packing.of((*operation.weights, *operation.scales))
 
 
 def weight_ranges(operation: KernelOperation) -> tuple[ByteRange, ...]:
     """The operation's weights and scales in ascending order, joined where they touch, in whole units of 16 bytes."""
-    spans: list[ByteRange] = []
-    for span in sorted((*operation.weights, *operation.scales), key=lambda span: span.start):
-        start, end = span.start // ALIGNMENT * ALIGNMENT, round_up(span.end, ALIGNMENT)
-        if spans and start <= spans[-1].end:
-            spans[-1] = ByteRange(span.region, spans[-1].start, max(spans[-1].end, end))
-        else:
-            spans.append(ByteRange(span.region, start, end))
-    return tuple(spans)
+    return tuple(ByteRange(CONSTANTS, start, end) for start, end in _packing(operation).kept)
 
 
 def staged_bytes(operation: KernelOperation) -> int:
@@ -32,13 +29,10 @@ def staged_content(operation: KernelOperation, constants: bytes) -> tuple[bytes,
 
 def with_staged_weights(operation: KernelOperation, address: int) -> KernelOperation:
     """The operation reading weights and scales from ``address`` of the arena, where its ranges lie one after the other."""
-    shifts = []
-    for span in weight_ranges(operation):
-        shifts.append((span, address - span.start))
-        address += span.length
+    packing = _packing(operation)
 
     def moved(span: ByteRange) -> ByteRange:
-        shift = next(shift for whole, shift in shifts if whole.start <= span.start and span.end <= whole.end)
+        shift = address + packing.shift(span.start)
         return ByteRange(ARENA, span.start + shift, span.end + shift) if span.region == CONSTANTS else span
 
     return operation.having(weights=tuple(map(moved, operation.weights)), scales=tuple(map(moved, operation.scales)))

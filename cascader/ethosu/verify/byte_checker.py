@@ -14,11 +14,11 @@ from itertools import groupby
 import numpy as np
 
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Port
+from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.byte_owners import Access, ByteOwners
 from cascader.ethosu.verify.staged import copied_bytes
-from cascader.ethosu.verify.windows import Rows, Span, element_offsets, row_step, rows_of, rows_read, spans
+from cascader.ethosu.verify.windows import Rows, Span, arena_operands, element_offsets, row_step, rows_of, rows_read, spans
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.errors import InputError
@@ -184,9 +184,7 @@ class _ByteCheck:
         made = job.rows or (0, rows_of(operation.ofm, payload.axis))
         writes = list(self._map(payload.ofm, operation.ofm, made, who, payload.axis))
         reads, kept = [], []
-        for tensor, operand in ((payload.ifm, operation.ifm), (payload.ifm2, operation.ifm2)):
-            if tensor is None or operand is None or operand.region != ARENA:
-                continue
+        for tensor, operand in arena_operands(payload):
             try:
                 rows = rows_read(operation, operand, job.rows, payload.axis)
             except InputError as error:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import ARENA, EthosuPart
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.shapes import ceil_div
@@ -19,6 +20,13 @@ from npu_model.values import dataclass
 
 Rows = tuple[int, int]
 """First and last (exclusive) row."""
+
+
+def arena_operands(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """IFM and IFM2 in the arena, where there is one, each with its tensor."""
+    for name, operand in ((part.ifm, part.operation.ifm), (part.ifm2, part.operation.ifm2)):
+        if name is not None and operand is not None and operand.region == ARENA:
+            yield name, operand
 
 
 def rows_of(feature_map: FeatureMap, axis: Axis) -> int:

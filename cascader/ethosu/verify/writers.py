@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, Port
-from cascader.ethosu.verify.windows import Rows, Span, rows_of, rows_read, spans
+from cascader.ethosu.network.network import CpuPart, EthosuPart, Network, Port
+from cascader.ethosu.verify.windows import Rows, Span, arena_operands, rows_of, rows_read, spans
 from cascader.graph.cascader_graph import Part, Tensor
 from cascader.plan.jobs import Job
 from npu_model.errors import InputError
-from npu_model.program import FeatureMap
 
 _Writers = NDArray[np.int32]
 """For every byte of a tensor the number of the part that wrote it last; -1 before any has."""
@@ -32,12 +31,8 @@ def _read(part: Part, tensor: str, rows: Rows | None) -> Iterator[Span]:
         yield from _ports(part.payload.inputs, tensor)
     elif isinstance(part.payload, EthosuPart):
         operation, axis = part.payload.operation, part.payload.axis
-        operands: tuple[tuple[str | None, FeatureMap | None], ...] = (
-            (part.payload.ifm, operation.ifm),
-            (part.payload.ifm2, operation.ifm2),
-        )
-        for name, operand in operands:
-            if name == tensor and operand is not None and operand.region == ARENA:
+        for name, operand in arena_operands(part.payload):
+            if name == tensor:
                 yield from spans(operand, rows_read(operation, operand, rows, axis), 0, axis)
 
 

@@ -7,18 +7,17 @@ from itertools import permutations, product
 
 import pytest
 from allocation_judge import validate
-from exact_allocation import exact_allocation
+from exact_allocation import exact_allocation, gap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents, is_valid
 from naive_rows import bytes_held
-from row_graphs import divided_graphs
+from row_graphs import divided_graphs, schedule_groups
 
 from cascader.allocate import Extent, allocate, live_bytes, placements
-from cascader.allocate.extents import gap
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group
 
 pytestmark = pytest.mark.law
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from naive_rows import first_writes, lives
-from row_graphs import chain, divided_graphs
+from row_graphs import chain, divided_graphs, schedule_groups
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import is_last_reader
 from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group
 
 pytestmark = pytest.mark.law
 

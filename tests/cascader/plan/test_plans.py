@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from naive_rows import KEPT, PRESENT, bytes_held, is_cropped, needed_rows, rows_made
-from row_graphs import chain, divided_graphs, row_graphs
+from row_graphs import chain, divided_graphs, row_graphs, schedule_groups
 
 from cascader.graph.row_graph import RowGraph, RowPropagator
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
@@ -61,7 +61,7 @@ def tensor_bytes(plans: Planner, group: Group) -> int:
 def test_the_memory_of_a_plan_is_what_is_held_at_its_fullest_step(divided: Divided, in_place: bool) -> None:  # noqa: FBT001  # drawn
     graph, groups = divided
     plans = planner(graph, PlanOptions(in_place=in_place))
-    jobs = [plans.scheduler.jobs(group) for group in groups]
+    jobs = [schedule_groups(plans.scheduler, [group]) for group in groups]
     held = iter(bytes_held(graph, [job for some in jobs for job in some], groups, in_place=in_place))
     for group, some in zip(groups, jobs, strict=True):
         most = max(next(held) for _ in some)
@@ -115,7 +115,7 @@ def test_the_cycles_of_a_plan_are_its_stripes_or_its_copies_whichever_take_longe
     cost, plans = ToyCost(), planner(graph)
     for found in plans.all_plans():
         for plan in found:
-            jobs = plans.scheduler.jobs(plan.group)
+            jobs = schedule_groups(plans.scheduler, [plan.group])
             busy = sum(
                 (cost.compute_cycles if job.part in plan.staged else cost.direct_cycles)(job.part, job.start, job.end) for job in jobs
             )
@@ -129,7 +129,7 @@ def test_the_cold_cycles_of_a_plan_are_those_of_its_jobs_each_waiting_for_its_co
     cost, plans = ToyCost(), planner(graph)
     for found in plans.all_plans():
         for plan in found:
-            jobs, copied, time, ready = plans.scheduler.jobs(plan.group), 0, 0, dict[int, int]()
+            jobs, copied, time, ready = schedule_groups(plans.scheduler, [plan.group]), 0, 0, dict[int, int]()
             for job in jobs:
                 if job.part in plan.staged and job.part not in ready:
                     copied += cost.transfer_cycles(job.part)
@@ -177,7 +177,7 @@ def every_schedule(graph: RowGraph, options: PlanOptions) -> Iterator[tuple[int,
             key = tuple(group for group, _ in chosen)
             for group in key:
                 if group not in jobs_by:
-                    jobs_by[group] = scheduler.jobs(group)
+                    jobs_by[group] = schedule_groups(scheduler, [group])
             if key not in held_by:
                 held_by[key] = bytes_held(graph, [job for group in key for job in jobs_by[group]], key, in_place=True)
             held = iter(held_by[key])

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import is_valid
 from prefetching import prefetch
-from row_graphs import row_graphs, scaled
+from row_graphs import row_graphs, scaled, schedule_groups
 from toy_costs import ToyCosts
 
 from cascader.allocate.extents import Extent
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, schedule_groups, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, stripe_jobs
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_graphs import row_graphs
+from row_graphs import row_graphs, schedule_groups
 from toy_costs import ToyCosts
 
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import DepthFirstScheduler, StripeJob, group_table, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, StripeJob, group_table
 from cascader.prefetch.copies import UNKNOWN, CostedJobs
 from cascader.prefetch.timeline import JobTimes
 from cascader.search.job_costs import JobCosts

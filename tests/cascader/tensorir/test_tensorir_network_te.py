@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorir_proofs  # noqa: F401  # skips this file where TVM is not installed
+from network_te import NetworkTe, network_te
 from reference_data import shared_data
 
 from cascader.ethosu.codegen.lowering import lower
@@ -21,7 +22,6 @@ from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans
 from cascader.tensorir.apply import apply, uncascaded
 from cascader.tensorir.matchers import default_registry
-from cascader.tensorir.network_te import NetworkTe, network_te
 from cascader.tensorir.prove import compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.accelerator import accelerator

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from block_configs import VELA_API_STEP, accumulator_format, valid_blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import shared_data
 
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.compiled.network import read_compiled
-from npu_model.cost.blocks import VELA_API_STEP, valid_blocks
-from npu_model.cost.shram import BlockQuery, accumulator_format, ifm_block, ifm_depth_step, shram_partition
+from npu_model.cost.shram import BlockQuery, ifm_block, ifm_depth_step, shram_partition
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, ElementwiseKind, Kernel, OperationKind, PoolKind, Shram, Upscale
 from npu_model.shapes import Shape3D, round_up

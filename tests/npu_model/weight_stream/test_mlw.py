@@ -20,7 +20,7 @@ from test_weights import weight_streams
 
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
-from npu_model.weight_stream.mlw import bits_at, decode, slices
+from npu_model.weight_stream.mlw import Slice, _slices, decode
 
 pytestmark = pytest.mark.law
 
@@ -77,8 +77,12 @@ def weight_lists(draw: st.DrawFn) -> np.ndarray:
     return np.concatenate(pieces).astype(np.int16)
 
 
+def slices(stream: bytes) -> tuple[Slice, ...]:
+    return tuple(part.span for part in _slices(stream))
+
+
 def assert_like_the_twin(stream: bytes, limit: int = 1 << 20) -> bool:
-    """Whether the stream decodes to ``limit`` symbols or less; both decoders must agree on that, on symbols, bits and slices."""
+    """Whether the stream decodes to ``limit`` symbols or less; both decoders must agree on that, on symbols and slices."""
     try:
         twin = naive_decode(stream, limit)
     except DamagedError:
@@ -89,7 +93,6 @@ def assert_like_the_twin(stream: bytes, limit: int = 1 << 20) -> bool:
         return False
     assert decode(stream, limit).tolist() == twin.symbols
     assert len(twin.symbols) <= 64 * len(stream)
-    assert bits_at(stream, range(len(twin.symbols) + 1)) == (0, *twin.bits)
     assert [(s.first, s.count, s.start, s.end) for s in slices(stream)] == twin.slices
     return True
 
@@ -240,11 +243,3 @@ def test_a_weight_costs_a_bit_or_more() -> None:
 def test_a_header_that_the_hardware_does_not_know_is_refused(bits: list[int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         decode(pack(bits + [0] * 400))
-
-
-def test_bits_are_told_only_for_symbols_that_the_stream_has() -> None:
-    stream = encode(KINDS)
-    assert bits_at(stream, [0, KINDS.size])[1] == slices(stream)[-1].end
-    for count in (-1, KINDS.size + 1):
-        with pytest.raises(InputError, match=f"holds {KINDS.size} weights but {count} are asked for"):
-            bits_at(stream, [count])

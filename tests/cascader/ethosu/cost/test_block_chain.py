@@ -16,6 +16,7 @@ from small_programs import conv
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost import coupling as module
 from cascader.ethosu.cost.block_chain import KnownSteps, choose_together
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling
@@ -69,7 +70,7 @@ def test_the_choice_is_as_good_as_the_best_of_all_combinations(case: tuple[Chain
     def saved(_: Coupling, one: BlockOption, two: BlockOption) -> int:
         return savings[id(one), id(two)]
 
-    with patch.object(Coupling, "shared", saved), patch.object(Coupling, "most_shared", staticmethod(lambda _: 30)):
+    with patch.object(Coupling, "shared", saved), patch.object(module, "most_shared", (lambda _: 30)):
         chosen = choose_together([KERNEL if options else None for options in jobs], jobs, DEVICE)
     for options, one in zip(jobs, chosen, strict=True):
         assert any(one is other for other in options) if options else one is None
@@ -85,7 +86,7 @@ def test_what_is_known_of_a_chain_changes_no_choice(case: tuple[Chain, Savings],
     def saved(_: Coupling, one: BlockOption, two: BlockOption) -> int:
         return savings[id(one), id(two)]
 
-    with patch.object(Coupling, "shared", saved), patch.object(Coupling, "most_shared", staticmethod(lambda _: 30)):
+    with patch.object(Coupling, "shared", saved), patch.object(module, "most_shared", (lambda _: 30)):
         known = KnownSteps()
         # The same steps come at the end of shorter chains, with other cycles before them, and in the whole one twice.
         for begin in (*begins, 0, 0):
@@ -133,7 +134,7 @@ def test_a_kernel_that_waits_for_all_blocks_of_the_one_before_shares_nothing(blo
 def test_no_pair_shares_more_than_is_said_before_it_is_looked_at(one: Shape3D, two: Shape3D) -> None:
     for after in (SECOND, APART, TURNED):
         later = alone(after, two)
-        assert shared(alone(FIRST, one), after, later) <= Coupling.most_shared(later)
+        assert shared(alone(FIRST, one), after, later) <= module.most_shared(later)
 
 
 @settings(max_examples=200)
@@ -144,7 +145,7 @@ def test_two_kernels_together_take_the_least_of_all_pairs_of_their_blocks(first:
     coupling = Coupling(KERNEL, KERNEL, DEVICE)
     with (
         patch.object(Coupling, "shared", lambda _, one, two: savings[id(one), id(two)]),
-        patch.object(Coupling, "most_shared", staticmethod(lambda _: 30)),
+        patch.object(module, "most_shared", (lambda _: 30)),
     ):
         together = coupling.together(ones, twos)
     assert together == min(one.cycles + two.cycles - savings[id(one), id(two)] for one, two in product(ones, twos))

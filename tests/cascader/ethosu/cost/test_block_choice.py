@@ -8,11 +8,12 @@ from functools import cache
 from itertools import product
 from math import ceil
 
+import numpy as np
 import pytest
 from scheduling import network
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import choose_block, shortlist
+from cascader.ethosu.cost.block_choice import Ranking, choose_block
 from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.block_grid import SIDES
 from cascader.ethosu.cost.estimate_terms import BLOCKS
@@ -64,6 +65,11 @@ def flow(operation: KernelOperation, work: tuple[DecoderWork, ...], device: Acce
     return max(kernel_flow(load, sources).cycles, words * sources.pace)
 
 
+def rows(*blocks: Shape3D) -> np.ndarray:
+    """Blocks as an estimator takes them."""
+    return np.array([(block.height, block.width, block.depth) for block in blocks], np.int64)
+
+
 @pytest.mark.parametrize("device_name", DEVICES)
 @pytest.mark.parametrize("where", SOURCES)
 @pytest.mark.parametrize("name", NETWORKS)
@@ -75,7 +81,7 @@ def test_a_chosen_block_fits_keeps_the_weights_order_and_is_expected_to_be_faste
         assert shram_partition(BlockQuery.of(operation), block, device) is not None
         assert block.depth == operation.block.depth or not operation.weights
         assert block.height % device.ofm_ublock.height == block.width % device.ofm_ublock.width == 0 or block == operation.block
-        chosen, own = Estimator(operation, device, sources, decoding(work)).cycles((block, operation.block))
+        chosen, own = Estimator(operation, device, sources, decoding(work)).cycles_of(rows(block, operation.block))
         assert cycles == chosen
         assert block == operation.block or chosen < own
         others += block != operation.block
@@ -87,11 +93,12 @@ def test_a_chosen_block_fits_keeps_the_weights_order_and_is_expected_to_be_faste
 def test_a_shortlist_for_neighbours_has_the_fastest_block_of_each_of_several_partitions(name: str, where: str) -> None:
     device, sources = accelerator("ethos-u55-128"), SOURCES[where]
     for operation, work in operations(name, "ethos-u55-128").items():
-        every = shortlist(operation, device, sources, 10_000, decoding(work))
-        found = shortlist(operation, device, sources, 4, decoding(work), partitions=True)
+        every = Ranking(operation, device, sources, decoding(work)).fastest(10_000)
+        found = Ranking(operation, device, sources, decoding(work)).fastest(4, partitions=True)
         assert len({shram for _, shram in found}) == len(found) <= 4
         assert every[:1] == found[: len(every[:1])]
-        cycles = Estimator(operation, device, sources, decoding(work)).cycles([block for block, _ in found] or [operation.block]).tolist()
+        estimator, blocks = Estimator(operation, device, sources, decoding(work)), [block for block, _ in found] or [operation.block]
+        cycles = estimator.cycles_of(rows(*blocks)).tolist()
         assert cycles == sorted(cycles)
         for block, shram in found:
             assert shram == shram_partition(BlockQuery.of(operation), block, device)
@@ -196,7 +203,7 @@ def test_the_closed_form_is_the_sum_over_all_blocks(name: str, where: str, devic
         sides = (operation.block, Shape3D(6, 10, 16), Shape3D(16, 32, 8), Shape3D(64, 4, 64))
         for known in {None, decoding(work)}:
             twin = Twin(operation, device, sources, known)
-            estimates = Estimator(operation, device, sources, known).cycles(sides).tolist()
+            estimates = Estimator(operation, device, sources, known).cycles_of(rows(*sides)).tolist()
             assert estimates == pytest.approx([twin.cycles(block) for block in sides], rel=1e-9)
 
 
@@ -216,7 +223,7 @@ def regrets(name: str, where: str) -> tuple[tuple[float, float, float], ...]:
     for operation, work in operations(name, "ethos-u55-128").items():
         if operation.weights:
             own, *others = (flow(other, work, device, sources) for other in alternatives(operation, device))
-            listed = [block for block, _ in shortlist(operation, device, sources, BLOCKS, decoding(work))]
+            listed = [block for block, _ in Ranking(operation, device, sources, decoding(work)).fastest(BLOCKS)]
             flows = [flow(replace(operation, block=block), work, device, sources) for block in listed] or [own]
             least = min(own, *others, *flows)
             found.append((flows[0] / least, min(own, *flows) / least, own / least))
@@ -252,7 +259,7 @@ def closed_form_errors(name: str, where: str, *, weighted: bool) -> list[float]:
     for operation, work in operations(name, "ethos-u55-128").items():
         cycles = flow(operation, work, device, sources)
         if bool(operation.weights) is weighted and cycles >= SHORT:
-            found.append(float(Estimator(operation, device, sources, decoding(work)).cycles((operation.block,))[0]) / cycles - 1)
+            found.append(float(Estimator(operation, device, sources, decoding(work)).cycles_of(rows(operation.block))[0]) / cycles - 1)
     return found
 
 

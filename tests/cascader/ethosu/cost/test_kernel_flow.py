@@ -128,8 +128,9 @@ def loads(jobs: list[BlockJob]) -> tuple[int, int, int, int, int]:
 def test_the_load_of_a_kernel_counts_every_block_however_often_it_is_repeated(jobs: list[BlockJob], times: int) -> None:
     fetch, decode, _, _, store = (times * load for load in loads(jobs))
     load = kernel_load(jobs * times)
-    assert (load.maps, load.constants, len(load.blocks)) == (fetch + store, decode, times * len(jobs))
-    assert load.blocks == kernel_load([replace(job) for job in jobs * times]).blocks
+    assert (load.maps, load.constants, load.places) == (fetch + store, decode, times * len(jobs))
+    apart = kernel_load([replace(job) for job in jobs * times])
+    assert [load.kinds[kind] for kind in load.order] == [apart.kinds[kind] for kind in apart.order]
 
 
 @settings(max_examples=200)

@@ -273,7 +273,7 @@ def test_estimates_of_kernels_state_the_same(name: str, system: str, timing: Tim
         for one in (op, in_home):
             row = flat_operation(one, DEVICE, timing, is_known=bool(work))
             query = flat_query(BlockQuery.of(one), DEVICE)
-            compiled, twin = Core(terms).estimates(one, row, query, work), KernelEstimates(one, row, terms, work)
+            compiled, twin = Core(terms).estimates(one, row, query, work), KernelEstimates(one, terms, work)
             assert stated(compiled.staged) == stated(twin.staged)
             assert stated(compiled.direct) == stated(twin.direct)
 

@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 from prefetching import prefetch
+from row_graphs import schedule_groups
 from scheduling import DEFAULT, network
 
 from cascader.allocate.moving import allocate
@@ -21,7 +22,7 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, first_read, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, first_read
 from cascader.plan.jobs import Copy
 from cascader.prefetch.free_space import Room
 from npu_model.accelerator import accelerator

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_graphs import schedule_groups
 from scheduling import DEFAULT
 
 from cascader.allocate.moving import allocate
@@ -139,7 +140,7 @@ def test_the_network_computes_the_same_bytes_in_every_layout_in_less_memory(larg
 
 def cascaded(net: Network, graph: RowGraph, groups: list[Group]) -> Schedule:
     scheduler = DepthFirstScheduler(graph)
-    jobs = [job for group in groups for job in scheduler.jobs(group)]
+    jobs = [job for group in groups for job in schedule_groups(scheduler, [group])]
     stores = storages(graph, jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
     places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
@@ -207,7 +208,7 @@ def test_a_piece_of_a_tensor_in_bricks_begins_with_the_same_element_in_every_for
     assert first_element(deep) == Element(y, x, c)
     dense = NhwcForm(height, width, whole.depth * dtype.bytes, dtype.bytes).feature_map(deep)
     assert dense.address(0, 0, 0) == ((y * width + x) * whole.depth + c) * dtype.bytes
-    turned = Bricks(height, width, bricks, dtype.bytes).turned(deep)
+    turned = Bricks(height, width, bricks, dtype.bytes, whole.depth).turned(deep)
     shape = Shape3D(width, height, whole.depth)
     upright = replace(tensor, shape=shape, tiles=Tiles.single(shape, 0), strides=Strides(bricks * height * brick, brick, height * brick))
     assert turned.address(0, 0, 0) == upright.address(x, y, c)

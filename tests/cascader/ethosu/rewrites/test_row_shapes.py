@@ -10,6 +10,7 @@ import pytest
 from cascades import expected, outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_graphs import schedule_groups
 from scheduling import DEFAULT, network
 
 from cascader.allocate.moving import allocate
@@ -22,7 +23,7 @@ from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.graph.cascader_graph import CascaderGraph
 from cascader.plan.buffers import storages
-from cascader.plan.depth_first import DepthFirstScheduler, Group, schedule_groups
+from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap, OperationKind, Strides, Tiles
 from npu_model.shapes import Shape3D

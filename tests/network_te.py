@@ -11,12 +11,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from kernel_te import KERNEL, KernelWriter, Shape, shape_of
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, Port
 from cascader.graph.cascader_graph import TensorKind
 from cascader.tensorir.kernel_constants import lut_values, take
-from cascader.tensorir.kernel_te import KERNEL, KernelWriter, Shape, shape_of
 from cascader.tensorir.matchers import Match, Wanted
 from cascader.tensorir.stages import Stage
 from npu_model.accelerator import Accelerator

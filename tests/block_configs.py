@@ -1,4 +1,4 @@
-"""Block configs: every OFM block that an operation can be run with."""
+"""Every OFM block that an operation can be run with, one after the other, and the accumulators that Vela chooses for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.program import AccumulatorFormat, OperationKind, PoolKind
 from npu_model.shapes import Shape3D, round_up
 
 VELA_API_STEP = 2
@@ -43,3 +44,12 @@ def valid_blocks(query: BlockQuery, accelerator: Accelerator, step: int = 1) -> 
                 break
             blocks += fitting
     return tuple(sorted(blocks))
+
+
+def accumulator_format(kind: OperationKind, pool: PoolKind | None, ifm_bits: int, *, scaled: bool) -> AccumulatorFormat:
+    """40-bit accumulators for scaled operations on 16-bit IFMs other than maximum and average pooling, else 32-bit.
+
+    Source: Vela 5.2.0 ``architecture_allocator.py`` and regor ``ethos_u55.cpp``.
+    """
+    pooling = kind is OperationKind.POOL and pool is not PoolKind.REDUCE_SUM
+    return AccumulatorFormat.INT40 if ifm_bits == 16 and scaled and not pooling else AccumulatorFormat.INT32
