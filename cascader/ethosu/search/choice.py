@@ -96,7 +96,7 @@ class _Chooser:
         return (() if self.aim.thorough else self.near()) or self.everywhere()
 
     def in_replayed_blocks(self, points: Iterable[Point]) -> Point:
-        """The best of some schedules with its blocks chosen by replays; with ``thorough`` of the :data:`_TIED` best ones, each in its own."""
+        """The best of some schedules with its blocks chosen by replays; with ``thorough`` of the :data:`_TIED` best ones."""
         best = sorted(points, key=self.best.rank)[: _TIED if self.aim.thorough else 1]
         forms = {id(form.network): form for form in self.explored.forms}
         found = in_replayed_blocks(best, forms, self.best.task.replay, self.executor, self.show)
