@@ -84,17 +84,24 @@ def _piece_sizes(network: Network, options: CascadeOptions) -> tuple[int, ...]:
     return tuple(sizes[:2] if large else sizes)
 
 
-def _flat_forms(plain: Network, base: Network, accelerator: Accelerator, options: CascadeOptions) -> list[Network]:
+def _reads_longer_than_it_computes(network: Network, direct: Sources, accelerator: Accelerator) -> bool:
+    """Whether the weights of a small network take longer to be read at home than its MACs take at full rate."""
+    if not is_small(network):
+        return False
+    operations = [kernel.operation for kernel in network.kernels.values()]
+    read = sum(span.length for operation in operations for span in operation.weights) * direct.constants.rate
+    return read * accelerator.macs_per_cycle > sum(operation.macs for operation in operations)
+
+
+def _flat_forms(base: Network, accelerator: Accelerator, options: CascadeOptions) -> list[Network]:
     """Forms of a network that is one row high, none of another: cut along the columns, and in pieces in the densest layout.
 
     Every stripe of columns reads the weights of its kernels anew, while a piece of a layer needs all columns of its input. So
     either all layers are cut along the columns; or those of many weights are, and the others into small pieces; or those
-    without a window, which need no other columns than they make, and the others into pieces; or all are cut into pieces, small layers
-    into none, in the blocks that the network came with (``plain``): where weights are decoded all the time, neither the first 16 channels
-    on their own nor shallow blocks gain what the other forms have them for.
+    without a window, which need no other columns than they make, and the others into pieces.
     """
     flat = [form for form in _each(column_stripes(base, depth) for depth in options.layouts) if form is not base] if options.columns else []
-    found = [dense_layouts(sliced(plain, accelerator, LARGEST // 2), options.layouts[-1])] if options.slices and is_flat(base) else []
+    found = []
     for form in flat:
         found.append(form)
         if options.slices and options.fine_slices:
@@ -141,6 +148,15 @@ class _Maker:
         """
         dense = dense_layouts(base, depth)
         return sliced(dense, self.device, size, early=True) if size else dense
+
+    def whole(self, plain: Network, base: Network) -> list[Network]:
+        """A form with small layers in no pieces, in the blocks that the network came with, if its units mostly wait for weights.
+
+        Neither the first 16 channels on their own nor shallow blocks gain there what the other forms have them for.
+        """
+        if not self.options.slices or not (is_flat(base) or _reads_longer_than_it_computes(base, self.direct, self.device)):
+            return []
+        return [dense_layouts(sliced(plain, self.device, LARGEST // 2), self.options.layouts[-1])]
 
     def pieces(self, form: Network, size: int) -> Network:
         """A form in pieces of ``size`` bytes of weights, encoded for staged ones, in the densest layout that takes no more cycles."""
@@ -212,7 +228,7 @@ def variants(  # a network is rewritten for a device, its memories and its timin
     in_pieces = spread([Thunk(partial(make.pieces, plain, size), beside=True) for size in fine])
     base = make.base(plain)
     made = [*spread([Thunk(partial(make.coarse, base, coarse, depth)) for depth in layouts])]
-    more = make.across(plain, coarse, fine) + _flat_forms(plain, base, make.device, options)
+    more = make.across(plain, coarse, fine) + make.whole(plain, base) + _flat_forms(base, make.device, options)
     found = [*made, *in_pieces, *more]
     if is_small(network):
         # A depth that does for constants from anywhere need not be the best for staged ones.
