@@ -49,17 +49,19 @@ class _Run:
         self._outputs: list[int] = []
         self._stores: list[int] = []
 
-    def block(self, block: Block, response: int) -> None:
-        """One more block."""
+    def block(self, block: Block, response: int, passed: Sequence[int] = ()) -> None:
+        """One more block, the constants of whose steps are there when they have ``passed`` their port."""
         steps, output, stored = block
         slots = self._slots
         accumulators = _behind(self._outputs, slots)
-        for fetched, constants, macs, continues in steps if self._computes else ():
+        for number, (fetched, constants, macs, continues) in enumerate(steps if self._computes else ()):
             # Both may be ahead of the MAC array by as many steps as they have slots.
             if self._loads or len(self._groups) >= slots:
                 self.load = (self.load if continues else max(self.load, _behind(self._groups, slots))) + fetched
             if self._decodes or len(self._steps) >= slots:
                 self.decoded = max(self.decoded, _behind(self._steps, slots)) + constants
+            if passed:
+                self.decoded = max(self.decoded, passed[number])
             self.mac = max(self.mac, self.load, self.decoded, accumulators) + macs
             self._steps.append(self.mac)
             if continues and self._groups:
@@ -87,12 +89,15 @@ class LeastFlow:
         self._accumulated = self._flow(0, loads=False, decodes=False, computes=True)
         self._scaled = self._flow(0, loads=False, decodes=False, computes=False)
         self._stored = sum(stored + self._response for _, _, stored in work.blocks)
+        self._gated = self._flow(0, loads=False, decodes=False, computes=True, passed=work.passed) if work.passed else None
 
-    def _flow(self, first: int, *, loads: bool, decodes: bool, computes: bool) -> Times:
+    def _flow(self, first: int, *, loads: bool, decodes: bool, computes: bool, passed: Sequence[int] = ()) -> Times:
         run = _Run(self._timing.buffer_slots, loads=loads, decodes=decodes, computes=computes)
         run.load = self._timing.kernel_start_cycles if loads and not first else 0
+        step = 0
         for block in self.work.blocks[first:]:
-            run.block(block, self._response)
+            run.block(block, self._response, passed[step : step + len(block[0])])
+            step += len(block[0])
         return Times(run.load, run.mac, run.output, run.store, run.store + self._rest)
 
     def _from(self, first: int) -> Times | None:
@@ -126,3 +131,19 @@ class LeastFlow:
                 max(found[3], begin + released.store),
             )
         return Times(*found, found[3] + self._rest)
+
+    def later(self, times: Times, start: int, gate: int) -> Times:
+        """Times of this kernel, if it does not begin before cycle ``start`` and its constants pass their port from cycle ``gate`` on."""
+        loaded, gated = self._loaded, self._gated
+        store = max(times.store, start + loaded.store)
+        if gated is None:
+            found = max(times.load, start + loaded.load), max(times.mac, start + loaded.mac), max(times.output, start + loaded.output)
+            return Times(*found, store, max(times.finish, store + self._rest))
+        store = max(store, gate + gated.store)
+        return Times(
+            max(times.load, start + loaded.load),
+            max(times.mac, start + loaded.mac, gate + gated.mac),
+            max(times.output, start + loaded.output, gate + gated.output),
+            store,
+            max(times.finish, store + self._rest),
+        )

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import floor
+from typing import NamedTuple
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
+from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
 from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
 from cascader.ethosu.proof.least_work import WorkModel
-from cascader.ethosu.search.bound import Pace, demand
+from cascader.ethosu.search.bound import demand
 from cascader.plan.depth_first import StripeJob
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
@@ -28,6 +30,8 @@ from npu_model.values import dataclass
 _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
 
+_LONG_AGO = -(1 << 60)
+
 _NEVER = Times(*[1 << 60] * 5)
 
 Staged = frozenset[int]
@@ -41,21 +45,48 @@ class Kernel:
     flow: LeastFlow
 
 
+class Traffic(NamedTuple):
+    """What has passed the port of the constants when the MACs of some jobs are done.
+
+    These are so many ``words`` of constants at least, in so many ``turns`` of the port; ``copies`` are the turns that the copier alone has
+    taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched.
+    """
+
+    words: int = 0
+    turns: int = 0
+    copies: int = 0
+    commands: int = 0
+    copied: Staged = frozenset()
+
+    def least(self, other: Traffic) -> Traffic:
+        """What has passed in any case, either way or the other, of the same parts."""
+        words, turns = min(self.words, other.words), min(self.turns, other.turns)
+        return Traffic(words, turns, min(self.copies, other.copies), min(self.commands, other.commands), self.copied)
+
+
+class Done(NamedTuple):
+    """A kernel that has finished at a cycle at the earliest, with the words of constants that have passed their port by then."""
+
+    cycle: int
+    words: int
+
+
 class State:
     """The least times behind some jobs, one for each block that the last kernel may have been made in, and how they got there.
 
-    ``words`` of constants have passed their port since the Program began at cycle ``begin`` (None: nobody counts them); ``copied`` are the
-    parts whose copies did.
+    The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
+    nobody counts it). ``earlier`` are of the newest kernels, as many as may be outstanding, when each has finished, and the words of
+    constants until then.
     """
 
-    __slots__ = ("begin", "copied", "segment", "times", "words")
+    __slots__ = ("begin", "earlier", "segment", "times", "traffic")
 
-    def __init__(self, times: Sequence[tuple[Kernel | None, Times]], begin: int, words: int | None, copied: Staged, segment: int) -> None:
+    def __init__(self, times: Sequence[tuple[Kernel | None, Times]], begin: int, traffic: Traffic | None, segment: int) -> None:
         self.times = times
         self.begin = begin
-        self.words = words
-        self.copied = copied
+        self.traffic = traffic
         self.segment = segment
+        self.earlier: tuple[Done, ...] = ()
 
     @property
     def least(self) -> Times:
@@ -82,13 +113,14 @@ class LeastTimes:
         self._model = WorkModel(self._device, system, self._timing)
         self._payloads = [ethosu_part(part) for part in plans.network.graph.parts]
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(plans.graph.tensors)}
-        self._home = system.ports[system.port_of(CONSTANTS)]
-        self._pace = Pace.of(self._home)
+        self._home = self._model.home
         self._response = system.ports[system.port_of(ARENA)].write_latency
         self._kernels: dict[tuple[StripeJob, bool], tuple[Kernel, ...]] = {}
         self._flows: dict[tuple[object, ...], LeastFlow] = {}
         self._distances: dict[tuple[int, int], int | None] = {}
+        self._words: dict[tuple[int, int], int] = {}
         self._rest = self._work_left(plans)
+        self._words_left = self._constants_left(plans)
 
     def _work_left(self, plans: Cascader) -> list[tuple[int, int]]:
         """Cycles of MACs and of the output unit that the parts from each one on ask for at least."""
@@ -101,17 +133,39 @@ class LeastTimes:
             rest.append((floor(left[0]), floor(left[1])))
         return rest[::-1]
 
+    def _constants_left(self, plans: Cascader) -> list[int]:
+        """Words of constants that the parts from each one on read at least, copied or not, until their Program ends."""
+        parts, left = plans.graph.parts, [0]
+        for number in range(len(parts) - 1, -1, -1):
+            ends = number + 1 == len(parts) or parts[number + 1].segment != parts[number].segment
+            is_first = plans.cost.same_constants(number) == number
+            left.append((0 if ends else left[-1]) + (self._once(number) if is_first else 0))
+        return left[::-1]
+
+    def _once(self, part: int) -> int:
+        """Words of a part's constants that one of its jobs reads at least: all streams once."""
+        payload = self._payloads[part]
+        spans = () if payload is None or payload.transfer else (*payload.operation.weights, *payload.operation.scales)
+        return sum(span.length // BEAT_BYTES for span in spans if span.region == CONSTANTS)
+
     def whole(self, state: State, part: int, rest: int) -> int:
         """Cycles of all jobs at least, those of the parts from ``part`` on made in any way behind a state.
 
         ``rest`` are the cycles that these parts take at least from the moment on at which the input load is free.
         """
         least, (macs, output) = state.least, self._rest[part]
-        return max(least.finish, least.load + rest, least.mac + macs, least.output + output)
+        cycles = max(least.finish, least.load + rest, least.mac + macs, least.output + output)
+        if state.traffic is None or not self._words_left[part] or self._plans.graph.parts[part].segment != state.segment:
+            return cycles
+        return max(cycles, state.begin + self._home.passed(self._moved(state.traffic) + self._words_left[part]))
+
+    def _moved(self, traffic: Traffic) -> int:
+        """Words that have passed in all."""
+        return traffic.words + self._home.beats(traffic.commands)
 
     def begin(self, part: int = 0) -> State:
         """Before the first job, or before those of a later part, where it is not known how many words its constants' port has passed."""
-        return State([(None, START)], 0, None if part else 0, frozenset(), self._plans.graph.parts[part].segment)
+        return State([(None, START)], 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
 
     def constants(self, part: int) -> int:
         """Bytes of a part's constants."""
@@ -128,36 +182,82 @@ class LeastTimes:
         if segment != state.segment:
             # Each Program begins when the one before it has ended.
             end = state.least.finish
-            state = State([(None, Times(end, end, end, end, end))], end, 0, frozenset(), segment)
-        ways = (False, True) if staged is None else (job.part in staged,)
-        kernels = [kernel for way in ways for kernel in self._options(job, staged=way)]
-        if not kernels:
+            state = State([(None, Times(end, end, end, end, end))], end, Traffic(), segment)
+        if not self._options(job, staged=False):
             return state
-        words, copied = (None, state.copied) if state.words is None else self._words(state.words, state.copied, job, staged)
-        gated = state.begin + self._passed(words or 0)
-        times = [(kernel, self._least(state, kernel, gated)) for kernel in kernels]
-        return State(times, state.begin, words, copied, segment)
+        has = self.constants(job.part) > 0
+        if staged is not None or not has:
+            times, traffic = self._one_way(state, job, staged=has and staged is not None and job.part in staged, alone=False)
+            return self._behind_kernel(state, times, traffic)
+        direct, passed = self._one_way(state, job, staged=False, alone=True)
+        copied, other = self._one_way(state, job, staged=True, alone=True)
+        traffic = None if passed is None or other is None else passed.least(other)
+        return self._behind_kernel(state, [*direct, *copied], traffic)
 
-    def _words(self, words: int, copied: Staged, job: StripeJob, staged: Staged | None) -> tuple[int, Staged]:
-        """Words of constants that have passed their port when a job's MACs are done, and the parts whose copies have."""
-        direct = min(kernel.flow.work.words for kernel in self._options(job, staged=False))
-        copy = ceil_div(self.constants(job.part), BEAT_BYTES)
-        if staged is not None and job.part not in staged:
-            return words + direct, copied
-        source = self._plans.cost.same_constants(job.part)
-        if source in copied:
-            return words, copied
-        return words + (copy if staged is not None else min(copy, direct)), copied | {source}
+    def _behind_kernel(self, state: State, times: Sequence[tuple[Kernel | None, Times]], traffic: Traffic | None) -> State:
+        made = State(times, state.begin, traffic, state.segment)
+        newest = (*state.earlier, Done(made.cycles, 0 if traffic is None else traffic.words))
+        made.earlier = newest[-self._device.max_outstanding_kernels :]
+        return made
 
-    def _passed(self, words: int) -> int:
-        """Cycles in which the constants' port passes so many words at least, from a Program's beginning on."""
-        return max(self._pace.gated(words * BEAT_BYTES), floor(words * self._home.cycles_per_word)) if words else 0
+    def _one_way(self, state: State, job: StripeJob, *, staged: bool, alone: bool) -> tuple[list[tuple[Kernel, Times]], Traffic | None]:
+        """A job's times and traffic if its constants are copied or not; ``alone`` if it is not known which other ones are."""
+        kernels, traffic, home = self._options(job, staged=staged), state.traffic, self._home
+        # Only so many kernels may be outstanding, and only what is fetched is issued.
+        is_full = len(state.earlier) == self._device.max_outstanding_kernels
+        done = state.earlier[0] if is_full else Done(state.begin, 0)
+        start = done.cycle if is_full else _LONG_AGO
+        gate = passed = _LONG_AGO
+        if traffic is not None:
+            traffic, ready = self._issued(traffic, state.times[0][0], (kernels[0], job.part), done.words, staged=staged, alone=alone)
+            start = max(start, state.begin + ready)
+            if not staged and self.constants(job.part):
+                before = max(traffic.turns, self._moved(traffic), home.turn(max(start, state.least.load) - state.begin))
+                gate = state.begin + home.begun(before)
+                words = min(kernel.flow.work.words for kernel in kernels)
+                traffic = self._read(traffic, job.part, before, words, alone=alone)
+            passed = state.begin + home.passed(self._moved(traffic))
+        return [(kernel, self._least(state, kernel, start, gate, passed)) for kernel in kernels], traffic
 
-    def _least(self, state: State, kernel: Kernel, gated: int) -> Times:
-        """The least of each time behind a kernel, whichever block the one before was made in; MACs end at cycle ``gated`` or later."""
+    def _issued(
+        self, traffic: Traffic, before: Kernel | None, after: tuple[Kernel, int], words: int, *, staged: bool, alone: bool
+    ) -> tuple[Traffic, int]:
+        """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""
+        home, (kernel, part) = self._home, after
+        commands = traffic.commands + self._commands(None if before is None else before.operation, kernel.operation)
+        source = self._plans.cost.same_constants(part)
+        if not staged or not self.constants(part) or source in traffic.copied:
+            return traffic._replace(commands=commands), max(home.fetched(commands), home.passed(words + home.beats(commands)))
+        size, commands = ceil_div(self.constants(part), BEAT_BYTES), commands + COPY_WORDS
+        # If others may be read at home the copier may have had nothing else to do.
+        copies = (0 if alone else max(traffic.copies, home.turn(home.copy(traffic.copies)))) + size
+        ready = max(home.fetched(commands), home.copy(copies), home.passed(words + size + home.beats(commands)))
+        return Traffic(traffic.words + size, max(traffic.turns, copies), copies, commands, traffic.copied | {source}), ready
+
+    def _read(self, traffic: Traffic, part: int, before: int, words: int, *, alone: bool) -> Traffic:
+        """The traffic behind a job that reads so many words at home, from the turn ``before`` on."""
+        source = self._plans.cost.same_constants(part)
+        if alone and source in traffic.copied:
+            # It may have been copied when another job was counted.
+            return traffic
+        copied = traffic.copied | {source} if alone else traffic.copied
+        return traffic._replace(words=traffic.words + words, turns=before + words, copied=copied)
+
+    def _commands(self, before: KernelOperation | None, after: KernelOperation) -> int:
+        """Words of commands of a kernel behind another one, at least."""
+        key = id(before), id(after)
+        if key not in self._words:
+            self._words[key] = least_words(before, after)
+        return self._words[key]
+
+    def _least(self, state: State, kernel: Kernel, start: int, gate: int, passed: int) -> Times:
+        """The least of each time behind a kernel, whichever block the one before was made in.
+
+        It begins at cycle ``start`` or later, its constants pass from cycle ``gate`` on, and its MACs end when all words have ``passed``.
+        """
         ways = (self._behind(kernel, before, times) for before, times in state.times)
-        load, *others = map(min, *ways, _NEVER)
-        return Times(load, *(max(gated, time) for time in others))
+        load, *others = kernel.flow.later(Times(*map(min, *ways, _NEVER)), start, gate)
+        return Times(load, *(max(passed, time) for time in others))
 
     def _behind(self, kernel: Kernel, before: Kernel | None, times: Times) -> Times:
         if before is None:
