@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import floor
 from typing import NamedTuple
@@ -35,6 +35,24 @@ _LONG_AGO = -(1 << 60)
 _NEVER = Times(*[1 << 60] * 5)
 
 Staged = frozenset[int]
+
+_FINISH = 3
+
+
+class Rest(NamedTuple):
+    """Cycles that some parts take at least from the moment on at which the input load, the MACs, the output unit or all units are free."""
+
+    load: int
+    mac: int
+    output: int
+    finish: int
+
+
+NO_REST = Rest(0, 0, 0, 0)
+"""Behind the last part."""
+
+After = Callable[["State", Sequence[StripeJob]], "State"]
+"""Puts jobs behind a state."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,16 +166,36 @@ class LeastTimes:
         spans = () if payload is None or payload.transfer else (*payload.operation.weights, *payload.operation.scales)
         return sum(span.length // BEAT_BYTES for span in spans if span.region == CONSTANTS)
 
-    def whole(self, state: State, part: int, rest: int) -> int:
+    def whole(self, state: State, part: int, rest: Rest) -> int:
         """Cycles of all jobs at least, those of the parts from ``part`` on made in any way behind a state.
 
-        ``rest`` are the cycles that these parts take at least from the moment on at which the input load is free.
+        ``rest`` are the cycles that these parts take at least from the moment on at which each unit is free.
         """
-        least, (macs, output) = state.least, self._rest[part]
-        cycles = max(least.finish, least.load + rest, least.mac + macs, least.output + output)
+        macs, output = self._rest[part]
+        load, mac, out, finish = rest
+        mac, out = max(mac, macs), max(out, output)
+        cycles = min(max(at.load + load, at.mac + mac, at.output + out, at.finish + finish) for _, at in state.times)
         if state.traffic is None or not self._words_left[part] or self._plans.graph.parts[part].segment != state.segment:
             return cycles
         return max(cycles, state.begin + self._home.passed(self._moved(state.traffic) + self._words_left[part]))
+
+    def rest(self, part: int, groups: Iterable[tuple[Sequence[StripeJob], int, Rest]], after: After) -> Rest:
+        """Cycles that the parts from ``part`` on take at least from the moment on at which each unit is free.
+
+        Each of the groups that begin with the part comes with its jobs, the part behind it, and the rest from there on.
+        """
+        ways = list(groups)
+        return Rest(*(min(self.whole(after(begun, jobs), end, rest) for jobs, end, rest in ways) for begun in self._begun(part)))
+
+    def _begun(self, part: int) -> Iterator[State]:
+        """Before a part, one unit free at cycle 0 and the others long ago."""
+        begun = self.begin(part)
+        for free in range(len(Rest._fields)):
+            times = [_LONG_AGO] * len(START)
+            times[free if free < _FINISH else -1] = 0
+            state = State([(None, Times(*times))], 0, None, begun.segment)
+            state.earlier = (Done(0, 0),) if free == _FINISH else ()
+            yield state
 
     def _moved(self, traffic: Traffic) -> int:
         """Words that have passed in all."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.proof.divisions import Divisions
-from cascader.ethosu.proof.least_times import LeastTimes, Staged, State
+from cascader.ethosu.proof.least_times import NO_REST, LeastTimes, Rest, Staged, State
 from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import StripeJob
@@ -71,8 +71,8 @@ class _Search:
     replayed: int = 0
     known: set[tuple[object, ...]] = field(default_factory=set)
     fitting: dict[Groups, bool] = field(default_factory=dict)
-    rest: list[int] = field(default_factory=list)
-    """Cycles that the parts from each one on take at least, in any division, from the moment on at which the input load is free."""
+    rest: list[Rest] = field(default_factory=list)
+    """Cycles that the parts from each one on take at least, in any division, from the moment on at which each unit is free."""
 
     def look_ahead(self) -> int:
         """Work out the rest, from the last part to the first; the cycles that all parts take at least.
@@ -81,14 +81,11 @@ class _Search:
         """
         count = len(self.plans.graph.parts)
         after = self.times.after if count <= MOST_PARTS else self._after
-        self.rest = [0] * (count + 1)
+        self.rest = [NO_REST] * (count + 1)
         for first in range(count - 1, -1, -1):
-            begun = self.times.begin(first)
-            self.rest[first] = min(
-                self.times.whole(after(begun, self.divisions.jobs(group)), group.last + 1, self.rest[group.last + 1])
-                for group in self.divisions.groups(first)
-            )
-        return self.rest[0]
+            groups = [(self.divisions.jobs(group), group.last + 1, self.rest[group.last + 1]) for group in self.divisions.groups(first)]
+            self.rest[first] = self.times.rest(first, groups, after)
+        return self.rest[0].load
 
     def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None) -> State:
         if self.steps + len(jobs) > self.limits.steps:
@@ -105,7 +102,7 @@ class _Search:
         count, number = len(self.plans.graph.parts), 0
         heap: list[tuple[int, int, int, State, Member]] = []
         for shares in (False, True) if self.plans.copy_sets.shares else (False,):
-            heap.append((self.rest[0], count, len(heap), self.times.begin(), Member((), (), shares)))
+            heap.append((self.rest[0].load, count, len(heap), self.times.begin(), Member((), (), shares)))
         number = len(heap)
         while heap:
             bound, left, _, state, member = heappop(heap)
