@@ -13,7 +13,11 @@ from typing import NamedTuple
 from cascader.ethosu.proof.least_work import Block, LeastWork
 from npu_model.timing import TimingParameters
 
-_LONG_AGO = -(1 << 60)
+LONG_AGO = -(1 << 60)
+"""Before any cycle, by more than any cycles that are added to it."""
+
+FLOW, RELEASED = 14, 4
+"""Numbers of :attr:`LeastFlow.flat` and of :meth:`LeastFlow.released`."""
 
 
 class Times(NamedTuple):
@@ -32,7 +36,7 @@ START = Times(0, 0, 0, 0, 0)
 
 def _behind(ends: Sequence[int], slots: int) -> int:
     """When a slot is free: with the end of what took it before."""
-    return ends[-slots] if len(ends) >= slots else _LONG_AGO
+    return ends[-slots] if len(ends) >= slots else LONG_AGO
 
 
 class _Run:
@@ -132,18 +136,18 @@ class LeastFlow:
             )
         return Times(*found, found[3] + self._rest)
 
-    def later(self, times: Times, start: int, gate: int) -> Times:
-        """Times of this kernel, if it does not begin before cycle ``start`` and its constants pass their port from cycle ``gate`` on."""
-        loaded, gated = self._loaded, self._gated
-        store = max(times.store, start + loaded.store)
-        if gated is None:
-            found = max(times.load, start + loaded.load), max(times.mac, start + loaded.mac), max(times.output, start + loaded.output)
-            return Times(*found, store, max(times.finish, store + self._rest))
-        store = max(store, gate + gated.store)
-        return Times(
-            max(times.load, start + loaded.load),
-            max(times.mac, start + loaded.mac, gate + gated.mac),
-            max(times.output, start + loaded.output, gate + gated.output),
-            store,
-            max(times.finish, store + self._rest),
-        )
+    @property
+    def flat(self) -> tuple[int, ...]:
+        """The flow as numbers: cycles from the moment on at which a unit is free until it and those behind it are done.
+
+        Of the input load four, of the MACs three, of the output unit two, of the write-back one, and those of the last response; then until
+        MACs, output and write-back are done from the moment on at which the constants begin to pass.
+        """
+        loaded, added, scaled, gated = self._loaded, self._accumulated, self._scaled, self._gated
+        late = (LONG_AGO,) * 3 if gated is None else gated[1:4]
+        return (*loaded[:4], *added[1:4], *scaled[2:4], self._stored, self._rest, *late)
+
+    def released(self, distance: int | None, drained: int = 0) -> tuple[int, ...]:
+        """Cycles from the end of the kernel before until load, MACs, output and write-back are done, as :meth:`behind` has them."""
+        found = None if distance is None else self._from(distance)
+        return (LONG_AGO,) * RELEASED if found is None else tuple(drained + time for time in found[:RELEASED])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import chain
 from math import floor
 from typing import NamedTuple
 
@@ -12,7 +14,8 @@ from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
-from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
+from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow, Times
+from cascader.ethosu.proof.least_step import step, with_least
 from cascader.ethosu.proof.least_work import WorkModel
 from cascader.ethosu.search.bound import demand
 from cascader.plan.depth_first import StripeJob
@@ -29,10 +32,6 @@ from npu_model.values import dataclass
 
 _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
-
-_LONG_AGO = -(1 << 60)
-
-_NEVER = Times(*[1 << 60] * 5)
 
 Staged = frozenset[int]
 
@@ -61,6 +60,18 @@ class Kernel:
 
     operation: KernelOperation
     flow: LeastFlow
+
+
+Kernels = tuple[Kernel, ...]
+"""A job in each of its blocks; none before the first job."""
+
+Made = tuple[Kernels, "array[int]"]
+"""A job in each of its blocks with the times of each, and then the least of each time."""
+
+
+def _made(times: Sequence[int]) -> Made:
+    """Before a job, at these times."""
+    return (), with_least(times)
 
 
 class Traffic(NamedTuple):
@@ -97,10 +108,10 @@ class State:
     constants until then.
     """
 
-    __slots__ = ("begin", "earlier", "segment", "times", "traffic")
+    __slots__ = ("begin", "earlier", "kernels", "rows", "segment", "traffic")
 
-    def __init__(self, times: Sequence[tuple[Kernel | None, Times]], begin: int, traffic: Traffic | None, segment: int) -> None:
-        self.times = times
+    def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
+        self.kernels, self.rows = made
         self.begin = begin
         self.traffic = traffic
         self.segment = segment
@@ -109,13 +120,17 @@ class State:
     @property
     def least(self) -> Times:
         """The least of each time."""
-        first, *others = [times for _, times in self.times]
-        return Times(*map(min, first, *others)) if others else first
+        return Times(*self.rows[-len(START) :])
 
     @property
     def cycles(self) -> int:
         """Cycles of the jobs at least."""
-        return self.least.finish
+        return self.rows[-1]
+
+    @property
+    def times(self) -> Iterator[Sequence[int]]:
+        """The times behind each block."""
+        return (self.rows[at : at + len(START)] for at in range(0, len(self.rows) - len(START), len(START)))
 
 
 class LeastTimes:
@@ -137,6 +152,8 @@ class LeastTimes:
         self._flows: dict[tuple[object, ...], LeastFlow] = {}
         self._distances: dict[tuple[int, int], int | None] = {}
         self._words: dict[tuple[int, int], int] = {}
+        self._links: dict[tuple[int, int], array[int]] = {}
+        self._both: dict[tuple[int, int], Kernels] = {}
         self._rest = self._work_left(plans)
         self._words_left = self._constants_left(plans)
 
@@ -174,7 +191,7 @@ class LeastTimes:
         macs, output = self._rest[part]
         load, mac, out, finish = rest
         mac, out = max(mac, macs), max(out, output)
-        cycles = min(max(at.load + load, at.mac + mac, at.output + out, at.finish + finish) for _, at in state.times)
+        cycles = min(max(at[0] + load, at[1] + mac, at[2] + out, at[4] + finish) for at in state.times)
         if state.traffic is None or not self._words_left[part] or self._plans.graph.parts[part].segment != state.segment:
             return cycles
         return max(cycles, state.begin + self._home.passed(self._moved(state.traffic) + self._words_left[part]))
@@ -191,9 +208,9 @@ class LeastTimes:
         """Before a part, one unit free at cycle 0 and the others long ago."""
         begun = self.begin(part)
         for free in range(len(Rest._fields)):
-            times = [_LONG_AGO] * len(START)
+            times = [LONG_AGO] * len(START)
             times[free if free < _FINISH else -1] = 0
-            state = State([(None, Times(*times))], 0, None, begun.segment)
+            state = State(_made(times), 0, None, begun.segment)
             state.earlier = (Done(0, 0),) if free == _FINISH else ()
             yield state
 
@@ -203,7 +220,7 @@ class LeastTimes:
 
     def begin(self, part: int = 0) -> State:
         """Before the first job, or before those of a later part, where it is not known how many words its constants' port has passed."""
-        return State([(None, START)], 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
+        return State(_made(START), 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
 
     def constants(self, part: int) -> int:
         """Bytes of a part's constants."""
@@ -220,7 +237,7 @@ class LeastTimes:
         if segment != state.segment:
             # Each Program begins when the one before it has ended.
             end = state.least.finish
-            state = State([(None, Times(end, end, end, end, end))], end, Traffic(), segment)
+            state = State(_made([end] * len(START)), end, Traffic(), segment)
         if not self._options(job, staged=False):
             return state
         has = self.constants(job.part) > 0
@@ -230,24 +247,27 @@ class LeastTimes:
         direct, passed = self._one_way(state, job, staged=False, alone=True)
         copied, other = self._one_way(state, job, staged=True, alone=True)
         traffic = None if passed is None or other is None else passed.least(other)
-        return self._behind_kernel(state, [*direct, *copied], traffic)
+        key = id(direct[0]), id(copied[0])
+        both = self._both.setdefault(key, direct[0] + copied[0])
+        rows = with_least(direct[1][: -len(START)] + copied[1][: -len(START)])
+        return self._behind_kernel(state, (both, rows), traffic)
 
-    def _behind_kernel(self, state: State, times: Sequence[tuple[Kernel | None, Times]], traffic: Traffic | None) -> State:
-        made = State(times, state.begin, traffic, state.segment)
+    def _behind_kernel(self, state: State, made_so: Made, traffic: Traffic | None) -> State:
+        made = State(made_so, state.begin, traffic, state.segment)
         newest = (*state.earlier, Done(made.cycles, 0 if traffic is None else traffic.words))
         made.earlier = newest[-self._device.max_outstanding_kernels :]
         return made
 
-    def _one_way(self, state: State, job: StripeJob, *, staged: bool, alone: bool) -> tuple[list[tuple[Kernel, Times]], Traffic | None]:
+    def _one_way(self, state: State, job: StripeJob, *, staged: bool, alone: bool) -> tuple[Made, Traffic | None]:
         """A job's times and traffic if its constants are copied or not; ``alone`` if it is not known which other ones are."""
         kernels, traffic, home = self._options(job, staged=staged), state.traffic, self._home
         # Only so many kernels may be outstanding, and only what is fetched is issued.
         is_full = len(state.earlier) == self._device.max_outstanding_kernels
         done = state.earlier[0] if is_full else Done(state.begin, 0)
-        start = done.cycle if is_full else _LONG_AGO
-        gate = passed = _LONG_AGO
+        start = done.cycle if is_full else LONG_AGO
+        gate = passed = LONG_AGO
         if traffic is not None:
-            traffic, ready = self._issued(traffic, state.times[0][0], (kernels[0], job.part), done.words, staged=staged, alone=alone)
+            traffic, ready = self._issued(traffic, state.kernels, (kernels[0], job.part), done.words, staged=staged, alone=alone)
             start = max(start, state.begin + ready)
             if not staged and self.constants(job.part):
                 before = max(traffic.turns, self._moved(traffic), home.turn(max(start, state.least.load) - state.begin))
@@ -255,14 +275,14 @@ class LeastTimes:
                 words = min(kernel.flow.work.words for kernel in kernels)
                 traffic = self._read(traffic, job.part, before, words, alone=alone)
             passed = state.begin + home.passed(self._moved(traffic))
-        return [(kernel, self._least(state, kernel, start, gate, passed)) for kernel in kernels], traffic
+        return (kernels, step(state.rows, self._link(state.kernels, kernels), start, gate, passed)), traffic
 
     def _issued(
-        self, traffic: Traffic, before: Kernel | None, after: tuple[Kernel, int], words: int, *, staged: bool, alone: bool
+        self, traffic: Traffic, before: Kernels, after: tuple[Kernel, int], words: int, *, staged: bool, alone: bool
     ) -> tuple[Traffic, int]:
         """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""
         home, (kernel, part) = self._home, after
-        commands = traffic.commands + self._commands(None if before is None else before.operation, kernel.operation)
+        commands = traffic.commands + self._commands(before[0].operation if before else None, kernel.operation)
         source = self._plans.cost.same_constants(part)
         if not staged or not self.constants(part) or source in traffic.copied:
             return traffic._replace(commands=commands), max(home.fetched(commands), home.passed(words + home.beats(commands)))
@@ -288,22 +308,22 @@ class LeastTimes:
             self._words[key] = least_words(before, after)
         return self._words[key]
 
-    def _least(self, state: State, kernel: Kernel, start: int, gate: int, passed: int) -> Times:
-        """The least of each time behind a kernel, whichever block the one before was made in.
+    def _link(self, before: Kernels, kernels: Kernels) -> array[int]:
+        """What a step needs to know of a kernel behind another one."""
+        key = id(before), id(kernels)
+        if key not in self._links:
+            released = (self._released(one, kernel) for kernel in kernels for one in before or (None,))
+            self._links[key] = array("q", [*chain.from_iterable(kernel.flow.flat for kernel in kernels), *chain.from_iterable(released)])
+        return self._links[key]
 
-        It begins at cycle ``start`` or later, its constants pass from cycle ``gate`` on, and its MACs end when all words have ``passed``.
-        """
-        ways = (self._behind(kernel, before, times) for before, times in state.times)
-        load, *others = kernel.flow.later(Times(*map(min, *ways, _NEVER)), start, gate)
-        return Times(load, *(max(passed, time) for time in others))
-
-    def _behind(self, kernel: Kernel, before: Kernel | None, times: Times) -> Times:
+    def _released(self, before: Kernel | None, kernel: Kernel) -> tuple[int, ...]:
+        """When a kernel's units are done behind the end of the one before, which it may wait for."""
         if before is None:
-            return kernel.flow.behind(times, None)
+            return kernel.flow.released(None)
         if self._timing.shram_drains and before.operation.shram != kernel.operation.shram:
-            return kernel.flow.behind(times, 0)
+            return kernel.flow.released(0)
         distance = self._distance(before.operation, kernel.operation)
-        return kernel.flow.behind(times, distance, 0 if distance else self._timing.drain_responses * self._response)
+        return kernel.flow.released(distance, 0 if distance else self._timing.drain_responses * self._response)
 
     def _distance(self, before: KernelOperation, after: KernelOperation) -> int | None:
         """Blocks of a kernel before another one that may be unfinished when that begins, at most (None: it does not wait)."""
