@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import floor
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
@@ -22,7 +21,8 @@ class HomePort:
     Words are counted in turns: those of the first period are turns 0 to ``capped`` - 1, and so on, whether a word takes the turn or not.
     """
 
-    cycles_per_word: Fraction
+    pace: tuple[int, int]
+    """Cycles and words that they take at least."""
     period: int
     capped: int
     read: int
@@ -42,31 +42,31 @@ class HomePort:
         fetch = commands.read_latency + floor(_FETCH_BEATS * commands.cycles_per_word)
         fetches = system.command_port == system.port_of(CONSTANTS)
         copied = home.read_latency + arena.write_latency
-        return cls(pace.cycles_per_word, pace.period, pace.capped, home.read_latency, copied, fetches, fetch)
+        return cls(pace.cycles_per_word.as_integer_ratio(), pace.period, pace.capped, home.read_latency, copied, fetches, fetch)
 
     def passed(self, words: int) -> int:
         """Cycles from a period's beginning on until the last of so many words is there at least.
 
-        >>> port = HomePort(Fraction(1), 400, 57, 64, 96, fetches=True, fetch=72)
+        >>> port = HomePort((1, 1), 400, 57, 64, 96, fetches=True, fetch=72)
         >>> port.passed(0), port.passed(50), port.passed(58)
         (0, 114, 464)
         """
         if not words:
             return 0
-        return self.read + max((ceil_div(words, self.capped) - 1) * self.period, floor(words * self.cycles_per_word))
+        return self.read + max((ceil_div(words, self.capped) - 1) * self.period, words * self.pace[0] // self.pace[1])
 
     def begun(self, turn: int) -> int:
         """Cycles until the period of a turn begins, or without a gate until the words before it have passed.
 
         So that the words behind it are there after ``begun(turn) + passed(words)`` cycles at least.
         """
-        return turn // self.capped * self.period if self.period else floor(turn * self.cycles_per_word)
+        return turn // self.capped * self.period if self.period else turn * self.pace[0] // self.pace[1]
 
     def turn(self, cycle: int) -> int:
         """The first turn that may come at a cycle or later."""
         if self.period:
             return cycle // self.period * self.capped
-        return floor(cycle / self.cycles_per_word) if self.cycles_per_word else 0
+        return cycle * self.pace[1] // self.pace[0] if self.pace[0] else 0
 
     def copy(self, words: int) -> int:
         """Cycles from a Program's beginning on after which a kernel may begin that waits for the last of so many words of copies."""

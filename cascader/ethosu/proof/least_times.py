@@ -87,11 +87,6 @@ class Traffic(NamedTuple):
     commands: int = 0
     copied: Staged = frozenset()
 
-    def least(self, other: Traffic) -> Traffic:
-        """What has passed in any case, either way or the other, of the same parts."""
-        words, turns = min(self.words, other.words), min(self.turns, other.turns)
-        return Traffic(words, turns, min(self.copies, other.copies), min(self.commands, other.commands), self.copied)
-
 
 class Done(NamedTuple):
     """A kernel that has finished at a cycle at the earliest, with the words of constants that have passed their port by then."""
@@ -153,7 +148,7 @@ class LeastTimes:
         self._distances: dict[tuple[int, int], int | None] = {}
         self._words: dict[tuple[int, int], int] = {}
         self._links: dict[tuple[int, int], array[int]] = {}
-        self._both: dict[tuple[int, int], Kernels] = {}
+        self._both: dict[StripeJob, Kernels] = {}
         self._rest = self._work_left(plans)
         self._words_left = self._constants_left(plans)
 
@@ -238,19 +233,11 @@ class LeastTimes:
             # Each Program begins when the one before it has ended.
             end = state.least.finish
             state = State(_made([end] * len(START)), end, Traffic(), segment)
-        if not self._options(job, staged=False):
+        kernels = self._either(job) if staged is None else self._options(job, staged=job.part in staged)
+        if not kernels:
             return state
-        has = self.constants(job.part) > 0
-        if staged is not None or not has:
-            times, traffic = self._one_way(state, job, staged=has and staged is not None and job.part in staged, alone=False)
-            return self._behind_kernel(state, times, traffic)
-        direct, passed = self._one_way(state, job, staged=False, alone=True)
-        copied, other = self._one_way(state, job, staged=True, alone=True)
-        traffic = None if passed is None or other is None else passed.least(other)
-        key = id(direct[0]), id(copied[0])
-        both = self._both.setdefault(key, direct[0] + copied[0])
-        rows = with_least(direct[1][: -len(START)] + copied[1][: -len(START)])
-        return self._behind_kernel(state, (both, rows), traffic)
+        made, traffic = self._one_way(state, job.part, kernels, None if staged is None else job.part in staged)
+        return self._behind_kernel(state, made, traffic)
 
     def _behind_kernel(self, state: State, made_so: Made, traffic: Traffic | None) -> State:
         made = State(made_so, state.begin, traffic, state.segment)
@@ -258,28 +245,26 @@ class LeastTimes:
         made.earlier = newest[-self._device.max_outstanding_kernels :]
         return made
 
-    def _one_way(self, state: State, job: StripeJob, *, staged: bool, alone: bool) -> tuple[Made, Traffic | None]:
-        """A job's times and traffic if its constants are copied or not; ``alone`` if it is not known which other ones are."""
-        kernels, traffic, home = self._options(job, staged=staged), state.traffic, self._home
+    def _one_way(self, state: State, part: int, kernels: Kernels, staged: bool | None) -> tuple[Made, Traffic | None]:  # noqa: FBT001  # one of three
+        """A job's times and traffic with its part's constants copied, not copied, or either: then nobody counts the traffic."""
+        home, traffic = self._home, None if staged is None else state.traffic
         # Only so many kernels may be outstanding, and only what is fetched is issued.
         is_full = len(state.earlier) == self._device.max_outstanding_kernels
         done = state.earlier[0] if is_full else Done(state.begin, 0)
         start = done.cycle if is_full else LONG_AGO
         gate = passed = LONG_AGO
         if traffic is not None:
-            traffic, ready = self._issued(traffic, state.kernels, (kernels[0], job.part), done.words, staged=staged, alone=alone)
+            traffic, ready = self._issued(traffic, state.kernels, (kernels[0], part), done.words, staged=bool(staged))
             start = max(start, state.begin + ready)
-            if not staged and self.constants(job.part):
+            if not staged and self.constants(part):
                 before = max(traffic.turns, self._moved(traffic), home.turn(max(start, state.least.load) - state.begin))
                 gate = state.begin + home.begun(before)
                 words = min(kernel.flow.work.words for kernel in kernels)
-                traffic = self._read(traffic, job.part, before, words, alone=alone)
+                traffic = traffic._replace(words=traffic.words + words, turns=before + words)
             passed = state.begin + home.passed(self._moved(traffic))
         return (kernels, step(state.rows, self._link(state.kernels, kernels), start, gate, passed)), traffic
 
-    def _issued(
-        self, traffic: Traffic, before: Kernels, after: tuple[Kernel, int], words: int, *, staged: bool, alone: bool
-    ) -> tuple[Traffic, int]:
+    def _issued(self, traffic: Traffic, before: Kernels, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
         """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""
         home, (kernel, part) = self._home, after
         commands = traffic.commands + self._commands(before[0].operation if before else None, kernel.operation)
@@ -287,19 +272,9 @@ class LeastTimes:
         if not staged or not self.constants(part) or source in traffic.copied:
             return traffic._replace(commands=commands), max(home.fetched(commands), home.passed(words + home.beats(commands)))
         size, commands = ceil_div(self.constants(part), BEAT_BYTES), commands + COPY_WORDS
-        # If others may be read at home the copier may have had nothing else to do.
-        copies = (0 if alone else max(traffic.copies, home.turn(home.copy(traffic.copies)))) + size
+        copies = max(traffic.copies, home.turn(home.copy(traffic.copies))) + size
         ready = max(home.fetched(commands), home.copy(copies), home.passed(words + size + home.beats(commands)))
         return Traffic(traffic.words + size, max(traffic.turns, copies), copies, commands, traffic.copied | {source}), ready
-
-    def _read(self, traffic: Traffic, part: int, before: int, words: int, *, alone: bool) -> Traffic:
-        """The traffic behind a job that reads so many words at home, from the turn ``before`` on."""
-        source = self._plans.cost.same_constants(part)
-        if alone and source in traffic.copied:
-            # It may have been copied when another job was counted.
-            return traffic
-        copied = traffic.copied | {source} if alone else traffic.copied
-        return traffic._replace(words=traffic.words + words, turns=before + words, copied=copied)
 
     def _commands(self, before: KernelOperation | None, after: KernelOperation) -> int:
         """Words of commands of a kernel behind another one, at least."""
@@ -339,6 +314,13 @@ class LeastTimes:
         if shares_tables(before, after, self._device):
             return 0
         return min(MAX_BLOCKDEP, Dependency(before, after).blocks(before.block, after.block))
+
+    def _either(self, job: StripeJob) -> Kernels:
+        """The job in each block, its constants copied and not."""
+        if job not in self._both:
+            home, copied = (self._options(job, staged=staged) for staged in (False, True))
+            self._both[job] = home if home is copied else home + copied
+        return self._both[job]
 
     def _options(self, job: StripeJob, *, staged: bool) -> tuple[Kernel, ...]:
         """The job in each block that it may be made in; none for a transfer or a part on the CPU."""
