@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import floor
-from typing import NamedTuple
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
-from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow, Times
-from cascader.ethosu.proof.least_step import step, with_least
+from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow
+from cascader.ethosu.proof.least_step import step
 from cascader.ethosu.proof.least_work import WorkModel
+from cascader.ethosu.proof.state import FINISH, After, Done, Kernel, Kernels, Made, Rest, Staged, State, Traffic, made_at
 from cascader.ethosu.search.bound import demand
 from cascader.plan.depth_first import StripeJob
 from npu_model.accelerator import Accelerator
@@ -28,104 +28,9 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import BlockdepRule
-from npu_model.values import dataclass
 
 _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
-
-Staged = frozenset[int]
-
-_FINISH = 3
-
-
-class Rest(NamedTuple):
-    """Cycles that some parts take at least from the moment on at which the input load, the MACs, the output unit or all units are free."""
-
-    load: int
-    mac: int
-    output: int
-    finish: int
-
-
-NO_REST = Rest(0, 0, 0, 0)
-"""Behind the last part."""
-
-After = Callable[["State", Sequence[StripeJob]], "State"]
-"""Puts jobs behind a state."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
-    """A job in one of its blocks, with the flow of its work."""
-
-    operation: KernelOperation
-    flow: LeastFlow
-
-
-Kernels = tuple[Kernel, ...]
-"""A job in each of its blocks; none before the first job."""
-
-Made = tuple[Kernels, "array[int]"]
-"""A job in each of its blocks with the times of each, and then the least of each time."""
-
-
-def _made(times: Sequence[int]) -> Made:
-    """Before a job, at these times."""
-    return (), with_least(times)
-
-
-class Traffic(NamedTuple):
-    """What has passed the port of the constants when the MACs of some jobs are done.
-
-    These are so many ``words`` of constants at least, in so many ``turns`` of the port; ``copies`` are the turns that the copier alone has
-    taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched.
-    """
-
-    words: int = 0
-    turns: int = 0
-    copies: int = 0
-    commands: int = 0
-    copied: Staged = frozenset()
-
-
-class Done(NamedTuple):
-    """A kernel that has finished at a cycle at the earliest, with the words of constants that have passed their port by then."""
-
-    cycle: int
-    words: int
-
-
-class State:
-    """The least times behind some jobs, one for each block that the last kernel may have been made in, and how they got there.
-
-    The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
-    nobody counts it). ``earlier`` are of the newest kernels, as many as may be outstanding, when each has finished, and the words of
-    constants until then.
-    """
-
-    __slots__ = ("begin", "earlier", "kernels", "rows", "segment", "traffic")
-
-    def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
-        self.kernels, self.rows = made
-        self.begin = begin
-        self.traffic = traffic
-        self.segment = segment
-        self.earlier: tuple[Done, ...] = ()
-
-    @property
-    def least(self) -> Times:
-        """The least of each time."""
-        return Times(*self.rows[-len(START) :])
-
-    @property
-    def cycles(self) -> int:
-        """Cycles of the jobs at least."""
-        return self.rows[-1]
-
-    @property
-    def times(self) -> Iterator[Sequence[int]]:
-        """The times behind each block."""
-        return (self.rows[at : at + len(START)] for at in range(0, len(self.rows) - len(START), len(START)))
 
 
 class LeastTimes:
@@ -204,9 +109,9 @@ class LeastTimes:
         begun = self.begin(part)
         for free in range(len(Rest._fields)):
             times = [LONG_AGO] * len(START)
-            times[free if free < _FINISH else -1] = 0
-            state = State(_made(times), 0, None, begun.segment)
-            state.earlier = (Done(0, 0),) if free == _FINISH else ()
+            times[free if free < FINISH else -1] = 0
+            state = State(made_at(times), 0, None, begun.segment)
+            state.earlier = (Done(0, 0),) if free == FINISH else ()
             yield state
 
     def _moved(self, traffic: Traffic) -> int:
@@ -215,7 +120,7 @@ class LeastTimes:
 
     def begin(self, part: int = 0) -> State:
         """Before the first job, or before those of a later part, where it is not known how many words its constants' port has passed."""
-        return State(_made(START), 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
+        return State(made_at(START), 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
 
     def constants(self, part: int) -> int:
         """Bytes of a part's constants."""
@@ -232,7 +137,7 @@ class LeastTimes:
         if segment != state.segment:
             # Each Program begins when the one before it has ended.
             end = state.least.finish
-            state = State(_made([end] * len(START)), end, Traffic(), segment)
+            state = State(made_at([end] * len(START)), end, Traffic(), segment)
         kernels = self._either(job) if staged is None else self._options(job, staged=job.part in staged)
         if not kernels:
             return state

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.proof.divisions import Divisions
-from cascader.ethosu.proof.least_times import NO_REST, LeastTimes, Rest, Staged, State
+from cascader.ethosu.proof.least_times import LeastTimes
 from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
+from cascader.ethosu.proof.state import NO_REST, Rest, Staged, State
 from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import StripeJob
 from cascader.search.local_moves import Groups

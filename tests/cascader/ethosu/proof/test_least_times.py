@@ -15,8 +15,9 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_flow import START, LeastFlow
-from cascader.ethosu.proof.least_times import NO_REST, LeastTimes, State
+from cascader.ethosu.proof.least_times import LeastTimes
 from cascader.ethosu.proof.least_work import LeastWork
+from cascader.ethosu.proof.state import NO_REST, State
 from cascader.ethosu.rewrites import variants
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.frontends.vela import import_network
