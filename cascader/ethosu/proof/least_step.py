@@ -21,7 +21,7 @@ def with_least(rows: Sequence[int]) -> array[int]:
 
 
 def _behind(flow: Sequence[int], released: Sequence[int], before: Sequence[int]) -> tuple[int, int, int, int]:
-    """When the units but the last response are done with a kernel: ``flow`` is :attr:`LeastFlow.flat`."""
+    """Times of the units but of the last response behind a kernel: ``flow`` is :attr:`LeastFlow.flat`."""
     load, mac, output, store, finish = before
     return (
         max(load + flow[0], finish + released[0]),

@@ -189,7 +189,7 @@ class LeastTimes:
         return self._words[key]
 
     def _link(self, before: Kernels, kernels: Kernels) -> array[int]:
-        """What a step needs to know of a kernel behind another one."""
+        """Link from a kernel to another one, as a step needs it."""
         key = id(before), id(kernels)
         if key not in self._links:
             released = (self._released(one, kernel) for kernel in kernels for one in before or (None,))
@@ -197,7 +197,7 @@ class LeastTimes:
         return self._links[key]
 
     def _released(self, before: Kernel | None, kernel: Kernel) -> tuple[int, ...]:
-        """When a kernel's units are done behind the end of the one before, which it may wait for."""
+        """Cycles from the end of the kernel before, which may be waited for, until a kernel's units are done."""
         if before is None:
             return kernel.flow.released(None)
         if self._timing.shram_drains and before.operation.shram != kernel.operation.shram:

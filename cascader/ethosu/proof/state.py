@@ -1,4 +1,4 @@
-"""What a proof knows behind some jobs: least times of the units, what has passed the port of the constants, and what is left."""
+"""State of a proof behind some jobs: least times of the units, what has passed the port of the constants, and what is left."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def made_at(times: Sequence[int]) -> Made:
 
 
 class Traffic(NamedTuple):
-    """What has passed the port of the constants when the MACs of some jobs are done.
+    """Traffic that has passed the port of the constants when the MACs of some jobs are done.
 
     These are so many ``words`` of constants at least, in so many ``turns`` of the port; ``copies`` are the turns that the copier alone has
     taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched.
