@@ -36,7 +36,7 @@ class Proven:
 
 
 Chosen = dict[int, bool]
-"""Of some parts whether their constants are copied."""
+"""Parts, and of each whether its constants are copied."""
 
 
 class Member(NamedTuple):
@@ -95,7 +95,7 @@ class _Search:
         return self.times.after(state, jobs, staged)
 
     def open_members(self) -> Iterator[tuple[int, Member]]:
-        """What may take fewer cycles than are known, with its bound, the least bound first: whole divisions, each with a set of copies.
+        """Members that may take fewer cycles than are known, with their bounds, the least first: divisions, each with a set of copies.
 
         A division grows group by group, with the constants of its parts copied or not. The one of which least is known goes on, so that its
         bound is one of all that is left, too. Then what is yielded has no groups.
