@@ -5,6 +5,7 @@
 #include "estimate.h"
 #include "flow.h"
 #include "kernel.h"
+#include "least_step.h"
 
 static PyMethodDef METHODS[] = {
     {"kernel_load", (PyCFunction)(void (*)(void))kernel_load, METH_FASTCALL, "What block work asks of the units."},
@@ -13,6 +14,7 @@ static PyMethodDef METHODS[] = {
     {"kernel_estimates", (PyCFunction)(void (*)(void))kernel_estimates, METH_FASTCALL, "A kernel's estimates in its fastest blocks."},
     {"coupling", (PyCFunction)(void (*)(void))coupling, METH_FASTCALL, "What two kernels share in any of their blocks."},
     {"blockdep_distance", (PyCFunction)(void (*)(void))blockdep_distance, METH_FASTCALL, "Blocks between a writer and its reader."},
+    {"least_step", (PyCFunction)(void (*)(void))least_step, METH_FASTCALL, "Least times behind a kernel in each of its blocks."},
     {NULL, NULL, 0, NULL},
 };
 

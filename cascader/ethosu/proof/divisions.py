@@ -15,7 +15,8 @@ class Divisions:
     """The groups of one form, and the divisions of its parts into groups.
 
     A group of several parts is asked for each number of rows that the search's plans or its changes know, or that any part has, with each
-    bound for the rows of its inner parts and without one. Of groups that come to the same jobs the first counts.
+    bound for the rows of its inner parts and without one. Of groups that come to the same jobs the first counts, and none that comes to the
+    jobs of smaller groups one after the other.
     """
 
     def __init__(self, plans: Cascader) -> None:
@@ -27,12 +28,24 @@ class Divisions:
         self._inner = (0, *sorted({*options.plans.inner_rows, *options.drafts.inner_rows} - {0}))
         self.groups = cache(self._groups)
         self.jobs = cache(self._jobs)
+        self.between = cache(self._between)
         self.least_bytes = cache(self._least_bytes)
         self.count = cache(self._count)
 
     def _groups(self, first: int) -> tuple[Group, ...]:
         """The groups that begin with a part."""
-        return tuple(group for last in self._lasts(first) for group in self._between(first, last))
+        return tuple(group for last in self._lasts(first) for group in self.between(first, last) if not self._falls_apart(group))
+
+    def _falls_apart(self, group: Group) -> bool:
+        """Whether a group's jobs are those of two smaller groups, one after the other."""
+        jobs = self.jobs(group)
+        for cut in range(group.first + 1, group.last + 1):
+            at = next(number for number, job in enumerate(jobs) if job.part >= cut)
+            if all(job.part >= cut for job in jobs[at:]):
+                halves = (group.first, cut - 1, jobs[:at]), (cut, group.last, jobs[at:])
+                if all(any(self.jobs(one) == some for one in self.between(first, last)) for first, last, some in halves):
+                    return True
+        return False
 
     def _lasts(self, first: int) -> Iterator[int]:
         parts = self._graph.parts
@@ -42,7 +55,10 @@ class Divisions:
                 return
             yield last
 
-    def _between(self, first: int, last: int) -> Iterator[Group]:
+    def _between(self, first: int, last: int) -> tuple[Group, ...]:
+        return tuple(self._made(first, last))
+
+    def _made(self, first: int, last: int) -> Iterator[Group]:
         part = self._graph.parts[last]
         if first == last:
             yield Group(first, last, part.rows)

@@ -13,7 +13,11 @@ from typing import NamedTuple
 from cascader.ethosu.proof.least_work import Block, LeastWork
 from npu_model.timing import TimingParameters
 
-_LONG_AGO = -(1 << 60)
+LONG_AGO = -(1 << 60)
+"""Before any cycle, by more than any cycles that are added to it."""
+
+FLOW, RELEASED = 14, 4
+"""Numbers of :attr:`LeastFlow.flat` and of :meth:`LeastFlow.released`."""
 
 
 class Times(NamedTuple):
@@ -32,7 +36,7 @@ START = Times(0, 0, 0, 0, 0)
 
 def _behind(ends: Sequence[int], slots: int) -> int:
     """When a slot is free: with the end of what took it before."""
-    return ends[-slots] if len(ends) >= slots else _LONG_AGO
+    return ends[-slots] if len(ends) >= slots else LONG_AGO
 
 
 class _Run:
@@ -49,17 +53,19 @@ class _Run:
         self._outputs: list[int] = []
         self._stores: list[int] = []
 
-    def block(self, block: Block, response: int) -> None:
-        """One more block."""
+    def block(self, block: Block, response: int, passed: Sequence[int] = ()) -> None:
+        """One more block, the constants of whose steps are there when they have ``passed`` their port."""
         steps, output, stored = block
         slots = self._slots
         accumulators = _behind(self._outputs, slots)
-        for fetched, constants, macs, continues in steps if self._computes else ():
+        for number, (fetched, constants, macs, continues) in enumerate(steps if self._computes else ()):
             # Both may be ahead of the MAC array by as many steps as they have slots.
             if self._loads or len(self._groups) >= slots:
                 self.load = (self.load if continues else max(self.load, _behind(self._groups, slots))) + fetched
             if self._decodes or len(self._steps) >= slots:
                 self.decoded = max(self.decoded, _behind(self._steps, slots)) + constants
+            if passed:
+                self.decoded = max(self.decoded, passed[number])
             self.mac = max(self.mac, self.load, self.decoded, accumulators) + macs
             self._steps.append(self.mac)
             if continues and self._groups:
@@ -87,12 +93,15 @@ class LeastFlow:
         self._accumulated = self._flow(0, loads=False, decodes=False, computes=True)
         self._scaled = self._flow(0, loads=False, decodes=False, computes=False)
         self._stored = sum(stored + self._response for _, _, stored in work.blocks)
+        self._gated = self._flow(0, loads=False, decodes=False, computes=True, passed=work.passed) if work.passed else None
 
-    def _flow(self, first: int, *, loads: bool, decodes: bool, computes: bool) -> Times:
+    def _flow(self, first: int, *, loads: bool, decodes: bool, computes: bool, passed: Sequence[int] = ()) -> Times:
         run = _Run(self._timing.buffer_slots, loads=loads, decodes=decodes, computes=computes)
         run.load = self._timing.kernel_start_cycles if loads and not first else 0
+        step = 0
         for block in self.work.blocks[first:]:
-            run.block(block, self._response)
+            run.block(block, self._response, passed[step : step + len(block[0])])
+            step += len(block[0])
         return Times(run.load, run.mac, run.output, run.store, run.store + self._rest)
 
     def _from(self, first: int) -> Times | None:
@@ -126,3 +135,19 @@ class LeastFlow:
                 max(found[3], begin + released.store),
             )
         return Times(*found, found[3] + self._rest)
+
+    @property
+    def flat(self) -> tuple[int, ...]:
+        """The flow as numbers: cycles from the moment on at which a unit is free until it and those behind it are done.
+
+        Of the input load four, of the MACs three, of the output unit two, of the write-back one, and those of the last response; then until
+        MACs, output and write-back are done from the moment on at which the constants begin to pass.
+        """
+        loaded, added, scaled, gated = self._loaded, self._accumulated, self._scaled, self._gated
+        late = (LONG_AGO,) * 3 if gated is None else gated[1:4]
+        return (*loaded[:4], *added[1:4], *scaled[2:4], self._stored, self._rest, *late)
+
+    def released(self, distance: int | None, drained: int = 0) -> tuple[int, ...]:
+        """Cycles from the end of the kernel before until load, MACs, output and write-back are done, as :meth:`behind` has them."""
+        found = None if distance is None else self._from(distance)
+        return (LONG_AGO,) * RELEASED if found is None else tuple(drained + time for time in found[:RELEASED])

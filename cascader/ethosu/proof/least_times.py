@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import chain
 from math import floor
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
-from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
+from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
+from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow
+from cascader.ethosu.proof.least_step import step
 from cascader.ethosu.proof.least_work import WorkModel
-from cascader.ethosu.search.bound import Pace, demand
+from cascader.ethosu.proof.state import FINISH, After, Done, Kernel, Kernels, Made, Rest, Staged, State, Traffic, made_at
+from cascader.ethosu.search.bound import demand
 from cascader.plan.depth_first import StripeJob
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
@@ -23,50 +28,9 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import BlockdepRule
-from npu_model.values import dataclass
 
 _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
-
-_NEVER = Times(*[1 << 60] * 5)
-
-Staged = frozenset[int]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
-    """A job in one of its blocks, with the flow of its work."""
-
-    operation: KernelOperation
-    flow: LeastFlow
-
-
-class State:
-    """The least times behind some jobs, one for each block that the last kernel may have been made in, and how they got there.
-
-    ``words`` of constants have passed their port since the Program began at cycle ``begin`` (None: nobody counts them); ``copied`` are the
-    parts whose copies did.
-    """
-
-    __slots__ = ("begin", "copied", "segment", "times", "words")
-
-    def __init__(self, times: Sequence[tuple[Kernel | None, Times]], begin: int, words: int | None, copied: Staged, segment: int) -> None:
-        self.times = times
-        self.begin = begin
-        self.words = words
-        self.copied = copied
-        self.segment = segment
-
-    @property
-    def least(self) -> Times:
-        """The least of each time."""
-        first, *others = [times for _, times in self.times]
-        return Times(*map(min, first, *others)) if others else first
-
-    @property
-    def cycles(self) -> int:
-        """Cycles of the jobs at least."""
-        return self.least.finish
 
 
 class LeastTimes:
@@ -82,13 +46,16 @@ class LeastTimes:
         self._model = WorkModel(self._device, system, self._timing)
         self._payloads = [ethosu_part(part) for part in plans.network.graph.parts]
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(plans.graph.tensors)}
-        self._home = system.ports[system.port_of(CONSTANTS)]
-        self._pace = Pace.of(self._home)
+        self._home = self._model.home
         self._response = system.ports[system.port_of(ARENA)].write_latency
         self._kernels: dict[tuple[StripeJob, bool], tuple[Kernel, ...]] = {}
         self._flows: dict[tuple[object, ...], LeastFlow] = {}
         self._distances: dict[tuple[int, int], int | None] = {}
+        self._words: dict[tuple[int, int], int] = {}
+        self._links: dict[tuple[int, int], array[int]] = {}
+        self._both: dict[StripeJob, Kernels] = {}
         self._rest = self._work_left(plans)
+        self._words_left = self._constants_left(plans)
 
     def _work_left(self, plans: Cascader) -> list[tuple[int, int]]:
         """Cycles of MACs and of the output unit that the parts from each one on ask for at least."""
@@ -101,17 +68,59 @@ class LeastTimes:
             rest.append((floor(left[0]), floor(left[1])))
         return rest[::-1]
 
-    def whole(self, state: State, part: int, rest: int) -> int:
+    def _constants_left(self, plans: Cascader) -> list[int]:
+        """Words of constants that the parts from each one on read at least, copied or not, until their Program ends."""
+        parts, left = plans.graph.parts, [0]
+        for number in range(len(parts) - 1, -1, -1):
+            ends = number + 1 == len(parts) or parts[number + 1].segment != parts[number].segment
+            is_first = plans.cost.same_constants(number) == number
+            left.append((0 if ends else left[-1]) + (self._once(number) if is_first else 0))
+        return left[::-1]
+
+    def _once(self, part: int) -> int:
+        """Words of a part's constants that one of its jobs reads at least: all streams once."""
+        payload = self._payloads[part]
+        spans = () if payload is None or payload.transfer else (*payload.operation.weights, *payload.operation.scales)
+        return sum(span.length // BEAT_BYTES for span in spans if span.region == CONSTANTS)
+
+    def whole(self, state: State, part: int, rest: Rest) -> int:
         """Cycles of all jobs at least, those of the parts from ``part`` on made in any way behind a state.
 
-        ``rest`` are the cycles that these parts take at least from the moment on at which the input load is free.
+        ``rest`` are the cycles that these parts take at least from the moment on at which each unit is free.
         """
-        least, (macs, output) = state.least, self._rest[part]
-        return max(least.finish, least.load + rest, least.mac + macs, least.output + output)
+        macs, output = self._rest[part]
+        load, mac, out, finish = rest
+        mac, out = max(mac, macs), max(out, output)
+        cycles = min(max(at[0] + load, at[1] + mac, at[2] + out, at[4] + finish) for at in state.times)
+        if state.traffic is None or not self._words_left[part] or self._plans.graph.parts[part].segment != state.segment:
+            return cycles
+        return max(cycles, state.begin + self._home.passed(self._moved(state.traffic) + self._words_left[part]))
+
+    def rest(self, part: int, groups: Iterable[tuple[Sequence[StripeJob], int, Rest]], after: After) -> Rest:
+        """Cycles that the parts from ``part`` on take at least from the moment on at which each unit is free.
+
+        Each of the groups that begin with the part comes with its jobs, the part behind it, and the rest from there on.
+        """
+        ways = list(groups)
+        return Rest(*(min(self.whole(after(begun, jobs), end, rest) for jobs, end, rest in ways) for begun in self._begun(part)))
+
+    def _begun(self, part: int) -> Iterator[State]:
+        """Before a part, one unit free at cycle 0 and the others long ago."""
+        begun = self.begin(part)
+        for free in range(len(Rest._fields)):
+            times = [LONG_AGO] * len(START)
+            times[free if free < FINISH else -1] = 0
+            state = State(made_at(times), 0, None, begun.segment)
+            state.earlier = (Done(0, 0),) if free == FINISH else ()
+            yield state
+
+    def _moved(self, traffic: Traffic) -> int:
+        """Words that have passed in all."""
+        return traffic.words + self._home.beats(traffic.commands)
 
     def begin(self, part: int = 0) -> State:
         """Before the first job, or before those of a later part, where it is not known how many words its constants' port has passed."""
-        return State([(None, START)], 0, None if part else 0, frozenset(), self._plans.graph.parts[part].segment)
+        return State(made_at(START), 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
 
     def constants(self, part: int) -> int:
         """Bytes of a part's constants."""
@@ -128,44 +137,73 @@ class LeastTimes:
         if segment != state.segment:
             # Each Program begins when the one before it has ended.
             end = state.least.finish
-            state = State([(None, Times(end, end, end, end, end))], end, 0, frozenset(), segment)
-        ways = (False, True) if staged is None else (job.part in staged,)
-        kernels = [kernel for way in ways for kernel in self._options(job, staged=way)]
+            state = State(made_at([end] * len(START)), end, Traffic(), segment)
+        kernels = self._either(job) if staged is None else self._options(job, staged=job.part in staged)
         if not kernels:
             return state
-        words, copied = (None, state.copied) if state.words is None else self._words(state.words, state.copied, job, staged)
-        gated = state.begin + self._passed(words or 0)
-        times = [(kernel, self._least(state, kernel, gated)) for kernel in kernels]
-        return State(times, state.begin, words, copied, segment)
+        made, traffic = self._one_way(state, job.part, kernels, None if staged is None else job.part in staged)
+        return self._behind_kernel(state, made, traffic)
 
-    def _words(self, words: int, copied: Staged, job: StripeJob, staged: Staged | None) -> tuple[int, Staged]:
-        """Words of constants that have passed their port when a job's MACs are done, and the parts whose copies have."""
-        direct = min(kernel.flow.work.words for kernel in self._options(job, staged=False))
-        copy = ceil_div(self.constants(job.part), BEAT_BYTES)
-        if staged is not None and job.part not in staged:
-            return words + direct, copied
-        source = self._plans.cost.same_constants(job.part)
-        if source in copied:
-            return words, copied
-        return words + (copy if staged is not None else min(copy, direct)), copied | {source}
+    def _behind_kernel(self, state: State, made_so: Made, traffic: Traffic | None) -> State:
+        made = State(made_so, state.begin, traffic, state.segment)
+        newest = (*state.earlier, Done(made.cycles, 0 if traffic is None else traffic.words))
+        made.earlier = newest[-self._device.max_outstanding_kernels :]
+        return made
 
-    def _passed(self, words: int) -> int:
-        """Cycles in which the constants' port passes so many words at least, from a Program's beginning on."""
-        return max(self._pace.gated(words * BEAT_BYTES), floor(words * self._home.cycles_per_word)) if words else 0
+    def _one_way(self, state: State, part: int, kernels: Kernels, staged: bool | None) -> tuple[Made, Traffic | None]:  # noqa: FBT001  # one of three
+        """A job's times and traffic with its part's constants copied, not copied, or either: then nobody counts the traffic."""
+        home, traffic = self._home, None if staged is None else state.traffic
+        # Only so many kernels may be outstanding, and only what is fetched is issued.
+        is_full = len(state.earlier) == self._device.max_outstanding_kernels
+        done = state.earlier[0] if is_full else Done(state.begin, 0)
+        start = done.cycle if is_full else LONG_AGO
+        gate = passed = LONG_AGO
+        if traffic is not None:
+            traffic, ready = self._issued(traffic, state.kernels, (kernels[0], part), done.words, staged=bool(staged))
+            start = max(start, state.begin + ready)
+            if not staged and self.constants(part):
+                before = max(traffic.turns, self._moved(traffic), home.turn(max(start, state.least.load) - state.begin))
+                gate = state.begin + home.begun(before)
+                words = min(kernel.flow.work.words for kernel in kernels)
+                traffic = traffic._replace(words=traffic.words + words, turns=before + words)
+            passed = state.begin + home.passed(self._moved(traffic))
+        return (kernels, step(state.rows, self._link(state.kernels, kernels), start, gate, passed)), traffic
 
-    def _least(self, state: State, kernel: Kernel, gated: int) -> Times:
-        """The least of each time behind a kernel, whichever block the one before was made in; MACs end at cycle ``gated`` or later."""
-        ways = (self._behind(kernel, before, times) for before, times in state.times)
-        load, *others = map(min, *ways, _NEVER)
-        return Times(load, *(max(gated, time) for time in others))
+    def _issued(self, traffic: Traffic, before: Kernels, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
+        """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""
+        home, (kernel, part) = self._home, after
+        commands = traffic.commands + self._commands(before[0].operation if before else None, kernel.operation)
+        source = self._plans.cost.same_constants(part)
+        if not staged or not self.constants(part) or source in traffic.copied:
+            return traffic._replace(commands=commands), max(home.fetched(commands), home.passed(words + home.beats(commands)))
+        size, commands = ceil_div(self.constants(part), BEAT_BYTES), commands + COPY_WORDS
+        copies = max(traffic.copies, home.turn(home.copy(traffic.copies))) + size
+        ready = max(home.fetched(commands), home.copy(copies), home.passed(words + size + home.beats(commands)))
+        return Traffic(traffic.words + size, max(traffic.turns, copies), copies, commands, traffic.copied | {source}), ready
 
-    def _behind(self, kernel: Kernel, before: Kernel | None, times: Times) -> Times:
+    def _commands(self, before: KernelOperation | None, after: KernelOperation) -> int:
+        """Words of commands of a kernel behind another one, at least."""
+        key = id(before), id(after)
+        if key not in self._words:
+            self._words[key] = least_words(before, after)
+        return self._words[key]
+
+    def _link(self, before: Kernels, kernels: Kernels) -> array[int]:
+        """Link from a kernel to another one, as a step needs it."""
+        key = id(before), id(kernels)
+        if key not in self._links:
+            released = (self._released(one, kernel) for kernel in kernels for one in before or (None,))
+            self._links[key] = array("q", [*chain.from_iterable(kernel.flow.flat for kernel in kernels), *chain.from_iterable(released)])
+        return self._links[key]
+
+    def _released(self, before: Kernel | None, kernel: Kernel) -> tuple[int, ...]:
+        """Cycles from the end of the kernel before, which may be waited for, until a kernel's units are done."""
         if before is None:
-            return kernel.flow.behind(times, None)
+            return kernel.flow.released(None)
         if self._timing.shram_drains and before.operation.shram != kernel.operation.shram:
-            return kernel.flow.behind(times, 0)
+            return kernel.flow.released(0)
         distance = self._distance(before.operation, kernel.operation)
-        return kernel.flow.behind(times, distance, 0 if distance else self._timing.drain_responses * self._response)
+        return kernel.flow.released(distance, 0 if distance else self._timing.drain_responses * self._response)
 
     def _distance(self, before: KernelOperation, after: KernelOperation) -> int | None:
         """Blocks of a kernel before another one that may be unfinished when that begins, at most (None: it does not wait)."""
@@ -181,6 +219,13 @@ class LeastTimes:
         if shares_tables(before, after, self._device):
             return 0
         return min(MAX_BLOCKDEP, Dependency(before, after).blocks(before.block, after.block))
+
+    def _either(self, job: StripeJob) -> Kernels:
+        """The job in each block, its constants copied and not."""
+        if job not in self._both:
+            home, copied = (self._options(job, staged=staged) for staged in (False, True))
+            self._both[job] = home if home is copied else home + copied
+        return self._both[job]
 
     def _options(self, job: StripeJob, *, staged: bool) -> tuple[Kernel, ...]:
         """The job in each block that it may be made in; none for a transfer or a part on the CPU."""

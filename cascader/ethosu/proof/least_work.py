@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import ceil
 
+from cascader.ethosu.network.network import CONSTANTS
+from cascader.ethosu.proof.home_port import HomePort
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
@@ -27,11 +29,16 @@ Block = tuple[tuple[Step, ...], int, int]
 
 @dataclass(frozen=True, slots=True)
 class LeastWork:
-    """A kernel's blocks in order, ``words`` of constants that pass their port, and cycles from the last word to the last ``response``."""
+    """A kernel's blocks in order, ``words`` of constants that pass their port, and cycles from the last word to the last ``response``.
+
+    ``passed`` are for each step the least cycles from the first word of its kernel's constants on until all of its own are there; none if
+    they are not read at home.
+    """
 
     blocks: tuple[Block, ...]
     words: int
     response: int
+    passed: tuple[int, ...] = ()
 
 
 def _of_chain(memory: Memory, words: int, transactions: int, latency: int, limit: int) -> int:
@@ -61,25 +68,29 @@ class WorkModel:
         self._system = system
         self._timing = timing
         self._word = accelerator.port_bytes_per_cycle
+        self.home = HomePort.of(system)
 
     def of(self, operation: KernelOperation, decoding: tuple[DecoderWork, ...], constants: int) -> LeastWork:
         """The least work of a kernel that reads its constants from region ``constants``; ``decoding`` is its weight decoder's work."""
         maps = [one for one in (operation.ifm, operation.ifm2, operation.ofm) if one is not None]
         spare = 0 if all(_is_aligned(one, self._word) for one in maps) else 1
         memory = self._system.ports[self._system.port_of(operation.ofm.region)]
-        known: dict[int, tuple[Block, int]] = {}
-        blocks, words = list[Block](), 0
+        known: dict[int, tuple[Block, tuple[int, ...]]] = {}
+        blocks, words = list[Block](), [0]
         for job in like_jobs(operation, self._accelerator, self._timing, decoding):
             if id(job) not in known:
                 known[id(job)] = self._block(job, memory, spare, constants)
             block, moved = known[id(job)]
             blocks.append(block)
-            words += moved
-        return LeastWork(tuple(blocks), words, memory.write_latency)
+            words += [words[-1] + sum(moved[: number + 1]) for number in range(len(moved))]
+        passed = tuple(map(self.home.passed, words[1:])) if constants == CONSTANTS and words[-1] else ()
+        return LeastWork(tuple(blocks), words[-1], memory.write_latency, passed)
 
-    def _block(self, job: BlockJob, memory: Memory, spare: int, constants: int) -> tuple[Block, int]:
+    def _block(self, job: BlockJob, memory: Memory, spare: int, constants: int) -> tuple[Block, tuple[int, ...]]:
+        """The block, and the words of constants of each of its steps."""
         steps = tuple(self._steps(job, spare, constants))
-        words = sum(sum(read.runs) for reads in (*(step.weights for step in job.steps), job.scales) for read in reads)
+        reads = [step.weights if number else (*step.weights, *job.scales) for number, step in enumerate(job.steps)]
+        words = tuple(sum(sum(read.runs) for read in some) for some in reads)
         return (steps, job.output_cycles, self._stored(job, memory, spare)), words
 
     def _steps(self, job: BlockJob, spare: int, constants: int) -> Iterator[Step]:

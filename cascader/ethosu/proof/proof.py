@@ -1,7 +1,7 @@
 """The proof of one form: what may be faster than a schedule that is known is replayed, and all else is bounded from below.
 
 The class of schedules is stated in docs/search.md: each division into groups, with each set of copies that finds room. Its members are
-ruled out by the least cycles of their jobs, division by division and then set by set; what is left is replayed.
+ruled out by the least cycles of their jobs, group by group; what is left is replayed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.proof.divisions import Divisions
-from cascader.ethosu.proof.least_times import LeastTimes, Staged, State
+from cascader.ethosu.proof.least_times import LeastTimes
 from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
+from cascader.ethosu.proof.state import NO_REST, Rest, Staged, State
 from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import StripeJob
 from cascader.search.local_moves import Groups
@@ -31,6 +33,23 @@ class Proven:
 
     proof: Proof
     found: tuple[Candidate, int] | None = None
+
+
+Chosen = dict[int, bool]
+"""Parts, and of each whether its constants are copied."""
+
+
+class Member(NamedTuple):
+    """A member of the class: a division with a set of copies, of the parts so far."""
+
+    groups: Groups
+    chosen: tuple[tuple[int, bool], ...]
+    shares: bool
+
+    @property
+    def staged(self) -> Staged:
+        """The parts whose constants are copied."""
+        return frozenset(part for part, choice in self.chosen if choice)
 
 
 class _OutOfSteps(Exception):  # noqa: N818  # no error: the proof ends
@@ -52,8 +71,9 @@ class _Search:
     steps: int = 0
     replayed: int = 0
     known: set[tuple[object, ...]] = field(default_factory=set)
-    rest: list[int] = field(default_factory=list)
-    """Cycles that the parts from each one on take at least, in any division, from the moment on at which the input load is free."""
+    fitting: dict[Groups, bool] = field(default_factory=dict)
+    rest: list[Rest] = field(default_factory=list)
+    """Cycles that the parts from each one on take at least, in any division, from the moment on at which each unit is free."""
 
     def look_ahead(self) -> int:
         """Work out the rest, from the last part to the first; the cycles that all parts take at least.
@@ -62,14 +82,11 @@ class _Search:
         """
         count = len(self.plans.graph.parts)
         after = self.times.after if count <= MOST_PARTS else self._after
-        self.rest = [0] * (count + 1)
+        self.rest = [NO_REST] * (count + 1)
         for first in range(count - 1, -1, -1):
-            begun = self.times.begin(first)
-            self.rest[first] = min(
-                self.times.whole(after(begun, self.divisions.jobs(group)), group.last + 1, self.rest[group.last + 1])
-                for group in self.divisions.groups(first)
-            )
-        return self.rest[0]
+            groups = [(self.divisions.jobs(group), group.last + 1, self.rest[group.last + 1]) for group in self.divisions.groups(first)]
+            self.rest[first] = self.times.rest(first, groups, after)
+        return self.rest[0].load
 
     def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None) -> State:
         if self.steps + len(jobs) > self.limits.steps:
@@ -77,47 +94,48 @@ class _Search:
         self.steps += len(jobs)
         return self.times.after(state, jobs, staged)
 
-    def open_divisions(self) -> Iterator[tuple[int, Groups]]:
-        """The divisions that may take fewer cycles than are known, with their bounds, the least bound first.
+    def open_members(self) -> Iterator[tuple[int, Member]]:
+        """Members that may take fewer cycles than are known, with their bounds, the least first: divisions, each with a set of copies.
 
-        A division grows group by group. The one of which least is known goes on, so that its bound is one of all that is left, too.
+        A division grows group by group, with the constants of its parts copied or not. The one of which least is known goes on, so that its
+        bound is one of all that is left, too. Then what is yielded has no groups.
         """
         count, number = len(self.plans.graph.parts), 0
-        heap: list[tuple[int, int, int, State, Groups]] = [(self.rest[0], count, number, self.times.begin(), ())]
+        heap: list[tuple[int, int, int, State, Member]] = []
+        for shares in (False, True) if self.plans.copy_sets.shares else (False,):
+            heap.append((self.rest[0].load, count, len(heap), self.times.begin(), Member((), (), shares)))
+        number = len(heap)
         while heap:
-            bound, left, _, state, groups = heappop(heap)
+            bound, left, _, state, member = heappop(heap)
             if bound >= self.cycles:
                 return
-            yield bound, () if left else groups
-            first = groups[-1].last + 1 if groups else 0
-            for group in self.divisions.groups(first) if first < count else ():
+            yield bound, member if not left else member._replace(groups=())
+            first = count - left
+            for group in self.divisions.groups(first) if left else ():
                 if self.budget is not None and self.divisions.least_bytes(group) > self.budget:
                     continue
-                after, end, number = self._after(state, self.divisions.jobs(group)), group.last + 1, number + 1
-                whole = max(bound, self.times.whole(after, end, self.rest[end]))
-                if whole < self.cycles:
-                    # Of equal bounds the division of fewest parts left comes first.
-                    heappush(heap, (whole, count - end, number, after, (*groups, group)))
+                end = group.last + 1
+                for after, chosen in self._ways(self.divisions.jobs(group), state, dict(member.chosen), shares=member.shares):
+                    whole = max(bound, self.times.whole(after, end, self.rest[end]))
+                    if whole < self.cycles:
+                        number += 1
+                        grown = Member((*member.groups, group), tuple(chosen.items()), member.shares)
+                        # Of equal bounds the division of fewest parts left comes first.
+                        heappush(heap, (whole, count - end, number, after, grown))
 
-    def _open_sets(self, groups: Groups, *, shares: bool) -> list[tuple[int, Staged]]:
-        """The sets of copies with which groups may take fewer cycles than are known, with their bound; the least bound first."""
-        jobs = [job for group in groups for job in self.divisions.jobs(group)]
-        found = self._sets(jobs, self.times.begin(), {}, shares=shares)
-        return sorted(((bound, chosen) for bound, chosen in found), key=lambda one: (one[0], len(one[1]), sorted(one[1])))
-
-    def _sets(self, jobs: Sequence[StripeJob], state: State, copied: dict[int, bool], *, shares: bool) -> Iterator[tuple[int, Staged]]:
-        """The sets that go on from a state before some jobs; ``copied`` says of each part's constants so far whether they are."""
+    def _ways(self, jobs: Sequence[StripeJob], state: State, chosen: Chosen, *, shares: bool) -> Iterator[tuple[State, Chosen]]:
+        """The states behind some jobs, with their parts' constants copied or not; ``chosen`` says of those so far whether they are."""
         sets = self.plans.copy_sets
         for at, job in enumerate(jobs):
             source = sets.source(job.part, shares=shares)
-            if self.times.constants(job.part) and source not in copied:
+            if self.times.constants(job.part) and source not in chosen:
                 for choice in (True, False):
-                    yield from self._sets(jobs[at:], state, copied | {source: choice}, shares=shares)
+                    yield from self._ways(jobs[at:], state, chosen | {source: choice}, shares=shares)
                 return
-            state = self._after(state, (job,), frozenset([job.part]) if copied.get(source) else frozenset())
+            state = self._after(state, (job,), frozenset([job.part]) if chosen.get(source) else frozenset())
             if state.cycles >= self.cycles:
                 return
-        yield state.cycles, frozenset(part for part, choice in copied.items() if choice)
+        yield state, chosen
 
     def _is_own(self, chosen: Staged, *, shares: bool) -> bool:
         """Whether a set is no other way of another one: copies are shared only where one of them serves several parts."""
@@ -125,20 +143,21 @@ class _Search:
         served = [self.plans.copy_sets.source(part, shares=True) for part in parts if self.times.constants(part)]
         return not shares or any(served.count(part) > 1 for part in chosen)
 
-    def replay(self, groups: Groups) -> None:
-        """Replay a division with every set of copies that may make it faster than what is known; one that is not whole yet has none."""
-        if not groups:
+    def replay(self, member: Member) -> None:
+        """Replay a division with a set of copies, in each way in which these find room; one that is not whole yet has none."""
+        groups, sets = member.groups, self.plans.copy_sets
+        if not groups or not self._is_own(member.staged, shares=member.shares):
             return
-        sets = self.plans.copy_sets
         budget = sets.room(groups) if self.budget is None else self.budget
-        if not sets.fits(groups, budget):
-            return
-        for shares in (False, True) if sets.shares else (False,):
-            for bound, chosen in self._open_sets(groups, shares=shares):
-                if bound >= self.cycles or not self._is_own(chosen, shares=shares):
-                    continue
-                for draft in sets.drafts(groups, chosen, budget, shares=shares):
-                    self._replayed(self.plans.realise(draft))
+        if self.fits(groups, budget):
+            for draft in sets.drafts(groups, member.staged, budget, shares=member.shares):
+                self._replayed(self.plans.realise(draft))
+
+    def fits(self, groups: Groups, budget: int) -> bool:
+        """Whether addresses are found for some groups' tensors."""
+        if groups not in self.fitting:
+            self.fitting[groups] = self.plans.copy_sets.fits(groups, budget)
+        return self.fitting[groups]
 
     def _replayed(self, candidate: Candidate) -> None:
         made = candidate.schedule
@@ -172,9 +191,9 @@ def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int
     least, complete = 0, False
     try:
         least = search.look_ahead()
-        for bound, groups in search.open_divisions():
+        for bound, member in search.open_members():
             least = bound
-            search.replay(groups)
+            search.replay(member)
         least, complete = search.cycles, True
     except _OutOfSteps:
         pass

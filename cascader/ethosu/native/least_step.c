@@ -1,0 +1,115 @@
+/* The least times of the units behind a kernel in each of its blocks, whichever block the one before was made in, as
+   cascader/ethosu/proof/least_step.py says: that is the specification. */
+
+#include "least_step.h"
+
+/* Cycles at which the units are done: Times of cascader/ethosu/proof/least_flow.py. */
+typedef struct {
+    i64 load, mac, output, store, finish;
+} Times;
+
+/* A kernel's flow from the moment on at which its input load, its MACs, its output unit and its write-back may begin, until the last
+   response, and from the moment on at which its constants pass: LeastFlow.flat. */
+typedef struct {
+    i64 loaded[4], accumulated[3], scaled[2], stored, rest, gated[3];
+} Flow;
+
+/* The same from the moment on at which the kernel before has finished: LeastFlow.released. */
+typedef struct {
+    i64 load, mac, output, store;
+} Released;
+
+enum { TIMES = sizeof(Times) / sizeof(i64), FLOW = sizeof(Flow) / sizeof(i64), RELEASED = sizeof(Released) / sizeof(i64) };
+
+static void raise_to(i64 *time, i64 other)
+{
+    if (other > *time) *time = other;
+}
+
+static void lower_all(Times *least_of, const Times *times)
+{
+    least_of->load = least(least_of->load, times->load);
+    least_of->mac = least(least_of->mac, times->mac);
+    least_of->output = least(least_of->output, times->output);
+    least_of->store = least(least_of->store, times->store);
+    least_of->finish = least(least_of->finish, times->finish);
+}
+
+static Times behind(const Flow *flow, const Released *released, const Times *before)
+{
+    Times now = {
+        before->load + flow->loaded[0],
+        before->load + flow->loaded[1],
+        before->load + flow->loaded[2],
+        before->load + flow->loaded[3],
+        0,
+    };
+    raise_to(&now.mac, before->mac + flow->accumulated[0]);
+    raise_to(&now.output, before->mac + flow->accumulated[1]);
+    raise_to(&now.store, before->mac + flow->accumulated[2]);
+    raise_to(&now.output, before->output + flow->scaled[0]);
+    raise_to(&now.store, before->output + flow->scaled[1]);
+    raise_to(&now.store, before->store + flow->stored);
+    raise_to(&now.load, before->finish + released->load);
+    raise_to(&now.mac, before->finish + released->mac);
+    raise_to(&now.output, before->finish + released->output);
+    raise_to(&now.store, before->finish + released->store);
+    now.finish = now.store + flow->rest;
+    return now;
+}
+
+/* A kernel that begins at cycle `start` or later, its constants passing from cycle `gate` on. */
+static void delay(Times *now, const Flow *flow, i64 start, i64 gate, i64 passed)
+{
+    raise_to(&now->load, start + flow->loaded[0]);
+    raise_to(&now->mac, start + flow->loaded[1]);
+    raise_to(&now->output, start + flow->loaded[2]);
+    raise_to(&now->store, start + flow->loaded[3]);
+    raise_to(&now->mac, gate + flow->gated[0]);
+    raise_to(&now->output, gate + flow->gated[1]);
+    raise_to(&now->store, gate + flow->gated[2]);
+    raise_to(&now->finish, now->store + flow->rest);
+    raise_to(&now->mac, passed);
+    raise_to(&now->output, passed);
+    raise_to(&now->store, passed);
+    raise_to(&now->finish, passed);
+}
+
+/* least_step(times, link, start, gate, passed): times for each block of the kernel before and then the least of each; flows of the kernel in
+   each of its blocks, and then for each of these and each block before what is released. The result is as the times are. */
+PyObject *least_step(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Flat flats[2];
+    i64 cycles[3];
+    (void)module;
+    if (count != 5) return PyErr_Format(PyExc_TypeError, "least_step takes 5 arguments, not %zd", count);
+    for (int i = 0; i < 3; i++)
+        if ((cycles[i] = PyLong_AsLongLong(arguments[2 + i])) == -1 && PyErr_Occurred()) return NULL;
+    if (flat_all(arguments, flats, 2, 2) < 0) return NULL;
+    i64 befores = flats[0].length / TIMES - 1, row = FLOW + befores * RELEASED, blocks = befores < 1 ? 0 : flats[1].length / row;
+    PyObject *result = NULL;
+    if (blocks < 1 || flats[0].length % TIMES || flats[1].length % row)
+        PyErr_SetString(PyExc_ValueError, "least_step was given arrays that do not fit each other");
+    else
+        result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((blocks + 1) * (i64)sizeof(Times)));
+    if (result) {
+        const Times *before = (const Times *)flats[0].at;
+        const Flow *flows = (const Flow *)flats[1].at;
+        const Released *released = (const Released *)(flats[1].at + blocks * FLOW);
+        Times *after = (Times *)PyBytes_AsString(result);
+        for (i64 block = 0; block < blocks; block++, released += befores) {
+            after[block] = behind(&flows[block], &released[0], &before[0]);
+            for (i64 i = 1; i < befores; i++) {
+                Times other = behind(&flows[block], &released[i], &before[i]);
+                lower_all(&after[block], &other);
+            }
+            delay(&after[block], &flows[block], cycles[0], cycles[1], cycles[2]);
+            if (block)
+                lower_all(&after[blocks], &after[block]);
+            else
+                after[blocks] = after[0];
+        }
+    }
+    flat_release(flats, 2);
+    return result;
+}

@@ -1,0 +1,63 @@
+"""One step of a proof: the least times of the units behind a kernel in each of its blocks, whichever block the one before was made in.
+
+The compiled form (``native/least_step.c``) gives the same; both take flat arrays.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from cascader.ethosu.proof.least_flow import FLOW, RELEASED, Times
+from npu_model.native import native
+
+_NATIVE = native("cascader.ethosu")
+_ROW = len(Times._fields)
+
+
+def with_least(rows: Sequence[int]) -> array[int]:
+    """Times of some blocks, one after the other, and then the least of each."""
+    return array("q", [*rows, *(min(rows[unit::_ROW]) for unit in range(_ROW))])
+
+
+def _behind(flow: Sequence[int], released: Sequence[int], before: Sequence[int]) -> tuple[int, int, int, int]:
+    """Times of the units but of the last response behind a kernel: ``flow`` is :attr:`LeastFlow.flat`."""
+    load, mac, output, store, finish = before
+    return (
+        max(load + flow[0], finish + released[0]),
+        max(load + flow[1], mac + flow[4], finish + released[1]),
+        max(load + flow[2], mac + flow[5], output + flow[7], finish + released[2]),
+        max(load + flow[3], mac + flow[6], output + flow[8], store + flow[9], finish + released[3]),
+    )
+
+
+def _delayed(flow: Sequence[int], times: Sequence[int], start: int, gate: int, passed: int) -> tuple[int, ...]:
+    load, mac, output, store = times
+    mac, output = max(mac, start + flow[1], gate + flow[11]), max(output, start + flow[2], gate + flow[12])
+    store = max(store, start + flow[3], gate + flow[13])
+    return max(load, start + flow[0]), max(mac, passed), max(output, passed), max(store, passed), max(store + flow[10], passed)
+
+
+def python_step(times: array[int], link: array[int], start: int, gate: int, passed: int) -> bytes:
+    """The Python form of :func:`step`."""
+    befores = [times[at : at + _ROW] for at in range(0, len(times) - _ROW, _ROW)]
+    blocks = len(link) // (FLOW + len(befores) * RELEASED)
+    at, rows = blocks * FLOW, list[int]()
+    for block in range(blocks):
+        flow = link[block * FLOW : (block + 1) * FLOW]
+        ways = []
+        for before in befores:
+            ways.append(_behind(flow, link[at : at + RELEASED], before))
+            at += RELEASED
+        rows += _delayed(flow, tuple(map(min, zip(*ways, strict=True))), start, gate, passed)
+    return with_least(rows).tobytes()
+
+
+def step(times: array[int], link: array[int], start: int, gate: int, passed: int) -> array[int]:
+    """Times behind a kernel for each of its blocks, and then the least of each, by those behind the kernel before.
+
+    ``link`` has the kernel's flow in each block, and then for each of these and each block of the kernel before what is released when that
+    has finished. The kernel does not begin before cycle ``start``, and its constants pass their port from cycle ``gate`` on. Its MACs do
+    not end before all words have ``passed``.
+    """
+    return array("q", (python_step if _NATIVE is None else _NATIVE.least_step)(times, link, start, gate, passed))

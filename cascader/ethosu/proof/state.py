@@ -1,0 +1,108 @@
+"""State of a proof behind some jobs: least times of the units, what has passed the port of the constants, and what is left."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
+from cascader.ethosu.proof.least_step import with_least
+from cascader.plan.depth_first import StripeJob
+from npu_model.program import KernelOperation
+from npu_model.values import dataclass
+
+Staged = frozenset[int]
+
+FINISH = 3
+"""Place of the last cycles of a :class:`Rest`."""
+
+
+class Rest(NamedTuple):
+    """Cycles that some parts take at least from the moment on at which the input load, the MACs, the output unit or all units are free."""
+
+    load: int
+    mac: int
+    output: int
+    finish: int
+
+
+NO_REST = Rest(0, 0, 0, 0)
+"""Behind the last part."""
+
+After = Callable[["State", Sequence[StripeJob]], "State"]
+"""Puts jobs behind a state."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """A job in one of its blocks, with the flow of its work."""
+
+    operation: KernelOperation
+    flow: LeastFlow
+
+
+Kernels = tuple[Kernel, ...]
+"""A job in each of its blocks; none before the first job."""
+
+Made = tuple[Kernels, "array[int]"]
+"""A job in each of its blocks with the times of each, and then the least of each time."""
+
+
+def made_at(times: Sequence[int]) -> Made:
+    """Before a job, at these times."""
+    return (), with_least(times)
+
+
+class Traffic(NamedTuple):
+    """Traffic that has passed the port of the constants when the MACs of some jobs are done.
+
+    These are so many ``words`` of constants at least, in so many ``turns`` of the port; ``copies`` are the turns that the copier alone has
+    taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched.
+    """
+
+    words: int = 0
+    turns: int = 0
+    copies: int = 0
+    commands: int = 0
+    copied: Staged = frozenset()
+
+
+class Done(NamedTuple):
+    """A kernel that has finished at a cycle at the earliest, with the words of constants that have passed their port by then."""
+
+    cycle: int
+    words: int
+
+
+class State:
+    """The least times behind some jobs, one for each block that the last kernel may have been made in, and how they got there.
+
+    The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
+    nobody counts it). ``earlier`` are of the newest kernels, as many as may be outstanding, when each has finished, and the words of
+    constants until then.
+    """
+
+    __slots__ = ("begin", "earlier", "kernels", "rows", "segment", "traffic")
+
+    def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
+        self.kernels, self.rows = made
+        self.begin = begin
+        self.traffic = traffic
+        self.segment = segment
+        self.earlier: tuple[Done, ...] = ()
+
+    @property
+    def least(self) -> Times:
+        """The least of each time."""
+        return Times(*self.rows[-len(START) :])
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the jobs at least."""
+        return self.rows[-1]
+
+    @property
+    def times(self) -> Iterator[Sequence[int]]:
+        """The times behind each block."""
+        return (self.rows[at : at + len(START)] for at in range(0, len(self.rows) - len(START), len(START)))
