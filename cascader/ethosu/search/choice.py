@@ -145,6 +145,10 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
     known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    chosen, proof = chooser.proven(chooser.in_replayed_blocks((*known, *points)))
+    first = chooser.in_replayed_blocks((*known, *points))
+    chosen, proof = chooser.proven(first)
+    if proof is not None and chosen is not first:
+        chosen = chooser.in_replayed_blocks((chosen,))
+        proof = replace(proof, least_cycles=min(proof.least_cycles, chosen.cycles))
     check_schedule(chosen.schedule)
     return Choice(chosen, best.least_cycles, proof, explored.least_bytes)
