@@ -31,6 +31,12 @@ def _decisions_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions
     return found
 
 
+def _blocks_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int]:
+    decided, cycles = from_plain(Decisions, plain[0]), from_plain(int, plain[1])
+    check_schedule(decided.schedule(form))
+    return decided, cycles
+
+
 @lru_cache(maxsize=8)
 def _form(form: Form) -> str:
     """The key of a form: of what its plans follow from."""
@@ -44,6 +50,10 @@ def _form_key(form: Form, *wanted: object) -> str:
 
 def _decisions_key(decisions: Decisions, form: Form, *wanted: object) -> str:
     return key_of([_form(form), to_plain(decisions), *map(repr, wanted)])
+
+
+def _blocks_key(form: Form, decisions: Decisions, *wanted: object) -> str:
+    return _decisions_key(decisions, form, *wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,7 @@ _KINDS: dict[object, _Kind] = {
     errands.promise: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(int | None, plain)),
     errands.at_limit: _Kind(_form_key, to_plain, _decisions_from_plain),
     errands.smallest: _Kind(_form_key, to_plain, _decisions_from_plain),
+    errands.choose_blocks: _Kind(_blocks_key, to_plain, _blocks_from_plain),
     errands.replay: _Kind(_decisions_key, to_plain, lambda plain, *_: from_plain(int, plain)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }

@@ -208,7 +208,7 @@ def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_fligh
 ) -> None:
     compare_quickly(monkeypatch)
     whole = call(*compared(tmp_path / "whole"))
-    everything, answers = len(tasks), len(list((tmp_path / "whole").iterdir()))
+    everything, answers = Counter(tasks), len(list((tmp_path / "whole").iterdir()))
     assert {"quick_cycles", "compile_at", "validate_vela", "schedules_at", "smallest"} <= set(tasks)
 
     killed = tmp_path / "killed"
@@ -229,7 +229,9 @@ def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_fligh
     assert (again.status, again.output) == (whole.status, whole.output)
     # What is not among the answers is done, and nothing else.
     assert sorted(path.name for path in killed.iterdir()) == sorted(path.name for path in (tmp_path / "whole").iterdir())
-    assert len(tasks) < everything * 2 // 3
+    # One answer may stand for many replays, those that choose blocks.
+    assert len(tasks) < everything.total()
+    assert len([task for task in tasks if task != "quick_cycles"]) < (everything.total() - everything["quick_cycles"]) * 2 // 3
     tasks.clear()
     assert call(*compared(killed)).output == whole.output
     assert tasks == []

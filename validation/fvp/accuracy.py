@@ -15,8 +15,8 @@ Ensemble E7. They decided nothing here; [PMU events](pmu.md) has them beside our
 
 This page is written by `python -m validation.fvp.accuracy > docs/accuracy.md`; a test holds it to what the model does
 today. The same figures come from `npu-testbed validate fvp`. Everything that they need is in the package: the published
-counters, each with its source, and the command streams that were measured, as the text form of their Programs, with
-what each weight stream asks of the decoder in place of the weights.
+counters, each with its source, and the command streams that were measured. The streams are the text form of their
+Programs, with the decoder's work for each weight stream in place of the weights.
 
 Figures published by the project Kwon-GiHwan/mps4_prototyping_board (commit c5450807): three networks, four MAC
 configurations, timing adapters on (Corstone-300, profile `u55_high_end`) and off (Corstone-310). All networks are
