@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections import Counter
 from itertools import cycle
 from pathlib import Path
 from typing import Any
