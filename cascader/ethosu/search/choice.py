@@ -11,7 +11,7 @@ from cascader.ethosu.proof.proof import DEFAULT_LIMITS
 from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.errands import proven
-from cascader.ethosu.search.replays import REACH, close, in_replayed_blocks, promising, replayed
+from cascader.ethosu.search.replays import BLOCKS_EFFORT, QUICK_EFFORT, REACH, close, in_replayed_blocks, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
@@ -99,7 +99,8 @@ class _Chooser:
         """The best of some schedules with its blocks chosen by replays; with ``thorough`` of the :data:`_TIED` best ones."""
         best = sorted(points, key=self.best.rank)[: _TIED if self.aim.thorough else 1]
         forms = {id(form.network): form for form in self.explored.forms}
-        found = in_replayed_blocks(best, forms, self.best.task.replay, self.executor, self.show)
+        effort = BLOCKS_EFFORT if self.aim.thorough else QUICK_EFFORT
+        found = in_replayed_blocks(best, forms, self.best.task.replay, self.executor, self.show, effort)
         for point in found:
             self.best.take(point)
         return min(found, key=self.best.rank)

@@ -112,15 +112,20 @@ def replayed(
     return tuple(points)
 
 
-BLOCKS_EFFORT = 24_000_000
-"""Cycles that are replayed at most to choose the blocks of one schedule: some 0.2 seconds on one processor."""
+BLOCKS_EFFORT, QUICK_EFFORT = 24_000_000, 12_000_000
+"""Cycles that are replayed at most to choose the blocks of one schedule, and of one for a budget: some 0.2 and 0.1 seconds."""
 
 ALL_BLOCKS_EFFORT = 120_000_000
 """Cycles that are replayed at most to choose the blocks of all schedules of a frontier."""
 
 
 def in_replayed_blocks(
-    points: Sequence[Point], forms: Mapping[int, Form], judge: Replay, executor: Executor, show: Show = silent
+    points: Sequence[Point],
+    forms: Mapping[int, Form],
+    judge: Replay,
+    executor: Executor,
+    show: Show = silent,
+    effort: int = BLOCKS_EFFORT,
 ) -> tuple[Point, ...]:
     """The points with their blocks chosen by replays, in their order, the first ones if there are too many for all.
 
@@ -128,7 +133,7 @@ def in_replayed_blocks(
     """
     left, asked = ALL_BLOCKS_EFFORT, []
     for point in points:
-        effort = min(left, BLOCKS_EFFORT)
+        effort = min(left, effort)
         left -= effort
         decided = Decisions.of(Candidate(point.schedule, point.estimate))
         asked.append(executor.submit(choose_blocks, forms[id(point.schedule.network)], decided, point.cycles, judge, effort))
