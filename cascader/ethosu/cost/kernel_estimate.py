@@ -57,6 +57,12 @@ class _Kernel:
         return ceil(self.flow(prefetched=prefetched).tail) + self._terms.overhead
 
 
+def ranked(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...], sources: Sources) -> Ranking:
+    """The blocks of an operation by their estimates; ``work`` is the decoder's for its weight streams."""
+    decoding = decoding_cycles(work, terms.timing) if operation.weights else None
+    return Ranking(operation, terms.accelerator, sources, decoding, terms.worst_operand_latency(operation))
+
+
 class KernelEstimate:
     """Estimates of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
 
@@ -70,9 +76,7 @@ class KernelEstimate:
 
     @cached_property
     def _ranking(self) -> Ranking:
-        terms, operation = self._terms, self._operation
-        decoding = decoding_cycles(self._work, terms.timing) if operation.weights else None
-        return Ranking(operation, terms.accelerator, self._sources, decoding, terms.worst_operand_latency(operation))
+        return ranked(self._operation, self._terms, self._work, self._sources)
 
     def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
         """The kernel in its own block and in those that may be faster."""

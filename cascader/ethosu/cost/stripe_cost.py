@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.stripes import Place, stripe, whole
 from cascader.ethosu.codegen.transfers import copied_bytes
-from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import AnyEstimate, AnyEstimates, decoding_bytes, shared_estimates
+from cascader.ethosu.cost.kernel_estimate import ranked
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
@@ -26,7 +26,6 @@ from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
-from npu_model.weight_stream.shares import decoding_cycles
 from npu_model.weight_stream.work import operation_work
 
 _ANYWHERE = 1 << 40
@@ -127,10 +126,8 @@ class StripeCost:
 
     def blocks(self, part: int, operation: KernelOperation, count: int, *, staged: bool) -> tuple[Shape3D, ...]:
         """Blocks that an ``operation`` of a part may be made in: its own, and the ``count`` that are estimated to be fastest."""
-        work, terms = self.decoder_work(part), self._terms
-        decoding = decoding_cycles(work, terms.timing) if operation.weights else None
-        ranking = Ranking(operation, self._accelerator, terms.staged if staged and self._constants[part] else terms.direct, decoding)
-        return (operation.block, *ranking.near(count))
+        sources = self._terms.staged if staged and self._constants[part] else self._terms.direct
+        return (operation.block, *ranked(operation, self._terms, self.decoder_work(part), sources).near(count))
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         """Cycles of rows ``start`` to ``end`` with the constants in cascade memory, where the first are read before."""

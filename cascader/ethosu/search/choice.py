@@ -21,9 +21,6 @@ from npu_model.values import dataclass
 
 _UNBOUNDED = 1 << 60
 
-_TIED = 5
-"""Schedules whose blocks a thorough search chooses by replays: that may change which one is the fastest."""
-
 
 @dataclass(frozen=True, slots=True)
 class Aim:
@@ -96,14 +93,13 @@ class _Chooser:
         return (() if self.aim.thorough else self.near()) or self.everywhere()
 
     def in_replayed_blocks(self, points: Iterable[Point]) -> Point:
-        """The best of some schedules with its blocks chosen by replays; with ``thorough`` of the :data:`_TIED` best ones."""
-        best = sorted(points, key=self.best.rank)[: _TIED if self.aim.thorough else 1]
-        forms = {id(form.network): form for form in self.explored.forms}
-        effort = BLOCKS_EFFORT if self.aim.thorough else QUICK_EFFORT
-        found = in_replayed_blocks(best, forms, self.best.task.replay, self.executor, self.show, effort)
+        """The best of some schedules with its blocks chosen by replays; with ``thorough`` those of the next best ones are chosen, too."""
+        ordered = sorted(points, key=self.best.rank)
+        tried, effort = (ordered, BLOCKS_EFFORT) if self.aim.thorough else (ordered[:1], QUICK_EFFORT)
+        found = in_replayed_blocks(tried, self.explored.forms, self.best.task.replay, self.executor, self.show, effort)
         for point in found:
             self.best.take(point)
-        return min(found, key=self.best.rank)
+        return min((*found, ordered[0]), key=self.best.rank)
 
     def proven(self, point: Point) -> tuple[Point, Proof | None]:
         """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks.
@@ -125,6 +121,7 @@ class _Chooser:
                 made = found[0].candidate(form)
                 point = Point(made.memory, found[1], made.cycles, made.schedule)
                 self.best.take(point)
+                point = self.in_replayed_blocks((point,))
             proofs.append(replace(proof, least_cycles=max(proof.least_cycles, anyhow)))
             limits = limits.without(proof)
         # A form that was proven early was compared with more cycles than the answer takes.
@@ -146,10 +143,6 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
     known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    first = chooser.in_replayed_blocks((*known, *points))
-    chosen, proof = chooser.proven(first)
-    if proof is not None and chosen is not first:
-        chosen = chooser.in_replayed_blocks((chosen,))
-        proof = replace(proof, least_cycles=min(proof.least_cycles, chosen.cycles))
+    chosen, proof = chooser.proven(chooser.in_replayed_blocks((*known, *points)))
     check_schedule(chosen.schedule)
     return Choice(chosen, best.least_cycles, proof, explored.least_bytes)

@@ -188,7 +188,7 @@ def frontier_of(
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
     forms = {id(form.network): form for form in explored.forms}
-    seen = (*seen, *in_replayed_blocks(_worth_other_blocks(points, budgets, targets), forms, task.replay, executor, show))
+    seen = (*seen, *in_replayed_blocks(_worth_other_blocks(points, budgets, targets), explored.forms, task.replay, executor, show))
     points = pareto(seen)
     seen = (*seen, *made_up(points, targets, forms, task.replay, executor, show))
     points = pareto(seen)

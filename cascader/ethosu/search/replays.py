@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import accumulate
@@ -115,30 +115,22 @@ def replayed(
 BLOCKS_EFFORT, QUICK_EFFORT = 24_000_000, 12_000_000
 """Cycles that are replayed at most to choose the blocks of one schedule, and of one for a budget: some 0.2 and 0.1 seconds."""
 
-ALL_BLOCKS_EFFORT = 120_000_000
-"""Cycles that are replayed at most to choose the blocks of all schedules of a frontier."""
+MOST_POINTS = 5
+"""Schedules at most whose blocks one search chooses by replays."""
 
 
 def in_replayed_blocks(
-    points: Sequence[Point],
-    forms: Mapping[int, Form],
-    judge: Replay,
-    executor: Executor,
-    show: Show = silent,
-    effort: int = BLOCKS_EFFORT,
+    points: Sequence[Point], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, effort: int = BLOCKS_EFFORT
 ) -> tuple[Point, ...]:
-    """The points with their blocks chosen by replays, in their order, the first ones if there are too many for all.
-
-    ``forms`` has the form of a point by the identity of its schedule's network.
-    """
-    left, asked = ALL_BLOCKS_EFFORT, []
-    for point in points:
-        effort = min(left, effort)
-        left -= effort
-        decided = Decisions.of(Candidate(point.schedule, point.estimate))
-        asked.append(executor.submit(choose_blocks, forms[id(point.schedule.network)], decided, point.cycles, judge, effort))
-    found = answers(asked, "Choosing blocks by replays: {} of {} schedules", show)
+    """Those of the first :data:`MOST_POINTS` that are faster in other blocks, in these; each may take ``effort`` cycles of replays."""
+    form_of = {id(form.network): form for form in forms}
+    asked = [(form_of[id(point.schedule.network)], point) for point in points[:MOST_POINTS]]
+    tried = [executor.submit(choose_blocks, form, Decisions.of(_candidate(p)), p.cycles, judge, effort) for form, p in asked]
+    found = zip(asked, answers(tried, "Choosing blocks by replays: {} of {} schedules", show), strict=True)
     return tuple(
-        replace(point, cycles=cycles, schedule=made.schedule(forms[id(point.schedule.network)]))
-        for point, (made, cycles) in zip(points, found, strict=True)
+        replace(point, cycles=cycles, schedule=made.schedule(form)) for (form, point), (made, cycles) in found if cycles < point.cycles
     )
+
+
+def _candidate(point: Point) -> Candidate:
+    return Candidate(point.schedule, point.estimate)

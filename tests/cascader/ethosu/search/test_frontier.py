@@ -292,7 +292,8 @@ def test_size_gives_the_smallest_and_performance_the_fastest_point() -> None:
         size = choose(task("tiny_residual"), Aim(smallest=True), executor).point.schedule
         performance = choose(task("tiny_residual"), Aim(), executor).point.schedule
     assert size.arena_size == points[0].memory
-    assert replay_network(lower(performance), SYSTEM).cycles <= points[-1].cycles
+    # Both choose the blocks of their fastest schedules by replays, and may begin with others.
+    assert 0 <= points[-1].cycles - replay_network(lower(performance), SYSTEM).cycles <= points[-1].cycles // 1000
 
 
 def test_a_budget_that_cannot_be_met_names_the_smallest_arena_which_can(tmp_path: Path) -> None:
