@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Generic
@@ -136,39 +136,14 @@ def smallest_limit(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> int:
     return int(least[-1])
 
 
-@dataclass(frozen=True, slots=True)
-class _Cover(Generic[G]):
-    """Plans that cover the first parts: the last of them, and the cover before it."""
+def frontier(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> tuple[Proposal[G], ...]:
+    """All Pareto-optimal proposals, by ascending memory: the fastest one for each size that a plan has.
 
-    memory: int
-    cycles: int
-    plan: Plan[G] | None = None
-    before: _Cover[G] | None = None
-
-    def plans(self) -> Iterator[Plan[G]]:
-        """All plans, from the last to the first."""
-        cover: _Cover[G] | None = self
-        while cover is not None and cover.plan is not None:
-            yield cover.plan
-            cover = cover.before
-
-
-def frontier(ending: Sequence[Sequence[Plan[G]]]) -> tuple[Proposal[G], ...]:
-    """All Pareto-optimal covers of parts 0 to n - 1 by plans, by ascending memory; ``ending[i]`` are those whose last part is i.
-
-    Exact, as a cover is never improved by worse plans for its beginning: memory is the larger, cycles the sum. O(plans times
-    the length of a frontier).
+    Exact, as the memory of a proposal is that of one of its plans. O(number of plans times that of their sizes).
     """
-    best: list[tuple[_Cover[G], ...]] = [(_Cover(0, 0),)]
-    for plans in ending:
-        best.append(
-            pareto(
-                _Cover(max(before.memory, plan.memory), before.cycles + plan.cycles, plan, before)
-                for plan in plans
-                for before in best[plan.group.first]
-            )
-        )
-    return tuple(Proposal(tuple(reversed(tuple(cover.plans())))) for cover in best[-1])
+    table = _table(plans)
+    found = (propose(table, limit) for limit in (0, *table.sizes))
+    return pareto(proposal for proposal in found if proposal is not None)
 
 
 def ladder(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], rungs: int) -> tuple[int, ...]:
