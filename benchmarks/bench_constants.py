@@ -92,6 +92,7 @@ TURNS = (
     Turn("cascader.ethosu.rewrites.turned", "_TRIED", 1),
     Turn("cascader.ethosu.rewrites.reblock", "GAIN", 1.0),
     Turn("cascader.ethosu.rewrites.reblock", "SMALLEST", 0),
+    Turn("cascader.ethosu.rewrites.reblock", "FOLLOWED", 1),
     Turn("cascader.ethosu.rewrites.catalogue", "_PIECES", (12,)),
     Turn("cascader.ethosu.rewrites.catalogue", "_FINER", Fraction(1)),
     Turn("cascader.ethosu.rewrites.catalogue", "_SMALL", 0),

@@ -7,7 +7,7 @@ the depth has to do for both.
 
 Blocks of unlike depths wait for each other: there are accumulators for two, so that a block begins when the output of the second one
 before it is done. 20 channels take a third more cycles in blocks of 16 and 4 than in one of 24. The estimate of a block does not see
-that, so that such kernels are followed block by block.
+that, so that such kernels are followed block by block, with what the decoder does for their weights.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.kernel_flow import kernel_flow
 from cascader.ethosu.cost.kernel_load import operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.rewrites.estimates import BestBlock, in_best_block, of_depth
-from cascader.ethosu.rewrites.weight_streams import weights_of, with_scales_again, with_streams, with_weights
+from cascader.ethosu.rewrites.estimates import BestBlock, fitted, in_best_block, of_depth
+from cascader.ethosu.rewrites.weight_streams import Weights, encoded, weights_of, with_scales_again, with_streams, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
+from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import decoding_cycles
+from npu_model.weight_stream.weights import weights_from_stream
 from npu_model.weight_stream.work import operation_work
 
 GAIN = 0.95
@@ -33,6 +37,10 @@ GAIN = 0.95
 
 SMALLEST = 2048
 """Bytes of weights below which a layer is left as it is, unless its blocks are of unlike depths."""
+
+
+FOLLOWED = 8
+"""Blocks of each depth that are followed, those of the least estimates."""
 
 
 def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
@@ -60,38 +68,57 @@ def _choices(
     return [choice for choice in choices if choice is not None]
 
 
-def _better(found: Sequence[BestBlock], cycles: Sequence[Sequence[float]], own: int) -> KernelOperation | None:
+def _better(found: Sequence[BestBlock], own: int) -> KernelOperation | None:
     """The choice that is best for all of the sources together; None if that of the ``own`` depth is good enough."""
-    least = [min(column) for column in zip(*cycles, strict=True)]
-    scores = [sum(some / best for some, best in zip(each, least, strict=True)) for each in cycles]
+    least = [min(column) for column in zip(*(choice.cycles for choice in found), strict=True)]
+    scores = [sum(some / best for some, best in zip(choice.cycles, least, strict=True)) for choice in found]
     today = next((score for score, choice in zip(scores, found, strict=True) if choice.operation.block.depth == own), None)
     score, best = min(zip(scores, found, strict=True), key=lambda entry: entry[0])
     return None if today is not None and score > today * GAIN else best.operation
 
 
-def _flows(operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources]) -> list[float]:
-    """The cycles of an operation from each of the sources, block by block, its weights decoded at their usual pace."""
-    loads = (operation_load(operation, accelerator, (), one.maps.burst, one.constants.burst, one.timing) for one in sources)
-    return [kernel_flow(load, one).cycles for load, one in zip(loads, sources, strict=True)]
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """Operations with one weight stream in blocks of any depth, each block followed through the units of each of some sources."""
+
+    accelerator: Accelerator
+    sources: tuple[Sources, ...]
+
+    def best(self, operation: KernelOperation, weights: Weights) -> BestBlock | None:
+        """The operation in the block of its depth with the fewest cycles from all sources together; None if none fits."""
+        if fitted(operation, self.accelerator) is None:
+            return None
+        work = operation_work(operation, (encoded(operation, weights, self.accelerator),), self.accelerator)
+        ranking = Ranking(operation, self.accelerator, self.sources[0], decoding_cycles(work, self.sources[0].timing))
+        blocks = (operation.having(block=block) for block in (operation.block, *ranking.near(FOLLOWED)))
+        made = (fitted(one, self.accelerator) for one in blocks)
+        return min((BestBlock(one, self._cycles(one, work)) for one in made if one is not None), key=lambda best: sum(best.cycles))
+
+    def _cycles(self, operation: KernelOperation, work: tuple[DecoderWork, ...]) -> tuple[float, ...]:
+        loads = (operation_load(operation, self.accelerator, work, one.maps.burst, one.constants.burst, one.timing) for one in self.sources)
+        return tuple(kernel_flow(load, one).cycles for load, one in zip(loads, self.sources, strict=True))
 
 
 @lru_cache(maxsize=1024)
-def _choose(operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], decoding: int) -> KernelOperation | None:
+def _estimated(operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], decoding: int) -> KernelOperation | None:
     """The operation at the depth that is best for all of the sources together; None if the one it has is good enough.
 
     ``decoding`` are the cycles in which the decoder passes all weights once. The forms of a network ask for the same layers again.
     """
-    depths, own = _depths(operation, accelerator), operation.block.depth
-    if operation.weights[0].length >= SMALLEST:
-        found = _choices(operation, depths, accelerator, sources, decoding)
-        chosen = _better(found, [choice.cycles for choice in found], own)
-        if chosen is not None:
-            return chosen
-    if not is_uneven(operation):
-        return None
-    even = [depth for depth in depths if not _is_uneven(operation.ofm.shape.depth, depth)]
-    found = _choices(operation, even, accelerator, sources, decoding)
-    return _better(found, [_flows(choice.operation, accelerator, sources) for choice in found], own)
+    return _better(_choices(operation, _depths(operation, accelerator), accelerator, sources, decoding), operation.block.depth)
+
+
+@lru_cache(maxsize=256)
+def _even(operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], stream: bytes) -> KernelOperation | None:
+    """The operation at the best depth that makes all of its blocks alike; None if the one it has is good enough.
+
+    ``stream`` are its weights.
+    """
+    weights = weights_from_stream(operation, stream, accelerator)
+    even = [depth for depth in _depths(operation, accelerator) if not _is_uneven(operation.ofm.shape.depth, depth)]
+    starts = (operation, *(of_depth(operation, depth, accelerator) for depth in even))
+    found = [_Followed(accelerator, sources).best(start, weights) for start in starts]
+    return _better([best for best in found if best is not None], operation.block.depth)
 
 
 def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources]) -> Network:
@@ -100,13 +127,17 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
     The mathematics stay the same: the same weights in another order.
     """
 
+    def chosen(operation: KernelOperation, stream: bytes) -> KernelOperation | None:
+        found = None
+        if len(stream) >= SMALLEST:
+            work = operation_work(operation, (stream,), accelerator)
+            found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
+        return _even(operation, accelerator, tuple(sources), stream) if found is None and is_uneven(operation) else found
+
     def deeper_or_shallower(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
-        if len(operation.weights) != 1 or (operation.weights[0].length < SMALLEST and not is_uneven(operation)):
+        found = chosen(operation, constants.read(operation.weights[0])) if len(operation.weights) == 1 else None
+        if found is None:
             return None
-        work = operation_work(operation, (constants.read(operation.weights[0]),), accelerator)
-        chosen = _choose(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
-        if chosen is None:
-            return None
-        return with_weights(with_scales_again(chosen, constants), weights_of(operation, constants, accelerator), constants, accelerator)
+        return with_weights(with_scales_again(found, constants), weights_of(operation, constants, accelerator), constants, accelerator)
 
     return with_streams(network, deeper_or_shallower)

@@ -29,7 +29,7 @@ def lowered(name: str) -> list[CompiledNetwork]:
 
 @pytest.mark.parametrize("name", ["tiny_conv", "tiny_residual", "ds_cnn", "mnist"])
 def test_a_kernel_and_the_copies_before_it_take_at_least_the_words_that_are_counted(name: str) -> None:
-    """What a kernel asks of the registers is SET before waits and copies, so that all since the kernel before counts together."""
+    """A kernel's registers are SET before waits and copies, so that all words since the kernel before count together."""
     firsts: list[tuple[int, int]] = []
     for program in (program for made in lowered(name) for program in made.programs):
         before, words, copies = None, 0, 0
