@@ -169,8 +169,6 @@ static void find_heads(const Liveness *all, i64 in_place, i64 *head)
     }
 }
 
-enum { BUFFERS, LIVE, HEADER };
-
 /* [buffers, most bytes live at one step], then of every buffer its start, its end, where its bytes begin, its rows and where its tensors
    begin (with one more), then the tensors of all, then the low and the high bytes of each. */
 static int write_buffers(const Liveness *all, const i64 *crossing, i64 in_place, Growing *out)
@@ -188,7 +186,7 @@ static int write_buffers(const Liveness *all, const i64 *crossing, i64 in_place,
         if (leader[head[t]] < 0) leader[head[t]] = buffers++;
     }
     memset(held, 0, (size_t)steps * sizeof(i64));
-    i64 starts = HEADER, ends = starts + buffers, offsets = ends + buffers, rows_at = offsets + buffers, tensors_at = rows_at + buffers;
+    i64 starts = BUFFERS_HEAD, ends = starts + buffers, offsets = ends + buffers, rows_at = offsets + buffers, tensors_at = rows_at + buffers;
     i64 place = tensors_at + buffers + 1, number = 0;
     for (i64 i = 0; i < place + members; i++) growing_push(out, 0);
     if (out->failed) {
@@ -231,6 +229,27 @@ static int write_buffers(const Liveness *all, const i64 *crossing, i64 in_place,
     return 0;
 }
 
+int make_buffers(const Graph *graph, const i64 *jobs, i64 steps, const i64 *crossing, i64 in_place, Growing *out)
+{
+    Liveness all = {graph, jobs, steps, NULL, NULL};
+    char *made = calloc((size_t)tensor_count(graph) + 1, 1);
+    all.lives = calloc((size_t)tensor_count(graph) + 1, sizeof(Life));
+    out->failed = !made || !all.lives;
+    if (!out->failed) {
+        find_uses(&all, made);
+        out->failed = make_room(&all, made) < 0;
+    }
+    if (!out->failed) {
+        follow_jobs(&all);
+        settle(&all);
+        out->failed = write_buffers(&all, crossing, in_place, out) < 0 || out->failed;
+    }
+    free(made);
+    free(all.lives);
+    free(all.rows);
+    return out->failed ? -1 : 0;
+}
+
 PyObject *native_buffers(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     (void)module;
@@ -243,22 +262,7 @@ PyObject *native_buffers(PyObject *module, PyObject *const *arguments, Py_ssize_
         flat_release(flats, 4);
         return NULL;
     }
-    Liveness all = {&graph, flats[1].at, flats[1].length / 3, NULL, NULL};
-    char *made = calloc((size_t)tensor_count(&graph) + 1, 1);
-    all.lives = calloc((size_t)tensor_count(&graph) + 1, sizeof(Life));
-    out.failed = !made || !all.lives;
-    if (!out.failed) {
-        find_uses(&all, made);
-        out.failed = make_room(&all, made) < 0;
-    }
-    if (!out.failed) {
-        follow_jobs(&all);
-        settle(&all);
-        out.failed = write_buffers(&all, flats[2].at, flats[3].at[0], &out) < 0 || out.failed;
-    }
-    free(made);
-    free(all.lives);
-    free(all.rows);
+    make_buffers(&graph, flats[1].at, flats[1].length / 3, flats[2].at, flats[3].at[0], &out);
     flat_release(flats, 4);
     return growing_bytes(&out);
 }

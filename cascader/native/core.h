@@ -16,6 +16,7 @@ PyObject *native_joined(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_copies(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_propose(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *native_plans(PyObject *, PyObject *const *, Py_ssize_t);
+PyObject *native_trial(PyObject *, PyObject *const *, Py_ssize_t);
 
 /* The jobs of `group` (first, last, stripe rows, inner rows), three numbers each. Returns whether memory ran out. */
 int jobs_of_group(const Graph *graph, const i64 *group, Growing *jobs);
@@ -40,6 +41,53 @@ static inline int extents_get(const Flat *flats, Extents *e)
     PyErr_SetString(PyExc_ValueError, "extents are starts, ends, offsets and data");
     return -1;
 }
+
+/* The jobs and the constants of a group: their numbers, its first and last part, of each job its part, kind, pair and rows, and the lines of
+   the constants. */
+enum { GROUP_JOBS, GROUP_LINES, GROUP_FIRST, GROUP_LAST, GROUP_HEAD };
+enum { GROUP_PARTS, GROUP_KINDS, GROUP_PAIRS, GROUP_COLUMNS, GROUP_STARTS = GROUP_COLUMNS, GROUP_ENDS, GROUP_ALL_COLUMNS };
+enum { LINE_FIRST = 3, LINE_LAST, LINE_EARLIEST, LINE_FIELDS };
+
+/* Groups with the numbers of all their jobs and constants. */
+typedef struct {
+    Flat *at;
+    Py_ssize_t count, taken;
+    i64 jobs, lines;
+} Groups;
+
+static inline const i64 *column_of(const Flat *group, int column) { return group->at + GROUP_HEAD + column * group->at[GROUP_JOBS]; }
+
+/* Take the groups of a list of arrays. Returns 0, or -1 with an exception set; groups_release them in either case. */
+int groups_get(PyObject *list, Groups *groups);
+void groups_release(Groups *groups);
+
+/* Write parts, kinds and pairs of all jobs, and the lines of all constants; `borders` and `segments` as native_joined takes them. */
+void join_groups(const Groups *groups, const Flat *borders, const Flat *segments, i64 *columns, i64 *lines);
+int are_beside(const Groups *groups, const Flat *borders, const Flat *segments);
+
+/* The buffers of some jobs behind each other in `out`: the number of buffers, the most bytes live at one step, and what stands behind them. */
+enum { BUFFERS, LIVE, BUFFERS_HEAD };
+int make_buffers(const Graph *graph, const i64 *jobs, i64 steps, const i64 *crossing, i64 in_place, Growing *out);
+
+static inline Extents extents_of(const Growing *buffers)
+{
+    const i64 *at = buffers->at, count = at[BUFFERS];
+    Extents found = {at + BUFFERS_HEAD, at + BUFFERS_HEAD + count, at + BUFFERS_HEAD + 2 * count, at, count};
+    return found;
+}
+
+/* The peak and the addresses that `moves` find, none of them those of a greedy search; -1 without memory. */
+i64 find_addresses(const Extents *extents, i64 alignment, i64 moves, uint64_t seed, i64 *addresses);
+
+/* Jobs and constants to be copied, as cascader.prefetch.copies has them, and an arena of `budget` bytes in at most so many units. */
+typedef struct {
+    i64 steps, parts, count, budget, alignment, most_units, *pair_costs;
+    const i64 *job_parts, *job_kinds, *kinds, *pairs, *copies;
+    PyObject *shared;
+} Copying;
+
+/* The fewest cycles with any of some sets of copies, each a mark for every copy; -1 on failure. */
+i64 fewest_cycles(const Copying *copying, const Extents *extents, const i64 *addresses, const i64 *sets, i64 count);
 
 /* cascader.plan.buffers.rolled: the places in use of a buffer of `rows`, in place of the rows low to high that are live. */
 void rolled(i64 *low, i64 *high, i64 steps, i64 rows);

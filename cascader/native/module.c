@@ -5,7 +5,7 @@
 
 static PyMethodDef functions[] = {
     FUNCTION(depth_first), FUNCTION(distances), FUNCTION(buffers), FUNCTION(group_bytes), FUNCTION(allocate),
-    FUNCTION(placements), FUNCTION(joined), FUNCTION(copies), FUNCTION(propose), FUNCTION(plans), {NULL, NULL, 0, NULL},
+    FUNCTION(placements), FUNCTION(joined), FUNCTION(copies), FUNCTION(propose), FUNCTION(plans), FUNCTION(trial), {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", NULL, -1, functions, NULL, NULL, NULL, NULL};

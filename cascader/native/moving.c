@@ -243,24 +243,30 @@ static i64 search(FirstFit *fit, const Extents *e, i64 *orders, i64 alignment, i
     return div_up(best.peak, alignment) * alignment;
 }
 
+i64 find_addresses(const Extents *extents, i64 alignment, i64 moves, uint64_t seed, i64 *addresses)
+{
+    FirstFit fit = {0};
+    i64 peak = -1, *orders = malloc((size_t)(ORDERS * extents->count + 1) * sizeof(i64));
+    if (orders && first_fit_make(&fit, extents, alignment) == 0) {
+        peak = search(&fit, extents, orders, alignment, moves, seed, addresses);
+        first_fit_free(&fit);
+    }
+    free(orders);
+    return peak;
+}
+
 /* allocate(starts, ends, offsets, data, [alignment, moves, seed], addresses) -> peak */
 PyObject *native_allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     (void)module;
     Flat flats[6];
     Extents e;
-    FirstFit fit = {0};
     i64 peak = -1;
     if (count != 6) return PyErr_Format(PyExc_TypeError, "allocate takes 6 arrays");
     if (flat_all(arguments, flats, 6, 5) < 0) return NULL;
     if (extents_get(flats, &e) == 0) {
-        i64 *orders = malloc((size_t)(ORDERS * e.count + 1) * sizeof(i64));
         const i64 *how = flats[4].at;
-        if (orders && first_fit_make(&fit, &e, how[0]) == 0) {
-            peak = search(&fit, &e, orders, how[0], how[1], (uint64_t)how[2], flats[5].at);
-            first_fit_free(&fit);
-        }
-        free(orders);
+        peak = find_addresses(&e, how[0], how[1], (uint64_t)how[2], flats[5].at);
         if (peak < 0) PyErr_NoMemory();
     }
     flat_release(flats, 6);

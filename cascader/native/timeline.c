@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     /* The jobs: part, times and what each shares with the one before. */
-    i64 steps, parts, *pair_costs;
+    i64 steps, *pair_costs;
     const i64 *job_parts, *job_kinds, *kinds, *pairs;
     PyObject *shared;
     /* The copies, in the order of their first use, and what each gains at most. */
@@ -37,7 +37,7 @@ typedef struct {
     const i64 *copies;
     /* The arena in units. For each copy and place the job behind the last one up to its last use at which a tensor holds a unit of it; for
        each unit the job behind the last one at which a copy holds it. */
-    i64 unit, units, budget;
+    i64 unit, units;
     Pieces *windows, taken;
     /* The run: moments[i] is when copy i of `wanted` came to the head of the line; `ready` has a cycle for every part. */
     i64 *wanted, wanted_count, *before, before_count, *ready;
@@ -431,19 +431,32 @@ static void find_gains(Run *run)
     }
 }
 
-static int run_make(Run *run)
+/* A run of what is to be copied where, without copies yet. Returns 0, or -1 without memory; run_free it in either case. */
+static int run_make(Run *run, const Copying *asked)
 {
+    memset(run, 0, sizeof *run);
+    run->steps = asked->steps;
+    run->job_parts = asked->job_parts;
+    run->job_kinds = asked->job_kinds;
+    run->kinds = asked->kinds;
+    run->pairs = asked->pairs;
+    run->pair_costs = asked->pair_costs;
+    run->copies = asked->copies;
+    run->count = asked->count;
+    run->shared = asked->shared;
+    run->unit = div_up(div_up(asked->budget, asked->most_units), asked->alignment) * asked->alignment;
+    run->units = asked->budget / run->unit;
     size_t count = (size_t)run->count + 1;
     run->windows = calloc(count, sizeof(Pieces));
     run->gains = calloc(count, sizeof(i64));
     run->wanted = calloc(2 * count, sizeof(i64));
     run->before = run->wanted + count;
     run->moments = calloc(count + 1, sizeof(Moment));
-    run->ready = malloc((size_t)run->parts * sizeof(i64) + 8);
+    run->ready = malloc((size_t)asked->parts * sizeof(i64) + 8);
     run->issues = malloc(count * sizeof(Issue));
     run->deque = malloc((2 * count + 2) * sizeof(i64));
     if (!run->windows || !run->gains || !run->wanted || !run->moments || !run->ready || !run->issues || !run->deque) return -1;
-    for (i64 part = 0; part < run->parts; part++) run->ready[part] = NOT_READY;
+    for (i64 part = 0; part < asked->parts; part++) run->ready[part] = NOT_READY;
     return 0;
 }
 
@@ -494,6 +507,12 @@ static int try_copies(Run *run, const i64 *marks, i64 flipped, Best *best)
     return 1;
 }
 
+/* Try some sets of copies, each a mark for every copy; at least one, though there is nothing to copy. */
+static void try_sets(Run *run, const i64 *sets, i64 count, Best *best)
+{
+    for (i64 set = 0; set < (run->count ? count : 1) && !run->failed; set++) try_copies(run, sets + set * run->count, -1, best);
+}
+
 /* cascader.prefetch.timeline.choose_copies from the best so far. */
 static void improve(Run *run, Best *best)
 {
@@ -526,6 +545,23 @@ static void finish(Run *run, Best *best, i64 ends, Best *other, i64 *begun)
     }
 }
 
+i64 fewest_cycles(const Copying *copying, const Extents *extents, const i64 *addresses, const i64 *sets, i64 count)
+{
+    Run run;
+    size_t room = (size_t)(copying->count + 1);
+    Best best = {INT64_MAX, 0, calloc(room, sizeof(i64)), malloc(room * sizeof(Issue))};
+    run.failed = run_make(&run, copying) < 0 || !best.marks || !best.issues || take_snapshots(&run, extents, addresses) < 0;
+    if (!run.failed) {
+        find_gains(&run);
+        try_sets(&run, sets, count, &best);
+    }
+    run_free(&run);
+    free(best.marks);
+    free(best.issues);
+    if (run.failed && !PyErr_Occurred()) PyErr_NoMemory();
+    return run.failed ? -1 : best.cycles;
+}
+
 /* copies(jobs, kinds, pairs, pair costs, copies, extents: starts, ends, offsets, data, addresses, sets,
    [parts, budget, alignment, most units, whether to improve, and how at both ends], shared)
    -> [cycles, then copy, step, start and address of every issue].
@@ -543,26 +579,14 @@ PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t
         flat_release(f, 12);
         return NULL;
     }
-    memset(&run, 0, sizeof run);
-    const i64 *how = f[11].at;
-    run.steps = f[0].length / 2;
-    run.job_parts = f[0].at;
-    run.job_kinds = f[0].at + run.steps;
-    run.kinds = f[1].at;
-    run.pairs = f[2].at;
-    run.pair_costs = f[3].at;
-    run.copies = f[4].at;
-    run.count = f[4].length / COPY_FIELDS;
-    run.shared = arguments[12];
-    run.parts = how[0];
-    run.budget = how[1];
-    run.unit = div_up(div_up(how[1], how[3]), how[2]) * how[2];
-    run.units = how[1] / run.unit;
+    const i64 *how = f[11].at, steps = f[0].length / 2, copies = f[4].length / COPY_FIELDS;
+    Copying asked = {steps,   how[0],          copies,  how[1],  how[2],  how[3],       f[3].at,
+                     f[0].at, f[0].at + steps, f[1].at, f[2].at, f[4].at, arguments[12]};
     Best best = {INT64_MAX, 0, NULL, NULL}, other = best;
-    size_t room = (size_t)(run.count + 1);
+    size_t room = (size_t)(copies + 1);
     i64 *marks = calloc(3 * room, sizeof(i64));
     Issue *issues = malloc(2 * room * sizeof(Issue));
-    run.failed = !marks || !issues || run_make(&run) < 0 || take_snapshots(&run, &extents, f[9].at) < 0;
+    run.failed = run_make(&run, &asked) < 0 || !marks || !issues || take_snapshots(&run, &extents, f[9].at) < 0;
     if (run.failed) PyErr_NoMemory();
     else {
         best.marks = marks;
@@ -570,10 +594,7 @@ PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t
         other.marks = marks + room;
         other.issues = issues + room;
         find_gains(&run);
-        for (i64 set = 0; !run.failed && set * run.count < most(1, f[10].length); set++) {
-            try_copies(&run, f[10].at + set * run.count, -1, &best);
-            if (!run.count) break;
-        }
+        try_sets(&run, f[10].at, copies ? f[10].length / copies : 1, &best);
         if (!run.failed && how[4]) finish(&run, &best, how[5], &other, marks + 2 * room);
     }
     if (!run.failed) {

@@ -12,7 +12,8 @@ import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, group_table
-from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, CostedJobs, Numbers
+from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, CostedJobs
+from cascader.prefetch.free_space import most_units
 from cascader.prefetch.timeline import Constants, Timeline
 from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
 from cascader.search.local_moves import Groups
@@ -22,6 +23,8 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.values import dataclass
 
+SEARCH = -2
+"""In place of the cycles of groups that a greedy search does not place."""
 _NATIVE = native("cascader")
 
 
@@ -56,7 +59,7 @@ class Placer:
         self._costs = JobCosts(scheduler, cost, overlap)
         self._segments = [part.segment for part in scheduler.graph.parts]
         self._constants_of: dict[Group, CopyTable] = {}
-        self._flats: dict[Group, Numbers] = {}
+        self._flats: dict[Group, array[int]] = {}
         self._sizes = [cost.constant_bytes(part) for part in parts]
         self._transfers = [cost.transfer_cycles(part) if size else 0 for part, size in zip(parts, self._sizes, strict=True)]
         self._same = np.array([cost.same_constants(part) for part in parts], dtype=np.int64)
@@ -135,21 +138,40 @@ class Placer:
     def _joined(self, groups: Groups, jobs: JobTable) -> tuple[CostedJobs, CopyTable]:
         """The same, compiled."""
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
-        segments = [self._segments[group.first] for group in groups] if self._prefetch else []
-        known = list(map(self._flat, groups))
-        raw = np.frombuffer(_NATIVE.joined(known, array("q", self._costs.borders(groups)), array("q", segments)), dtype=np.int64)
+        raw = np.frombuffer(_NATIVE.joined(*self._beside(groups)), dtype=np.int64)
         count = int(raw[0])
         parts, kinds, pairs = raw[2 : 2 + 3 * count].reshape(3, count)
         return self._costs.of(parts, kinds, pairs, jobs), raw[2 + 3 * count :].reshape(-1, len(Constants._fields))
 
-    def _flat(self, group: Group) -> Numbers:
+    def _beside(self, groups: Groups) -> tuple[list[array[int]], array[int], array[int]]:
+        """Each group, the pairs at their borders, and their segments, as the compiled core takes them."""
+        segments = [self._segments[group.first] for group in groups] if self._prefetch else []
+        return list(map(self._flat, groups)), array("q", self._costs.borders(groups)), array("q", segments)
+
+    def _flat(self, group: Group) -> array[int]:
         """The numbers of a group's jobs and constants, as the compiled core reads them."""
-        if group not in self._flats:
+        found = self._flats.get(group)
+        if found is None:
             kinds, pairs = self._costs.kinds_and_pairs(group)
             table, lines = self._scheduler.table(group), self._group_constants(group)
-            columns = ([len(table), len(lines)], table[:, 0], kinds, pairs, lines.ravel())
-            self._flats[group] = np.concatenate([np.asarray(column, dtype=np.int64) for column in columns])
-        return self._flats[group]
+            head = [len(table), len(lines), group.first, group.last]
+            columns = (head, table[:, 0], kinds, pairs, table[:, 1], table[:, 2], lines.ravel())
+            numbers = np.concatenate([np.asarray(column, dtype=np.int64) for column in columns])
+            found = self._flats[group] = array("q", numbers.tobytes())
+        return found
+
+    def tried(self, groups: Groups, staged: frozenset[int], budget: int, *, in_place: bool) -> int:
+        """The cycles of the :meth:`trial` of groups that a greedy search places, compiled; no copy serves several parts.
+
+        :data:`~cascader.prefetch.copies.NO_LIMIT` if more than ``budget`` bytes are live, :data:`SEARCH` if addresses are to be searched
+        for.
+        """
+        assert _NATIVE is not None  # noqa: S101  # whoever calls knows
+        known, borders, segments = self._beside(groups)
+        marked = array("q", [part in staged for part in range(len(self._segments))])
+        how = array("q", (budget, ALIGNMENT, most_units(budget, patient=False), in_place))
+        kinds, pair_costs, shared = self._costs.asked(lambda: group_table(self._scheduler, groups))
+        return int(_NATIVE.trial(known, self._scheduler.flat, borders, segments, marked, kinds, how, pair_costs, shared))
 
     def trial(
         self, groups: Groups, placement: Placement, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT

@@ -23,6 +23,7 @@ from cascader.search.job_costs import JobCostModel, Overlap
 from cascader.search.judged_moves import Judge, Judged, Moves, climbed
 from cascader.search.local_moves import Groups, divisions, neighbours
 from cascader.search.placement import PlacementSearch
+from cascader.search.trials import Trials
 from npu_model.values import dataclass
 
 __all__ = ["Draft", "DraftOptions", "Drafter"]
@@ -102,24 +103,9 @@ class Drafter:
         self._free: dict[Groups, int] = {}
         self._improvements: dict[int, list[_Improvement]] = {}
         self._plain: dict[int, Draft | None] = {}
-        self._beaten: dict[tuple[Groups, frozenset[int], int], int] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
+        self._trials = Trials(self._placement_search, self._placer, options.moves)
         self.copy_sets = CopySets(self._placement_search, self._placer, options.moves)
-
-    def _trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, below: int = _NO_LIMIT) -> Draft | None:
-        """Groups with the best of some sets of copies, or all of them; None if they do not fit or take ``below`` cycles or more."""
-        placement = self._placement_search.within(budget, groups, self._options.moves)
-        return None if placement is None else self._placer.trial(groups, placement, staged, budget, below)
-
-    def _faster(self, groups: Groups, staged: frozenset[int], budget: int, below: int) -> Draft | None:
-        """The trial of groups with a set of copies, which comes again with fewer cycles to beat; None as before if it beat more in vain."""
-        key = groups, staged, budget
-        if self._beaten.get(key, 0) >= below:
-            return None
-        found = self._trial(groups, [staged], budget, below)
-        if found is None:
-            self._beaten[key] = below
-        return found
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
@@ -127,7 +113,7 @@ class Drafter:
         changes = list(neighbours(graph, best.groups, rows, inner))
         at = idle = 0
         while idle < len(changes):
-            found = self._faster(changes[at % len(changes)], best.timeline.staged, budget, best.cycles)
+            found = self._trials.faster(changes[at % len(changes)], best.timeline.staged, budget, best.cycles)
             at, idle = at + 1, idle + 1
             if found is not None:
                 best, idle = found, 0
@@ -183,7 +169,7 @@ class Drafter:
     def _improved(self, budget: int) -> list[_Improvement]:
         """The proposals that fit a budget and are to be improved, the one expected to be fastest first."""
         if budget not in self._improvements:
-            tried = [self._trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
+            tried = [self._trials.trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
             fitting = sorted((trial for trial in tried if trial is not None), key=lambda trial: trial.cycles)
             kept = fitting[: max(1, self._options.polished * _PARTS // len(self._graph.parts))]
             self._improvements[budget] = [_Improvement(trial, self._regrouping(trial, budget)) for trial in kept]
@@ -205,7 +191,7 @@ class Drafter:
         graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
 
         def made(groups: Groups, staged: Iterable[frozenset[int]]) -> Draft | None:
-            found = self._trial(groups, staged, budget)
+            found = self._trials.trial(groups, staged, budget)
             return found and self._placer.finished(found, patient=True)
 
         first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups, ()))))
@@ -225,7 +211,7 @@ class Drafter:
         """
         if budget not in self._plain:
             groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
-            plain = self._trial(groups, [frozenset()], budget)
+            plain = self._trials.trial(groups, [frozenset()], budget)
             self._plain[budget] = plain and self._placer.finished(plain, patient=True)
         return self._plain[budget]
 

@@ -104,7 +104,11 @@ class JobCosts:
 
     def of(self, parts: Numbers, kinds: Numbers, pairs: Numbers, jobs: JobTable) -> CostedJobs:
         """Jobs of which the parts, and the kinds of themselves and of pairs, are known, with what they cost."""
-        return CostedJobs(parts, kinds, self._times, pairs, self._pair_costs, self._shared(jobs))
+        return CostedJobs(parts, kinds, self._times, pairs, self._pair_costs, self._shared(lambda: jobs))
+
+    def asked(self, jobs: Callable[[], JobTable]) -> tuple[Numbers, Numbers, Callable[[int, int, int], int] | None]:
+        """The times of all kinds of jobs, what pairs share, and what says that of a pair of these ``jobs``; as :meth:`of` hands them on."""
+        return self._times, self._pair_costs, self._shared(jobs)
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
@@ -123,13 +127,13 @@ class JobCosts:
         kinds = np.concatenate([kinds for kinds, _ in known])
         return self.of(jobs[:, 0].copy(), kinds, pairs, jobs)
 
-    def _shared(self, jobs: JobTable) -> Callable[[int, int, int], int] | None:
+    def _shared(self, jobs: Callable[[], JobTable]) -> Callable[[int, int, int], int] | None:
         overlap = self._overlap
         if overlap is None:
             return None
 
         def shared(step: int, before: int, now: int) -> int:
-            one, two = (StripeJob(*job) for job in jobs[step - 1 : step + 1].tolist())
+            one, two = (StripeJob(*job) for job in jobs()[step - 1 : step + 1].tolist())
             return overlap.shared(one, two, before_staged=bool(before), staged=bool(now))
 
         return shared

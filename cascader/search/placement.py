@@ -40,13 +40,13 @@ class PlacementSearch:
 
     def __init__(self, scheduler: DepthFirstScheduler, *, in_place: bool) -> None:
         self._scheduler = scheduler
-        self._in_place = in_place
+        self.in_place = in_place
         self._greedy: dict[Groups, Placement] = {}
         self._searched: dict[tuple[Groups, int], Placement] = {}
 
     def _placed(self, groups: Groups) -> Placement:
         jobs = group_table(self._scheduler, groups)
-        stores = buffers(self._scheduler, jobs, groups, in_place=self._in_place)
+        stores = buffers(self._scheduler, jobs, groups, in_place=self.in_place)
         peak, addresses = allocate(stores.extents, moves=0)
         return Placement(jobs, stores, addresses, peak, stores.live)
 

@@ -25,6 +25,7 @@ from cascader.prefetch.copies import CopySearch
 from cascader.search.builder import Placer
 from cascader.search.local_moves import Groups, divisions
 from cascader.search.placement import PlacementSearch
+from cascader.search.trials import Trials
 from npu_model.native import native
 
 pytestmark = [pytest.mark.law, pytest.mark.skipif(native("cascader") is None, reason="the compiled core was not built, or is switched off")]
@@ -147,6 +148,24 @@ def test_copies_are_those_of_the_python_form(
     how = {"improve": improve, "ends": ends, "patient": patient}
     found, expected = (form(placement.addresses, sets, **how) for form in (search.best, search.best_in_python))
     assert found == expected
+
+
+@settings(max_examples=200)
+@given(divided(), st.integers(85, 140), st.booleans(), st.booleans(), st.booleans())
+def test_trials_are_those_of_the_python_form(
+    case: tuple[RowGraph, Groups],
+    share: int,
+    prefetch: bool,  # noqa: FBT001  # drawn
+    overlap: bool,  # noqa: FBT001  # drawn
+    in_place: bool,  # noqa: FBT001  # drawn
+) -> None:
+    graph, groups = case
+    scheduler = DepthFirstScheduler(graph)
+    search = PlacementSearch(scheduler, in_place=in_place)
+    placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=prefetch, ends=True)
+    trials, budget = Trials(search, placer, 30), search.greedily(groups).peak * share // 100 + 1
+    for staged in (frozenset[int](), frozenset(range(0, len(graph.parts), 2))):
+        assert trials.cycles(groups, staged, budget) == trials.cycles_in_python(groups, staged, budget)
 
 
 @settings(max_examples=100)

@@ -258,7 +258,8 @@ def test_the_steps_that_large_graphs_are_searched_by_find_the_best_of_small_ones
 def test_trials_that_were_beaten_are_left_and_nothing_else_is(graph: RowGraph, share: int) -> None:
     budget, part = budget_of(graph, share), Fraction(1)
     found, whole = drafter(graph, HEURISTIC), drafter(graph, HEURISTIC)
-    with patch.object(whole, "_faster", lambda groups, staged, budget, below: whole._trial(groups, [staged], budget, below)):
+    trials = whole._trials
+    with patch.object(trials, "faster", lambda groups, staged, budget, below: trials.trial(groups, [staged], budget, below)):
         assert found.promise(budget, part) == whole.promise(budget, part)
         pairs = zip(found.drafts(budget), whole.drafts(budget), strict=True)
         assert all((one.groups, one.timeline) == (other.groups, other.timeline) for one, other in pairs)
