@@ -34,11 +34,17 @@ _QUICK = 4
 """Divisor of the standard search's number of changes in a quick search."""
 
 
+_NO_LIMIT = 1 << 60
+
+
 def _with_effort(task: Task, effort: str) -> Task:
-    if effort != EFFORTS[0]:
-        return task
+    """The task with a quarter of the changes if quick, and any number of rows to change if thorough."""
     drafts = task.options.drafts
-    return replace(task, options=replace(task.options, drafts=replace(drafts, regroupings=drafts.regroupings // _QUICK)))
+    if effort == EFFORTS[0]:
+        drafts = replace(drafts, regroupings=drafts.regroupings // _QUICK)
+    if effort == EFFORTS[-1]:
+        drafts = replace(drafts, rows=_NO_LIMIT)
+    return replace(task, options=replace(task.options, drafts=drafts))
 
 
 def choice_of(

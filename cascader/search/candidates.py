@@ -54,11 +54,13 @@ class DraftOptions:
     ``polished`` and ``regroupings`` are the numbers for a graph of 100 parts; a smaller graph has more. A regrouping asks a group's
     last part for any of ``stripe_rows``, which are closer together than those of the plans. It bounds the rows that the parts before
     it make at a time by any of ``inner_rows``, or not at all. ``prefetch`` off issues a copy only right before the first job that uses
-    it, ``ends`` off puts all copies as low as they go. Of graphs with at most ``every`` parts every division is tried.
+    it, ``ends`` off puts all copies as low as they go. Of graphs with at most ``every`` parts every division is tried. The drafts that
+    are polished at a budget have at most so many ``rows`` together, all forms of a network counted: one of many rows takes many jobs.
     """
 
     moves: int = 600
     polished: int = 1
+    rows: int = 24_000
     regroupings: int = 60
     stripe_rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
     inner_rows: tuple[int, ...] = (1, 4)
@@ -171,9 +173,14 @@ class Drafter:
         if budget not in self._improvements:
             tried = [self._trials.trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
             fitting = sorted((trial for trial in tried if trial is not None), key=lambda trial: trial.cycles)
-            kept = fitting[: max(1, self._options.polished * _PARTS // len(self._graph.parts))]
-            self._improvements[budget] = [_Improvement(trial, self._regrouping(trial, budget)) for trial in kept]
+            self._improvements[budget] = [_Improvement(trial, self._regrouping(trial, budget)) for trial in fitting[: self._polished]]
         return self._improvements[budget]
+
+    @cached_property
+    def _polished(self) -> int:
+        """Number of proposals that are improved at a budget."""
+        parts = self._graph.parts
+        return max(1, min(self._options.polished * _PARTS // len(parts), self._options.rows // sum(part.rows for part in parts)))
 
     def promise(self, budget: int, part: Fraction) -> int | None:
         """Cycles that are expected of the best for an arena of ``budget`` bytes after that part of the changes; None if nothing fits."""

@@ -151,7 +151,7 @@ def test_copies_are_those_of_the_python_form(
 
 
 @settings(max_examples=200)
-@given(divided(), st.integers(85, 140), st.booleans(), st.booleans(), st.booleans())
+@given(divided(), st.integers(30, 140), st.booleans(), st.booleans(), st.booleans())
 def test_trials_are_those_of_the_python_form(
     case: tuple[RowGraph, Groups],
     share: int,

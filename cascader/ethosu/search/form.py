@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 
@@ -43,8 +44,10 @@ class Form:
 
     @cached_property
     def cascader(self) -> Cascader:
-        """The plans, made when they are first asked for."""
-        return Cascader(self.network, self.accelerator, self.system, self.options, self.provenance)
+        """The plans, made when they are first asked for; all forms share the rows of drafts that are changed."""
+        drafts = self.options.drafts
+        own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.place.count))
+        return Cascader(self.network, self.accelerator, self.system, own, self.provenance)
 
     @cached_property
     def kept(self) -> KeptKernels:

@@ -48,6 +48,7 @@ DRAFTS: dict[str, tuple[object, object]] = {
     "regroupings": (0, 10),
     "every": (0, 5),
     "polished": (1, 2),
+    "rows": (1, 1 << 30),
     "moves": (0, 20),
     "stripe_rows": ((1, 4), (1, 3)),
     "inner_rows": ((), (1, 2)),
