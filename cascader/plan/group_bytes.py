@@ -117,7 +117,7 @@ class GroupBytes:
         self._written: dict[int, Steps] = {}
         self._sharing: dict[int, list[int]] = {}
         self._held: list[Steps | int] = [self._passing_bytes(tensor) for tensor in range(len(facts))]
-        self._total = np.full(len(jobs), sum(self._held), dtype=np.int64)
+        self.total = np.full(len(jobs), sum(self._held), dtype=np.int64)
 
     def grow(self) -> int:
         """Most bytes of tensors that are live at one step of the group with one part more; tensors that pass by it count.
@@ -133,11 +133,11 @@ class GroupBytes:
         stores = {self._sharing[tensor][-1]: self._sharing[tensor] for tensor in (*(t for t, _ in part.inputs), *part.outputs)}
         for head, tensors in stores.items():
             self._set_held(head, self._bytes(tensors))
-        most = int(self._total.max())
-        return max(most, int(self._total[0]) + self._unread_bytes()) if self._first == 0 else most
+        most = int(self.total.max())
+        return max(most, int(self.total[0]) + self._unread_bytes()) if self._first == 0 else most
 
     def _set_held(self, tensor: int, held: Steps | int) -> None:
-        self._total += held - self._held[tensor]
+        self.total += held - self._held[tensor]
         self._held[tensor] = held
 
     def _share(self, operand: int, output: int) -> None:

@@ -36,11 +36,12 @@ _APART = 1 << 48
 class LeastTimes:
     """Says for the jobs of one form how many cycles they take at least, whatever their addresses and copies.
 
-    Each job is made in one of the blocks that the search chooses from.
+    Each job is made in one of the blocks that the search chooses from. The constants of the ``uncopied`` parts are never copied.
     """
 
-    def __init__(self, plans: Cascader, system: MemorySystem) -> None:
+    def __init__(self, plans: Cascader, system: MemorySystem, uncopied: frozenset[int] = frozenset()) -> None:
         self._plans = plans
+        self._uncopied = uncopied
         self._device = find_accelerator(plans.accelerator)
         self._timing = plans.cost.timing
         self._model = WorkModel(self._device, system, self._timing)
@@ -167,6 +168,9 @@ class LeastTimes:
                 words = min(kernel.flow.work.words for kernel in kernels)
                 traffic = traffic._replace(words=traffic.words + words, turns=before + words)
             passed = state.begin + home.passed(self._moved(traffic))
+        elif staged is None and part in self._uncopied:
+            # The port may have opened anew long before the kernel begins, but by less than a period.
+            gate = state.least.load - max(home.period, home.passed(1) - home.read)
         return (kernels, step(state.rows, self._link(state.kernels, kernels), start, gate, passed)), traffic
 
     def _issued(self, traffic: Traffic, before: Kernels, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
@@ -222,6 +226,8 @@ class LeastTimes:
 
     def _either(self, job: StripeJob) -> Kernels:
         """The job in each block, its constants copied and not."""
+        if job.part in self._uncopied:
+            return self._options(job, staged=False)
         if job not in self._both:
             home, copied = (self._options(job, staged=staged) for staged in (False, True))
             self._both[job] = home if home is copied else home + copied

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_times import LeastTimes
 from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
 from cascader.ethosu.proof.state import NO_REST, Rest, Staged, State
 from cascader.ethosu.search.task import Replay
-from cascader.plan.depth_first import StripeJob
+from cascader.plan.depth_first import Group, StripeJob
 from cascader.search.local_moves import Groups
 from npu_model.memory.system import MemorySystem
 from npu_model.values import dataclass
@@ -67,6 +68,7 @@ class _Search:
     judge: Replay
     limits: Limits
     cycles: int
+    room: CopyRoom
     found: tuple[Candidate, int] | None = None
     steps: int = 0
     replayed: int = 0
@@ -115,7 +117,7 @@ class _Search:
                 if self.budget is not None and self.divisions.least_bytes(group) > self.budget:
                     continue
                 end = group.last + 1
-                for after, chosen in self._ways(self.divisions.jobs(group), state, dict(member.chosen), shares=member.shares):
+                for after, chosen in self._ways(group, 0, state, dict(member.chosen), shares=member.shares):
                     whole = max(bound, self.times.whole(after, end, self.rest[end]))
                     if whole < self.cycles:
                         number += 1
@@ -123,14 +125,20 @@ class _Search:
                         # Of equal bounds the division of fewest parts left comes first.
                         heappush(heap, (whole, count - end, number, after, grown))
 
-    def _ways(self, jobs: Sequence[StripeJob], state: State, chosen: Chosen, *, shares: bool) -> Iterator[tuple[State, Chosen]]:
-        """The states behind some jobs, with their parts' constants copied or not; ``chosen`` says of those so far whether they are."""
-        sets = self.plans.copy_sets
-        for at, job in enumerate(jobs):
+    def _ways(self, group: Group, begin: int, state: State, chosen: Chosen, *, shares: bool) -> Iterator[tuple[State, Chosen]]:
+        """The states behind a group's jobs, those from ``begin`` on made with their parts' constants copied or not.
+
+        ``chosen`` says of the parts so far whether they are. What is copied has room beside the tensors.
+        """
+        sets, jobs = self.plans.copy_sets, self.divisions.jobs(group)
+        for at in range(begin, len(jobs)):
+            job = jobs[at]
             source = sets.source(job.part, shares=shares)
             if self.times.constants(job.part) and source not in chosen:
                 for choice in (True, False):
-                    yield from self._ways(jobs[at:], state, chosen | {source: choice}, shares=shares)
+                    more = chosen | {source: choice}
+                    if not choice or self.room.holds(group, frozenset(part for part, copied in more.items() if copied), shares):
+                        yield from self._ways(group, at, state, more, shares=shares)
                 return
             state = self._after(state, (job,), frozenset([job.part]) if chosen.get(source) else frozenset())
             if state.cycles >= self.cycles:
@@ -187,7 +195,8 @@ def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int
 
     Divisions whose jobs take least are replayed first, so that the others are compared with what these have shown.
     """
-    search = _Search(plans, LeastTimes(plans, system), Divisions(plans), budget, judge, limits, cycles)
+    room = CopyRoom(plans, budget)
+    search = _Search(plans, LeastTimes(plans, system, room.never()), Divisions(plans), budget, judge, limits, cycles, room)
     least, complete = 0, False
     try:
         least = search.look_ahead()

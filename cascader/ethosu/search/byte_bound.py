@@ -19,7 +19,7 @@ def _read(scheduler: DepthFirstScheduler, part: RowPart, start: int, end: int) -
     return sum(count * scheduler.graph.tensors[tensor].row_bytes for tensor, count in rows.items())
 
 
-def _of_part(scheduler: DepthFirstScheduler, number: int) -> int:
+def job_bytes(scheduler: DepthFirstScheduler, number: int) -> int:
     """Bytes that one job of a part reads and makes at least, the job that makes its last needed row, however many it makes before that.
 
     A part that may store over an operand makes nothing beside it. Neither is known of one whose rows lie apart in its outputs.
@@ -38,4 +38,4 @@ def least_bytes(scheduler: DepthFirstScheduler) -> int:
     tensors = scheduler.graph.tensors
     inputs = sum(tensor.rows * tensor.row_bytes for tensor in tensors if tensor.kind.is_there_at_first)
     outputs = sum(tensor.rows * tensor.row_bytes for tensor in tensors if tensor.kind.stays_to_the_end)
-    return max(inputs, outputs, *(_of_part(scheduler, number) for number in range(len(scheduler.graph.parts))))
+    return max(inputs, outputs, *(job_bytes(scheduler, number) for number in range(len(scheduler.graph.parts))))
