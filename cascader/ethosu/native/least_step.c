@@ -8,10 +8,13 @@ typedef struct {
     i64 load, mac, output, store, finish;
 } Times;
 
-/* A kernel's flow from the moment on at which its input load, its MACs, its output unit and its write-back may begin, until the last
-   response, and from the moment on at which its constants pass: LeastFlow.flat. */
+/* The four units of which each waits for those before and for free slots behind it. */
+enum { UNITS = 4 };
+
+/* A kernel's flow from the moment on at which its input load, its MACs, its output unit or its write-back is free until each unit is done,
+   until the last response, and from the moment on at which its constants pass: LeastFlow.flat. */
 typedef struct {
-    i64 loaded[4], accumulated[3], scaled[2], stored, rest, gated[3];
+    i64 free[UNITS][UNITS], rest, gated[3];
 } Flow;
 
 /* The same from the moment on at which the kernel before has finished: LeastFlow.released. */
@@ -37,19 +40,19 @@ static void lower_all(Times *least_of, const Times *times)
 
 static Times behind(const Flow *flow, const Released *released, const Times *before)
 {
+    const i64 at[UNITS] = {before->load, before->mac, before->output, before->store};
     Times now = {
-        before->load + flow->loaded[0],
-        before->load + flow->loaded[1],
-        before->load + flow->loaded[2],
-        before->load + flow->loaded[3],
-        0,
+        .load = at[0] + flow->free[0][0],
+        .mac = at[0] + flow->free[0][1],
+        .output = at[0] + flow->free[0][2],
+        .store = at[0] + flow->free[0][3],
     };
-    raise_to(&now.mac, before->mac + flow->accumulated[0]);
-    raise_to(&now.output, before->mac + flow->accumulated[1]);
-    raise_to(&now.store, before->mac + flow->accumulated[2]);
-    raise_to(&now.output, before->output + flow->scaled[0]);
-    raise_to(&now.store, before->output + flow->scaled[1]);
-    raise_to(&now.store, before->store + flow->stored);
+    for (int unit = 1; unit < UNITS; unit++) {
+        raise_to(&now.load, at[unit] + flow->free[unit][0]);
+        raise_to(&now.mac, at[unit] + flow->free[unit][1]);
+        raise_to(&now.output, at[unit] + flow->free[unit][2]);
+        raise_to(&now.store, at[unit] + flow->free[unit][3]);
+    }
     raise_to(&now.load, before->finish + released->load);
     raise_to(&now.mac, before->finish + released->mac);
     raise_to(&now.output, before->finish + released->output);
@@ -61,10 +64,10 @@ static Times behind(const Flow *flow, const Released *released, const Times *bef
 /* A kernel that begins at cycle `start` or later, its constants passing from cycle `gate` on. */
 static void delay(Times *now, const Flow *flow, i64 start, i64 gate, i64 passed)
 {
-    raise_to(&now->load, start + flow->loaded[0]);
-    raise_to(&now->mac, start + flow->loaded[1]);
-    raise_to(&now->output, start + flow->loaded[2]);
-    raise_to(&now->store, start + flow->loaded[3]);
+    raise_to(&now->load, start + flow->free[0][0]);
+    raise_to(&now->mac, start + flow->free[0][1]);
+    raise_to(&now->output, start + flow->free[0][2]);
+    raise_to(&now->store, start + flow->free[0][3]);
     raise_to(&now->mac, gate + flow->gated[0]);
     raise_to(&now->output, gate + flow->gated[1]);
     raise_to(&now->store, gate + flow->gated[2]);

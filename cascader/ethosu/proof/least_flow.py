@@ -1,8 +1,9 @@
 """The least flow of a kernel: how late its units are done at least, by when those of the kernel before it were.
 
 The replay's units take their work in order, step by step and block by block, and hand it on: input load and weight decoder to the MAC
-array, that to the output unit, and that to the write-back. Each waits for a free one of some slots behind it. Every time in such a flow is
-the latest of some sums of others. So it is never earlier than with each sum made smaller, whoever else uses the ports.
+array, that to the output unit, and that to the write-back. Each waits for a free one of some slots behind it, which the kernel before may
+still hold. Every time in such a flow is the latest of some sums of others. So it is never earlier than with each sum made smaller, whoever
+else uses the ports.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from npu_model.timing import TimingParameters
 LONG_AGO = -(1 << 60)
 """Before any cycle, by more than any cycles that are added to it."""
 
-FLOW, RELEASED = 14, 4
+FLOW, RELEASED = 20, 4
 """Numbers of :attr:`LeastFlow.flat` and of :meth:`LeastFlow.released`."""
 
 
@@ -39,36 +40,56 @@ def _behind(ends: Sequence[int], slots: int) -> int:
     return ends[-slots] if len(ends) >= slots else LONG_AGO
 
 
-class _Run:
-    """Some blocks through the units, all of which begin at cycle 0, or are ``ready`` long before."""
+class _Begun(NamedTuple):
+    """Cycles from which on the units may take up a kernel, and at which the kernel before has left the last slots behind each."""
 
-    def __init__(self, slots: int, *, loads: bool, decodes: bool, computes: bool) -> None:
+    load: int
+    decoded: int
+    mac: int
+    output: int
+    store: int
+
+
+_FREE = (
+    _Begun(0, 0, 0, 0, 0),
+    _Begun(LONG_AGO, LONG_AGO, 0, 0, 0),
+    _Begun(LONG_AGO, LONG_AGO, LONG_AGO, 0, 0),
+    _Begun(LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO, 0),
+)
+"""One unit free at cycle 0, in the order of :class:`Times`; those behind it are not free earlier, those before it long ago."""
+
+_RELEASED = _Begun(0, LONG_AGO, 0, 0, 0)
+"""All units free at cycle 0, the constants there."""
+
+_GATED = _Begun(LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO)
+"""All units free long ago."""
+
+
+class _Run:
+    """Some blocks through the units."""
+
+    def __init__(self, slots: int, begun: _Begun) -> None:
         self._slots = slots
-        self._loads = loads
-        self._decodes = decodes
-        self._computes = computes
-        self.load = self.decoded = self.mac = self.output = self.store = 0
-        self._groups: list[int] = []
-        self._steps: list[int] = []
-        self._outputs: list[int] = []
-        self._stores: list[int] = []
+        self.load, self.decoded, self.mac, self.output, self.store = begun
+        self._groups = [begun.mac]
+        self._steps = [begun.mac]
+        self._outputs = [begun.output]
+        self._stores = [begun.store]
 
     def block(self, block: Block, response: int, passed: Sequence[int] = ()) -> None:
         """One more block, the constants of whose steps are there when they have ``passed`` their port."""
         steps, output, stored = block
         slots = self._slots
         accumulators = _behind(self._outputs, slots)
-        for number, (fetched, constants, macs, continues) in enumerate(steps if self._computes else ()):
+        for number, (fetched, constants, macs, continues) in enumerate(steps):
             # Both may be ahead of the MAC array by as many steps as they have slots.
-            if self._loads or len(self._groups) >= slots:
-                self.load = (self.load if continues else max(self.load, _behind(self._groups, slots))) + fetched
-            if self._decodes or len(self._steps) >= slots:
-                self.decoded = max(self.decoded, _behind(self._steps, slots)) + constants
+            self.load = (self.load if continues else max(self.load, _behind(self._groups, slots))) + fetched
+            self.decoded = max(self.decoded, _behind(self._steps, slots)) + constants
             if passed:
                 self.decoded = max(self.decoded, passed[number])
             self.mac = max(self.mac, self.load, self.decoded, accumulators) + macs
             self._steps.append(self.mac)
-            if continues and self._groups:
+            if continues:
                 self._groups[-1] = self.mac
             else:
                 self._groups.append(self.mac)
@@ -89,15 +110,12 @@ class LeastFlow:
         self._rest = work.response if timing.posted_writes else 0
         self._drain = timing.drain_responses * work.response
         self._released: dict[int, Times | None] = {}
-        self._loaded = self._flow(0, loads=True, decodes=True, computes=True)
-        self._accumulated = self._flow(0, loads=False, decodes=False, computes=True)
-        self._scaled = self._flow(0, loads=False, decodes=False, computes=False)
-        self._stored = sum(stored + self._response for _, _, stored in work.blocks)
-        self._gated = self._flow(0, loads=False, decodes=False, computes=True, passed=work.passed) if work.passed else None
+        start = timing.kernel_start_cycles
+        self._free = tuple(self._flow(0, free) for free in (_FREE[0]._replace(load=start), *_FREE[1:]))
+        self._gated = self._flow(0, _GATED, work.passed) if work.passed else None
 
-    def _flow(self, first: int, *, loads: bool, decodes: bool, computes: bool, passed: Sequence[int] = ()) -> Times:
-        run = _Run(self._timing.buffer_slots, loads=loads, decodes=decodes, computes=computes)
-        run.load = self._timing.kernel_start_cycles if loads and not first else 0
+    def _flow(self, first: int, begun: _Begun, passed: Sequence[int] = ()) -> Times:
+        run = _Run(self._timing.buffer_slots, begun)
         step = 0
         for block in self.work.blocks[first:]:
             run.block(block, self._response, passed[step : step + len(block[0])])
@@ -107,8 +125,8 @@ class LeastFlow:
     def _from(self, first: int) -> Times | None:
         """The flow of the blocks from ``first`` on, of which the first ones' constants may be there; None if there are none."""
         if first not in self._released:
-            few = first >= len(self.work.blocks)
-            self._released[first] = None if few else self._flow(first, loads=True, decodes=False, computes=True)
+            few, start = first >= len(self.work.blocks), 0 if first else self._timing.kernel_start_cycles
+            self._released[first] = None if few else self._flow(first, _RELEASED._replace(load=start))
         return self._released[first]
 
     def behind(self, before: Times, distance: int | None, drained: int = 0) -> Times:
@@ -116,36 +134,23 @@ class LeastFlow:
 
         ``drained`` cycles pass from there on before the first block is loaded.
         """
-        loaded, added, scaled = self._loaded, self._accumulated, self._scaled
-        load, mac, output, store, finish = before
         # The decoder is handed a kernel when the input load has done with the one before.
-        found = (
-            load + loaded.load,
-            max(load + loaded.mac, mac + added.mac),
-            max(load + loaded.output, mac + added.output, output + scaled.output),
-            max(load + loaded.store, mac + added.store, output + scaled.store, store + self._stored),
-        )
-        released = None if distance is None else self._from(distance)
-        if released is not None:
-            begin = finish + drained
-            found = (
-                max(found[0], begin + released.load),
-                max(found[1], begin + released.mac),
-                max(found[2], begin + released.output),
-                max(found[3], begin + released.store),
-            )
-        return Times(*found, found[3] + self._rest)
+        *units, finish = before
+        found = [max(free[unit] + at for free, at in zip(self._free, units, strict=True)) for unit in range(RELEASED)]
+        for unit, late in enumerate(self.released(distance, drained)):
+            found[unit] = max(found[unit], finish + late)
+        load, mac, output, store = found
+        return Times(load, mac, output, store, store + self._rest)
 
     @property
     def flat(self) -> tuple[int, ...]:
-        """The flow as numbers: cycles from the moment on at which a unit is free until it and those behind it are done.
+        """The flow as numbers: cycles from the moment on at which a unit is free until each of the four units is done.
 
-        Of the input load four, of the MACs three, of the output unit two, of the write-back one, and those of the last response; then until
-        MACs, output and write-back are done from the moment on at which the constants begin to pass.
+        Those of the input load come first, then those of the MACs, of the output unit and of the write-back, and of the last response; then
+        until MACs, output and write-back are done from the moment on at which the constants begin to pass.
         """
-        loaded, added, scaled, gated = self._loaded, self._accumulated, self._scaled, self._gated
-        late = (LONG_AGO,) * 3 if gated is None else gated[1:4]
-        return (*loaded[:4], *added[1:4], *scaled[2:4], self._stored, self._rest, *late)
+        late = (LONG_AGO,) * 3 if self._gated is None else self._gated[1:4]
+        return (*(time for free in self._free for time in free[:RELEASED]), self._rest, *late)
 
     def released(self, distance: int | None, drained: int = 0) -> tuple[int, ...]:
         """Cycles from the end of the kernel before until load, MACs, output and write-back are done, as :meth:`behind` has them."""

@@ -24,18 +24,18 @@ def _behind(flow: Sequence[int], released: Sequence[int], before: Sequence[int])
     """Times of the units but of the last response behind a kernel: ``flow`` is :attr:`LeastFlow.flat`."""
     load, mac, output, store, finish = before
     return (
-        max(load + flow[0], finish + released[0]),
-        max(load + flow[1], mac + flow[4], finish + released[1]),
-        max(load + flow[2], mac + flow[5], output + flow[7], finish + released[2]),
-        max(load + flow[3], mac + flow[6], output + flow[8], store + flow[9], finish + released[3]),
+        max(load + flow[0], mac + flow[4], output + flow[8], store + flow[12], finish + released[0]),
+        max(load + flow[1], mac + flow[5], output + flow[9], store + flow[13], finish + released[1]),
+        max(load + flow[2], mac + flow[6], output + flow[10], store + flow[14], finish + released[2]),
+        max(load + flow[3], mac + flow[7], output + flow[11], store + flow[15], finish + released[3]),
     )
 
 
 def _delayed(flow: Sequence[int], times: Sequence[int], start: int, gate: int, passed: int) -> tuple[int, ...]:
     load, mac, output, store = times
-    mac, output = max(mac, start + flow[1], gate + flow[11]), max(output, start + flow[2], gate + flow[12])
-    store = max(store, start + flow[3], gate + flow[13])
-    return max(load, start + flow[0]), max(mac, passed), max(output, passed), max(store, passed), max(store + flow[10], passed)
+    mac, output = max(mac, start + flow[1], gate + flow[17]), max(output, start + flow[2], gate + flow[18])
+    store = max(store, start + flow[3], gate + flow[19])
+    return max(load, start + flow[0]), max(mac, passed), max(output, passed), max(store, passed), max(store + flow[16], passed)
 
 
 def python_step(times: array[int], link: array[int], start: int, gate: int, passed: int) -> bytes:

@@ -167,7 +167,7 @@ class LeastTimes:
                 gate = state.begin + home.begun(before)
                 words = min(kernel.flow.work.words for kernel in kernels)
                 traffic = traffic._replace(words=traffic.words + words, turns=before + words)
-            passed = state.begin + home.passed(self._moved(traffic))
+            passed = state.begin + home.passed(max(traffic.turns, self._moved(traffic)))
         elif staged is None and part in self._uncopied:
             # The port may have opened anew long before the kernel begins, but by less than a period.
             gate = state.least.load - max(home.period, home.passed(1) - home.read)

@@ -48,7 +48,7 @@ def test_a_step_waits_for_its_start_and_for_its_constants() -> None:
 
 
 @pytest.mark.skipif(NATIVE is None, reason="no compiled core")
-@pytest.mark.parametrize(("times", "link"), [(5, 18), (7, 18), (10, 17), (10, 0)])
+@pytest.mark.parametrize(("times", "link"), [(5, 24), (7, 24), (10, 23), (10, 0)])
 def test_arrays_that_do_not_fit_each_other_are_refused(times: int, link: int) -> None:
     assert NATIVE is not None
     with pytest.raises(ValueError, match="do not fit"):
