@@ -29,11 +29,12 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import damage
+from cpu_networks import cpu_split_network
 from delegates import raw_network, stream
 
 from cascader.frontends.vela import compile_network
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
-from cascader.frontends.zoo import build, cpu_split_network
+from cascader.frontends.zoo import build
 from testbed.cli import main
 from testbed.configs import vela_ini_text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from cpu_networks import cpu_split_network
 from reference_data import shared_data
 
 from cascader.ethosu.network.network import Network
@@ -11,7 +12,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import compile_network, named_network
 from cascader.frontends.vela.lift import lift
-from cascader.frontends.zoo import build, cpu_split_network, zoo_names
+from cascader.frontends.zoo import build, zoo_names
 from npu_model.compiled.network import CompiledNetwork
 
 DEFAULT = "ethos-u55-128"

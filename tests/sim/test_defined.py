@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from cpu_networks import cpu_split_network
 from damage import MAGIC, SYSTEM, damaged, executed, exported
 from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import build, cpu_split_network
+from cascader.frontends.zoo import build
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, Program

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import call, refusal
+from cpu_networks import cpu_split_network
 from reference_data import shared_data
 
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import build, cpu_split_network
+from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator_names
 from npu_model.memory.timing_adapter import profile_names
 from npu_model.program.text import parse_text

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from command_line import call
+from cpu_networks import cpu_split_network
 
-from cascader.frontends.zoo import build, cpu_split_network
+from cascader.frontends.zoo import build
 from npu_model.compiled.network import CpuOperator, read_compiled
 from testbed.cli import build_parser
 from testbed.compilation.compiler import CompileOptions, compile_model, network_name

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from cpu_networks import cpu_split_network
 
 from cascader.frontends.vela.supported import operator_constraints
-from cascader.frontends.zoo import cpu_split_network
 from npu_model.accelerator import accelerator_names
 from testbed import progress
 

@@ -13,7 +13,7 @@ from small_programs import IDEAL, conv, copy, max_pool, memories, memory, progra
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import compile_network, legalised, named_network
-from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+from cascader.frontends.zoo import TensorHandle
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.memory.system import MemorySystem
@@ -33,6 +33,7 @@ from testbed.findings.weights import weights
 from testbed.simulation import Simulation, VelaOptions, simulate_vela
 from testbed.verification import functional_outputs, seeded_inputs
 from validation.portfolio import build as portfolio
+from validation.portfolio.builder import PortfolioBuilder
 
 DEFAULT = "ethos-u55-128"
 SLOW = load_timing_adapter("u55_high_end")
@@ -52,18 +53,18 @@ def layers(model: bytes) -> CompiledNetwork:
     return lower(schedule_layer_by_layer(legalised(model, DEFAULT).network(), DEFAULT))
 
 
-def built(make: Callable[[NetworkBuilder], Sequence[TensorHandle]]) -> bytes:
-    net = NetworkBuilder("test")
+def built(make: Callable[[PortfolioBuilder], Sequence[TensorHandle]]) -> bytes:
+    net = PortfolioBuilder("test")
     return net.finish(make(net))
 
 
-def plain(net: NetworkBuilder) -> list[TensorHandle]:
+def plain(net: PortfolioBuilder) -> list[TensorHandle]:
     """Two convolutions of the camera's own order of axes."""
     x = net.conv2d(net.input((1, 32, 32, 3), "nhwc"), 16, activation="RELU")
     return [net.conv2d(x, 16)]
 
 
-def from_nchw(net: NetworkBuilder) -> list[TensorHandle]:
+def from_nchw(net: PortfolioBuilder) -> list[TensorHandle]:
     """The same behind a transposition."""
     x = net.transpose(net.input((1, 3, 32, 32), "nchw"), (0, 2, 3, 1))
     return [net.conv2d(net.conv2d(x, 16, activation="RELU"), 16)]
@@ -231,7 +232,7 @@ def test_half_the_latency_saves_what_a_replay_with_it_saves() -> None:
     assert found.cycles == quick_cycles(network, late) - quick_cycles(network, halved) > 0
 
 
-def narrow(channels: int, net: NetworkBuilder) -> list[TensorHandle]:
+def narrow(channels: int, net: PortfolioBuilder) -> list[TensorHandle]:
     x = net.input((1, 40, 40, 8), "x")
     for _ in range(3):
         x = net.conv2d(x, channels)

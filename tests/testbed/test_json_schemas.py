@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from command_line import call
+from cpu_networks import cpu_split_network
 from fvp_cards import show, small_card
 from fvp_stand_in import stand_in
 from quick_comparisons import compare_quickly
 
 import testbed
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import build, cpu_split_network
+from cascader.frontends.zoo import build
 from testbed.json_schemas import json_schema, schema_names, schema_version
 
 jsonschema = pytest.importorskip("jsonschema", reason="the package jsonschema is not installed")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from cpu_networks import cpu_split_network
 
-from cascader.frontends.zoo import cpu_split_network
 from npu_model.program import KernelOperation
 from sim.views.layers import layer_rows
 from testbed.measured import Beside, beside_measured, read_measured

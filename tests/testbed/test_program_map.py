@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from command_line import call
+from cpu_networks import cpu_split_network
 
-from cascader.frontends.zoo import cpu_split_network
 from testbed.memory_options import MemoryOptions
 from testbed.simulation import Simulation, VelaOptions, simulate_vela
 from testbed.views.arena_map import AreaKind

@@ -11,13 +11,14 @@ from fractions import Fraction
 from itertools import cycle, product
 
 import pytest
+from cpu_networks import cpu_split_network
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_data import shared_data
 
 from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.results import VelaResult
-from cascader.frontends.zoo import build, cpu_split_network
+from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import Kernel, Layout

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+from cascader.frontends.zoo import TensorHandle
 from npu_model.values import dataclass
+from validation.portfolio.builder import PortfolioBuilder
 
-Chain = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
+Chain = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
 """Adds operators behind a tensor and returns the last output."""
 
-Draw = Callable[[NetworkBuilder], list[TensorHandle]]
+Draw = Callable[[PortfolioBuilder], list[TensorHandle]]
 """Draws a whole network and returns its outputs."""
 
 
@@ -41,5 +42,5 @@ class PortfolioNetwork:
 
     def build(self) -> bytes:
         """The .tflite file: the same bytes at every call, on every platform."""
-        net = NetworkBuilder(self.name, self.precision)
+        net = PortfolioBuilder(self.name, self.precision)
         return net.finish(self.draw(net))

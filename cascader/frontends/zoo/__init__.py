@@ -8,11 +8,11 @@ from cascader.frontends.zoo.builder import NetworkBuilder
 from cascader.frontends.zoo.dense import super_resolution, unet, vgg
 from cascader.frontends.zoo.mobilenet import mobilenet_v1, mobilenet_v2
 from cascader.frontends.zoo.recorder import TensorHandle
-from cascader.frontends.zoo.small import cpu_split_network, float_network, tiny_conv, tiny_residual
+from cascader.frontends.zoo.small import tiny_conv, tiny_residual
 from cascader.frontends.zoo.tiny_benchmark import ds_cnn, resnet8
 from npu_model.errors import InputError
 
-__all__ = ["NetworkBuilder", "TensorHandle", "build", "cpu_split_network", "float_network", "zoo_names"]
+__all__ = ["NetworkBuilder", "TensorHandle", "build", "zoo_names"]
 
 _NETWORKS: dict[str, Callable[[], bytes]] = {
     "mobilenet_v1": mobilenet_v1,

@@ -11,13 +11,9 @@ import numpy as np
 from cascader.frontends.zoo import kernels, layers
 from cascader.frontends.zoo.kernels import Pair
 from cascader.frontends.zoo.layers import Weighted
-from cascader.frontends.zoo.moves import Moves
-from cascader.frontends.zoo.pieces import Pieces
-from cascader.frontends.zoo.pointwise import Pointwise
 from cascader.frontends.zoo.recorder import TensorHandle
-from cascader.frontends.zoo.recurrent import Recurrent
-from cascader.frontends.zoo.reductions import Reductions
 from cascader.frontends.zoo.resampling import Resampling
+from cascader.frontends.zoo.unweighted import Unweighted
 from npu_model.errors import InputError
 
 WEIGHT_DECAYS = (220, 228, 234)
@@ -27,7 +23,7 @@ DEPTHWISE_DECAYS = (246, 249)
 """The same for depthwise layers, whose few weights per channel fill the int8 range better: spreads of 25 to 36 steps."""
 
 
-class NetworkBuilder(Moves, Pieces, Pointwise, Resampling, Recurrent, Reductions):
+class NetworkBuilder(Resampling, Unweighted):
     """Builds one network: its constructor, inputs, constants and ``finish`` are those of LayerBuilder.
 
     Here are the operators with weights; the others are in the classes that it is made of.

@@ -69,23 +69,6 @@ def convolve_depthwise(x: Array, weights: Array, strides: Pair, dilation: Pair, 
     return _summed(part * weights[0, ky, kx] for ky, kx, part in taps)
 
 
-def convolve_transposed(x: Array, weights: Array, strides: Pair, size: Pair) -> Array:
-    """Transposed convolution of ``x`` with ``weights`` OHWI into an output of ``size``, as TFLite places it.
-
-    The output element at y * stride + ky - pad receives row y by kernel row ky; the pad is half of what overhangs, rounded down.
-    """
-    batch, rows, columns, _ = x.shape
-    _, height, width, _ = weights.shape
-    reach = ((rows - 1) * strides[0] + height, (columns - 1) * strides[1] + width)
-    total = np.zeros((batch, *(max(r, s) for r, s in zip(reach, size, strict=True)), weights.shape[0]))
-    for ky in range(height):
-        for kx in range(width):
-            bottom, right = ky + (rows - 1) * strides[0] + 1, kx + (columns - 1) * strides[1] + 1
-            total[:, ky : bottom : strides[0], kx : right : strides[1]] += x @ weights[:, ky, kx, :].T
-    top, left = (max(r - s, 0) // 2 for r, s in zip(reach, size, strict=True))
-    return total[:, top : top + size[0], left : left + size[1]]
-
-
 def max_pool(x: Array, kernel: Pair, strides: Pair, pads: tuple[Pair, Pair]) -> Array:
     """Largest element of each window; padding never wins."""
     return reduce(np.maximum, (part for _, _, part in _taps(x, kernel, strides, (1, 1), pads, -np.inf)))

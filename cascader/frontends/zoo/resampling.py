@@ -1,4 +1,4 @@
-"""Operators that change the resolution of an image: pools, resizes and transposed convolutions."""
+"""Operators that change the resolution of an image: pools and resizes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import numpy as np
 from cascader.frontends.zoo import kernels, layers
 from cascader.frontends.zoo.base import LayerBuilder
 from cascader.frontends.zoo.kernels import Array, Pair
-from cascader.frontends.zoo.layers import Weighted
 from cascader.frontends.zoo.recorder import TensorHandle, Value
 from npu_model.errors import InputError
 from npu_model.values import dataclass
 
-_TRANSPOSED_DECAYS = (228, 234)
-
 
 @dataclass(frozen=True, slots=True)
-class _Grid:
+class Grid:
     """Places of the elements of a resized image among those of its input."""
 
     align_corners: bool
@@ -38,7 +35,7 @@ class _Grid:
 
 
 class Resampling(LayerBuilder):
-    """Pools, resizes, transposed convolutions."""
+    """Pools, and the resize by repetition."""
 
     def max_pool(
         self, x: TensorHandle, kernel: Pair = (2, 2), *, strides: Pair | None = None, padding: str = "VALID", name: str | None = None
@@ -62,7 +59,7 @@ class Resampling(LayerBuilder):
     ) -> TensorHandle:
         """RESIZE_NEAREST_NEIGHBOR of NHWC ``x`` by an integer ``factor``, or with ``align_corners`` of all but one row and column."""
         value, layer = self._image(x), self._recorder.layer_name(name, "resize")
-        grid = _Grid(align_corners, half_pixel)
+        grid = Grid(align_corners, half_pixel)
         size, sample = grid.size(layer, x, factor), value.sample
         for axis in (1, 2):
             # A half is rounded up with aligned corners, any other position down.
@@ -70,52 +67,12 @@ class Resampling(LayerBuilder):
             sample = sample.take(np.clip(at, 0, x.shape[axis] - 1).astype(int), axis)
         return self._resized("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions", layer, value, sample, grid)
 
-    def resize_bilinear(
-        self, x: TensorHandle, factor: int = 2, *, align_corners: bool = False, half_pixel: bool = False, name: str | None = None
-    ) -> TensorHandle:
-        """RESIZE_BILINEAR of NHWC ``x``, sized as :meth:`resize_nearest`; Vela takes ``half_pixel`` for factor 2 alone."""
-        value, layer = self._image(x), self._recorder.layer_name(name, "resize")
-        grid = _Grid(align_corners, half_pixel)
-        size, sample = grid.size(layer, x, factor), value.sample
-        for axis in (1, 2):
-            at = np.clip(grid.positions(x.shape[axis], size[axis - 1]), 0, x.shape[axis] - 1)
-            low = np.floor(at).astype(int)
-            share = (at - low).reshape([-1 if i == axis else 1 for i in range(4)])
-            high = np.minimum(low + 1, x.shape[axis] - 1)
-            sample = sample.take(low, axis) * (1 - share) + sample.take(high, axis) * share
-        return self._resized("RESIZE_BILINEAR", "ResizeBilinearOptions", layer, value, np.rint(sample), grid)
-
-    def transpose_conv(
-        self,
-        x: TensorHandle,
-        filters: int,
-        kernel: Pair = (3, 3),
-        *,
-        strides: Pair = (2, 2),
-        padding: str = "SAME",
-        activation: str = "NONE",
-        name: str | None = None,
-    ) -> TensorHandle:
-        """TRANSPOSE_CONV of NHWC ``x`` with a bias, weights OHWI; SAME multiplies the size by ``strides``, VALID adds kernel - stride."""
-        value, layer = self._image(x), self._recorder.layer_name(name, "transpose_conv")
-        if filters < 1 or min(*kernel, *strides) < 1:
-            raise InputError(f"{layer} has {filters} filters, kernel {kernel} and strides {strides}: give at least 1 of each.")
-        layers.one_of(f"Padding of {layer}", padding, layers.PADDINGS)
-        more = [0 if padding == "SAME" else max(kernel[axis] - strides[axis], 0) for axis in (0, 1)]
-        size = (x.shape[1] * strides[0] + more[0], x.shape[2] * strides[1] + more[1])
-        weights = self._draw(layer, (filters, *kernel, x.shape[3]), _TRANSPOSED_DECAYS)
-        sums = kernels.convolve_transposed(value.centred, weights, strides, size)
-        shape = self._integers(f"{layer}/shape", (x.shape[0], *size, filters))
-        fields = {"Padding": layers.PADDINGS.index(padding), "StrideH": strides[0], "StrideW": strides[1]}
-        op = Weighted("TRANSPOSE_CONV", layer, weights, sums, 0, per_channel=True, options="TransposeConvOptions", fields=fields)
-        return layers.add_weighted(self._recorder, value, op, activation, shape=shape)
-
     def _pooled(self, kind: str, layer: str, x: Value, sample: Array, kernel: Pair, strides: Pair, padding: str) -> TensorHandle:
         filters = {"FilterHeight": kernel[0], "FilterWidth": kernel[1], "StrideH": strides[0], "StrideW": strides[1]}
         fields = {"Padding": layers.PADDINGS.index(padding), "FusedActivationFunction": 0, **filters}
         return self._recorder.operator(kind, (x.handle.index,), self._same_scale(layer, x, sample), "Pool2DOptions", **fields)
 
-    def _resized(self, kind: str, options: str, layer: str, x: Value, sample: Array, grid: _Grid) -> TensorHandle:
+    def _resized(self, kind: str, options: str, layer: str, x: Value, sample: Array, grid: Grid) -> TensorHandle:
         constant = self._integers(f"{layer}/size", sample.shape[1:3])
         fields = {"AlignCorners": grid.align_corners, "HalfPixelCenters": grid.half_pixel}
         return self._recorder.operator(kind, (x.handle.index, constant), self._same_scale(layer, x, sample), options, **fields)

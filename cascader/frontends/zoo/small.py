@@ -1,4 +1,4 @@
-"""Networks of a few operators: for tests and first steps, and two that an NPU cannot take whole."""
+"""Networks of a few operators, for tests and first steps."""
 
 from __future__ import annotations
 
@@ -20,18 +20,3 @@ def tiny_residual() -> bytes:
     x = net.depthwise(stem, activation="RELU", name="depthwise")
     x = net.add(stem, net.conv2d(x, 16, name="conv"), activation="RELU", name="add")
     return net.finish([net.average_pool(x, (2, 2), name="pool")])
-
-
-def cpu_split_network() -> bytes:
-    """Convolution, DEPTH_TO_SPACE, convolution: Vela leaves the middle on the CPU, between two NPU subgraphs."""
-    net = NetworkBuilder("cpu_split")
-    x = net.conv2d(net.input((1, 16, 16, 8), "image"), 16, activation="RELU", name="before")
-    x = net.depth_to_space(x, name="on_cpu")
-    return net.finish([net.conv2d(x, 8, name="after")])
-
-
-def float_network() -> bytes:
-    """``tiny_conv`` in float32: a valid network that no Ethos-U takes."""
-    net = NetworkBuilder("float_network", "float32")
-    x = net.conv2d(net.input((1, 16, 16, 8), "image"), 16, (1, 1), activation="RELU", name="pointwise")
-    return net.finish([net.conv2d(x, 16, name="full")])

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cpu_networks import float_network
 
 from cascader.frontends.children import run_child
 from cascader.frontends.vela import CORES, Limit, Target, VelaResult, branches, compile_at, compiler
-from cascader.frontends.zoo import NetworkBuilder, build, float_network
+from cascader.frontends.zoo import build
 from npu_model.errors import UnfinishedError
+from validation.portfolio.builder import PortfolioBuilder
 
 PYTHON, DEFAULT = CORES[1], Target()
 LIMITS = (Limit("Size"), Limit("Performance"), Limit("Performance", 16_384))
@@ -73,7 +75,7 @@ def test_a_limit_at_which_vela_fails_costs_no_other_its_result(one_by_one: Calla
 
 def on_the_cpu() -> bytes:
     """A network of which Vela's Python core runs nothing on the NPU."""
-    net = NetworkBuilder("gathered")
+    net = PortfolioBuilder("gathered")
     return net.finish([net.gather(net.input((1, 4, 4, 8), "x"), (0, 2, 1), 1)])
 
 

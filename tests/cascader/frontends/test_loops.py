@@ -14,7 +14,6 @@ from cascader.ethosu.network.byte_numbers import byte_numbers
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import MANY_SPARED, Legalised, legalised
 from cascader.frontends.vela.loops import merged
-from cascader.frontends.zoo.builder import NetworkBuilder
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.program import (
     Activation,
@@ -31,6 +30,7 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D
 from testbed.models import load_model
+from validation.portfolio.builder import PortfolioBuilder
 
 BYTE = DataType(8, signed=True)
 
@@ -105,7 +105,7 @@ def test_moves_of_different_scaling_are_not_one_loop() -> None:
 
 def shuffle(size: int) -> Legalised:
     """Convolutions of 8 channels around a shuffle of an image of ``size`` by ``size`` pixels."""
-    net = NetworkBuilder("shuffle")
+    net = PortfolioBuilder("shuffle")
     x = net.conv2d(net.input((1, size, size, 4), "image"), 8, name="before")
     x = net.transpose(net.reshape(x, (1, size, size, 2, 4)), (0, 1, 2, 4, 3))
     return legalised(net.finish([net.conv2d(net.reshape(x, (1, size, size, 8)), 4, name="after")]), DEFAULT_ACCELERATOR, ())

@@ -11,19 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import call, refusal
+from cpu_networks import cpu_split_network
 from hand_built import SCALE, Graph
 
 import validation.litert.cpu_kernels
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import compile_network, import_network
-from cascader.frontends.zoo import NetworkBuilder, cpu_split_network
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from sim.functional import run
 from testbed.verification import functional_outputs, seeded_inputs
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import litert_installed, reference_outputs
+from validation.portfolio.builder import PortfolioBuilder
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 
@@ -32,7 +33,7 @@ INFERENCES = 4
 
 def built_with_zoo() -> bytes:
     """Convolutions, a padding and a pool, any of which can be left on the CPU."""
-    net = NetworkBuilder("any_on_cpu")
+    net = PortfolioBuilder("any_on_cpu")
     x = net.conv2d(net.input((1, 8, 8, 8), "image"), 16, activation="RELU", name="first")
     z = net.pad(net.add(x, net.depthwise(x, (3, 3), name="deep"), name="sum"), 1, 1, 2, 0, name="pad")
     y = net.max_pool(net.conv2d(z, 8, name="second"), (2, 2), name="pool")

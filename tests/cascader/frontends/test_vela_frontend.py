@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from cpu_networks import cpu_split_network, float_network
 from reference_data import shared_data
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart
@@ -20,7 +21,7 @@ from cascader.frontends.vela import compiler as compiler_module
 from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.lift import lift
 from cascader.frontends.vela.tensors import unique
-from cascader.frontends.zoo import build, cpu_split_network, float_network
+from cascader.frontends.zoo import build
 from cascader.graph.cascader_graph import TensorKind
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.errors import InputError

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import call
+from cpu_networks import cpu_split_network, float_network
 from reference_data import shared_data
 from tensorir_proofs import compiled, smallest
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.frontends.zoo import build, cpu_split_network, float_network, zoo_names
+from cascader.frontends.zoo import build, zoo_names
 from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.schedule_tir import schedule_module
 from npu_model.errors import InputError

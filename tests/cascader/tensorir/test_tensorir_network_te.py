@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorir_proofs  # noqa: F401  # skips this file where TVM is not installed
+from cpu_networks import cpu_split_network
 from network_te import NetworkTe, network_te
 from reference_data import shared_data
 
@@ -16,7 +17,7 @@ from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.network.operators import elementwise_propagator, operand_propagator
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import build, cpu_split_network, zoo_names
+from cascader.frontends.zoo import build, zoo_names
 from cascader.graph.propagator import Propagator
 from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans

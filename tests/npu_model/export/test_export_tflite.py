@@ -14,7 +14,6 @@ from scheduling import model_bytes, schedule
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import NetworkBuilder
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
@@ -27,6 +26,7 @@ from npu_model.tflite.writer import write_tflite
 from sim import replay_network
 from sim.functional import run
 from testbed.configs import load_memory_system
+from validation.portfolio.builder import PortfolioBuilder
 
 SMALL = ("tiny_conv", "tiny_residual", "ds_cnn", "cpu")
 REAL = ("kws_micronet_m", "rnnoise_INT8", "ds_cnn_s_i16", "deeplabv3_mnv3_256_i8")
@@ -288,7 +288,7 @@ def run_file(data: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray
 
 def cpu_network() -> bytes:
     """Operators with vector, enumeration and no options, constants of one and of many scales, and one tensor used twice."""
-    net = NetworkBuilder("cpu_operators")
+    net = PortfolioBuilder("cpu_operators")
     x = net.conv2d(net.input((1, 8, 8, 8), "image"), 16, activation="RELU", name="first")
     y = net.depthwise(x, (3, 3), name="on_cpu")
     z = net.pad(net.add(x, y, name="sum"), 1, 1, 2, 0, name="pad")

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cpu_networks import cpu_split_network
 from scheduling import schedule
 from small_programs import IDEAL, conv, copy, memories, memory, program
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import build, cpu_split_network
+from cascader.frontends.zoo import build
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+from cascader.frontends.zoo import TensorHandle
 from npu_model.errors import InputError
+from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.drawn import images, mixtures, series
 from validation.portfolio.drawn.dice import Dice
 from validation.portfolio.entry import LSTM, WIDE_PRODUCTS, PortfolioNetwork
@@ -62,5 +63,5 @@ def drawn_networks(count: int, seed: int = 0) -> tuple[PortfolioNetwork, ...]:
     return tuple(map(drawn_network, range(seed, seed + count)))
 
 
-def _draw(recipe: images.Recipe, number: int, net: NetworkBuilder) -> list[TensorHandle]:
+def _draw(recipe: images.Recipe, number: int, net: PortfolioBuilder) -> list[TensorHandle]:
     return recipe(net, Dice(number + MOST))

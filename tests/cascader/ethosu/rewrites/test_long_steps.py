@@ -22,7 +22,6 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import NetworkBuilder
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
@@ -31,6 +30,7 @@ from npu_model.timing import DEFAULT_TIMING
 from sim.functional import run
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from validation.portfolio.builder import PortfolioBuilder
 
 pytestmark = pytest.mark.law
 
@@ -56,7 +56,7 @@ LAYERS = {
 def model(layer: str) -> bytes:
     """A convolution, the layer, and another convolution."""
     kind, shape, window, strides = LAYERS[layer]
-    net = NetworkBuilder("long")
+    net = PortfolioBuilder("long")
     x = net.conv2d(net.input(shape, "image"), 8, (min(3, shape[1]), 3), activation="RELU")
     x = net.conv2d(x, 16, window, strides=strides, padding="VALID") if kind == "conv2d" else getattr(net, kind)(x, window, strides=strides)
     return net.finish([net.conv2d(x, 8, (1, 1))])
@@ -152,7 +152,7 @@ def test_a_schedule_that_makes_several_such_rows_at_once_is_refused() -> None:
 
 
 def test_the_columns_of_an_average_are_made_side_by_side_for_a_reader_of_all_rows() -> None:
-    net = NetworkBuilder("flat")
+    net = PortfolioBuilder("flat")
     x = net.conv2d(net.input(IMAGE, "image"), 8, activation="RELU")
     model = net.finish([net.fully_connected(net.flatten(net.average_pool(x, (4, 4), strides=(4, 4))), 4)])
     network = with_long_steps(import_network(model, DEFAULT), accelerator(DEFAULT), SOURCES)

@@ -20,7 +20,7 @@ from cascader.ethosu.rewrites.spared_copies import without_copies
 from cascader.ethosu.rewrites.wide_copies import is_copy
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+from cascader.frontends.zoo import TensorHandle
 from cascader.graph.cascader_graph import TensorKind
 from npu_model.accelerator import accelerator
 from npu_model.program import DataType, FeatureMap, Layout, Strides, Tiles
@@ -29,34 +29,35 @@ from npu_model.timing import DEFAULT_TIMING
 from sim.functional import run
 from testbed.configs import load_timing_adapter
 from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from validation.portfolio.builder import PortfolioBuilder
 
 pytestmark = pytest.mark.law
 
 INT8 = DataType(8, signed=True)
 SOURCES = Sources.staged(load_timing_adapter(DEFAULT_TIMING_ADAPTER), DEFAULT_TIMING)
 SHAPE = (1, 12, 10, 16)
-Draw = Callable[[NetworkBuilder], list[TensorHandle]]
+Draw = Callable[[PortfolioBuilder], list[TensorHandle]]
 
 
-def read_on(net: NetworkBuilder) -> list[TensorHandle]:
+def read_on(net: PortfolioBuilder) -> list[TensorHandle]:
     """A map that is an output in another shape and is read by a convolution."""
     x = net.conv2d(net.input(SHAPE, "image"), 16, activation="RELU6")
     return [net.reshape(x, (1, 120, 16)), net.conv2d(x, 8)]
 
 
-def transposed(net: NetworkBuilder) -> list[TensorHandle]:
+def transposed(net: PortfolioBuilder) -> list[TensorHandle]:
     """A map whose height and width are exchanged between two convolutions."""
     x = net.conv2d(net.input(SHAPE, "image"), 16, activation="RELU6")
     return [net.conv2d(net.transpose(x, (0, 2, 1, 3)), 8)]
 
 
-def both_shapes(net: NetworkBuilder) -> list[TensorHandle]:
+def both_shapes(net: PortfolioBuilder) -> list[TensorHandle]:
     """A map that is an output in two shapes."""
     x = net.conv2d(net.input(SHAPE, "image"), 16, activation="RELU6")
     return [x, net.conv2d(x, 8), net.reshape(x, (1, 120, 16))]
 
 
-def input_again(net: NetworkBuilder) -> list[TensorHandle]:
+def input_again(net: PortfolioBuilder) -> list[TensorHandle]:
     """An image that is an output in another shape."""
     image = net.input(SHAPE, "image")
     return [net.conv2d(image, 8), net.reshape(image, (1, 120, 16))]
@@ -64,7 +65,7 @@ def input_again(net: NetworkBuilder) -> list[TensorHandle]:
 
 @cache
 def network(draw: Draw) -> Network:
-    net = NetworkBuilder(draw.__name__)
+    net = PortfolioBuilder(draw.__name__)
     return import_network(net.finish(draw(net)), DEFAULT)
 
 

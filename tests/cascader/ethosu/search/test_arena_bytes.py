@@ -17,7 +17,6 @@ from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela import compile_network, named_network
 from cascader.frontends.vela.lift import lift
-from cascader.frontends.zoo import NetworkBuilder
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType
@@ -30,13 +29,14 @@ from testbed.memory_use import arena_bytes
 from testbed.pipeline import simulate_schedule
 from testbed.replaying import QuickReplay
 from testbed.reports.summary import summarise, summary_text
+from validation.portfolio.builder import PortfolioBuilder
 
 SYSTEM = MemoryOptions().memory_system()
 
 
 def odd_network() -> bytes:
     """Tensors of 315, 245 and 98 bytes, so that no arena ends at a multiple of 16 by itself."""
-    net = NetworkBuilder("odd")
+    net = PortfolioBuilder("odd")
     x = net.input((1, 9, 7, 5))
     x = net.conv2d(x, 5, (3, 3), activation="RELU6")
     x = net.conv2d(x, 5, (3, 3), padding="VALID")
@@ -104,7 +104,7 @@ def test_the_arena_of_a_compiled_file_is_its_scratch_tensor_and_holds_every_tens
 @pytest.mark.parametrize("optimise", ["Size", "Performance"])
 def test_velas_bytes_are_what_its_summary_says_with_the_tensors_of_cpu_operators(optimise: str) -> None:
     """The network ends in a CPU operator with the largest tensor, which no NPU operation touches."""
-    net = NetworkBuilder("cpu_last")
+    net = PortfolioBuilder("cpu_last")
     x = net.conv2d(net.input((1, 12, 12, 3)), 16)
     model = net.finish([net.depth_to_space(x)])
     said = compile_network(model, DEFAULT, optimise=optimise, debug_database=False).summary.sram_memory_used

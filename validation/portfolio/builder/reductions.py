@@ -1,19 +1,19 @@
-"""Operators that reduce axes or normalise along them: means, sums, extremes, softmax, and products of two matrices."""
+"""Operators that reduce axes or normalise along them: means, sums, extremes, and products of two matrices."""
 
 from __future__ import annotations
 
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import layers
-from cascader.frontends.zoo.base import LayerBuilder, per_image
+from cascader.frontends.zoo import NetworkBuilder, layers
+from cascader.frontends.zoo.base import per_image
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.recorder import TensorHandle
 from npu_model.errors import InputError
 
 
-class Reductions(LayerBuilder):
-    """Reductions, SOFTMAX, ARG_MAX and BATCH_MATMUL."""
+class Reductions(NetworkBuilder):
+    """Reductions, ARG_MAX and BATCH_MATMUL."""
 
     def mean(self, x: TensorHandle, axes: tuple[int, ...] = (1, 2), *, keep: bool = False, name: str | None = None) -> TensorHandle:
         """MEAN over ``axes``, which stay with extent 1 if ``keep``."""
@@ -38,17 +38,6 @@ class Reductions(LayerBuilder):
         dtype = tflite.TensorType.INT64 if wide else tflite.TensorType.INT32
         output = self._recorder.indices(layer, value.sample.argmax(axis=-1).astype(np.float64), dtype)
         return self._recorder.operator("ARG_MAX", (x.index, constant), output, "ArgMaxOptions", OutputType=dtype)
-
-    def softmax(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
-        """SOFTMAX over the last axis.
-
-        Its sample is each value's share of its row, not the exponential: only what later layers calibrate with, and free of
-        the differences between mathematical libraries.
-        """
-        value, layer = self._recorder.value(x), self._recorder.layer_name(name, "softmax")
-        above = value.sample - value.sample.min(axis=-1, keepdims=True) + 1
-        output = layers.add_probability(self._recorder, layer, above / above.sum(axis=-1, keepdims=True))
-        return self._recorder.operator("SOFTMAX", (x.index,), output, "SoftmaxOptions", Beta=1.0)
 
     def batch_matmul(self, a: TensorHandle, b: TensorHandle, *, transpose_b: bool = False, name: str | None = None) -> TensorHandle:
         """BATCH_MATMUL of ``a`` (..., rows, depth) and ``b`` (..., depth, columns), or (..., columns, depth) if ``transpose_b``."""

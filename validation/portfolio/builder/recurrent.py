@@ -7,8 +7,7 @@ import math
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import layers
-from cascader.frontends.zoo.base import LayerBuilder
+from cascader.frontends.zoo import NetworkBuilder, layers
 from cascader.frontends.zoo.calibration import Normalisation, Spread, normalise, quantise, round_scale
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.recorder import TensorHandle, Value
@@ -27,7 +26,7 @@ _GATE_SCALE = 2.0**-12
 _RELU, _TANH, _NO_TENSOR = 1, 4, -1
 
 
-class Recurrent(LayerBuilder):
+class Recurrent(NetworkBuilder):
     """Sequence operators with variable tensors."""
 
     def lstm(self, x: TensorHandle, units: int, *, name: str | None = None) -> TensorHandle:

@@ -7,23 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cascader.frontends.zoo.base import LayerBuilder, per_image
+from cascader.frontends.zoo import NetworkBuilder
+from cascader.frontends.zoo.base import per_image
 from cascader.frontends.zoo.kernels import Array, Pair
 from cascader.frontends.zoo.recorder import TensorHandle
 from npu_model.errors import InputError
 
 
-class Moves(LayerBuilder):
-    """Reshapes, transpositions, pads, joins and other copies."""
-
-    def reshape(self, x: TensorHandle, shape: tuple[int, ...], *, name: str | None = None) -> TensorHandle:
-        """RESHAPE of ``x``."""
-        value, layer = self._recorder.value(x), self._recorder.layer_name(name, "reshape")
-        if not shape or min(shape) < 1 or math.prod(shape) != math.prod(x.shape):
-            raise InputError(f"{layer} turns {x.shape} into {shape}: give a shape of {math.prod(x.shape)} elements.")
-        constant = self._integers(f"{layer}/shape", shape)
-        output = self._same_scale(layer, value, value.sample.reshape((-1, *shape[1:])))
-        return self._recorder.operator("RESHAPE", (x.index, constant), output, "ReshapeOptions")
+class Moves(NetworkBuilder):
+    """Transpositions, pads and other copies."""
 
     def flatten(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
         """RESHAPE of ``x`` to (batch, features)."""
@@ -81,16 +73,6 @@ class Moves(LayerBuilder):
         constant = self._integers(f"{layer}/indices", tuple(indices))
         output = self._moved(layer, value, per_image(value).take(list(indices), at + 1))
         return self._recorder.operator("GATHER", (x.index, constant), output, "GatherOptions", Axis=at, BatchDims=0)
-
-    def concat(self, parts: Sequence[TensorHandle], axis: int = -1, *, name: str | None = None) -> TensorHandle:
-        """CONCATENATION along ``axis``; the parts share one scale, as TFLite demands (outputs of RELU6 layers do)."""
-        layer, values = self._recorder.layer_name(name, "concat"), [self._recorder.value(part) for part in parts]
-        at = self._axis(layer, parts[0], axis) if parts else 0
-        if len({(v.handle.shape[:at], v.handle.shape[at + 1 :], v.scale, v.zero_point) for v in values}) != 1:
-            raise InputError(f"{layer} joins {len(values)} tensors that differ in size or scale: give outputs of RELU6 layers of one size.")
-        output = self._moved(layer, values[0], np.concatenate([per_image(v) for v in values], axis=at + 1))
-        options = {"Axis": at, "FusedActivationFunction": 0}
-        return self._recorder.operator("CONCATENATION", [p.index for p in parts], output, "ConcatenationOptions", **options)
 
     def pack(self, parts: Sequence[TensorHandle], axis: int, *, name: str | None = None) -> TensorHandle:
         """PACK: ``parts`` of one shape and scale behind each other along a new ``axis``."""

@@ -1,4 +1,4 @@
-"""Operators that work element by element: sums and products with broadcasting, activations, requantisation.
+"""Operators that work element by element: differences and products with broadcasting, activations, requantisation.
 
 The samples of curved functions are rational stand-ins of about their shape: they only calibrate what follows, and the
 same everywhere.
@@ -9,22 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import tflite
 
-from cascader.frontends.zoo import layers
-from cascader.frontends.zoo.base import LayerBuilder, per_image
-from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES, quantise, round_scale
+from cascader.frontends.zoo import NetworkBuilder, layers
+from cascader.frontends.zoo.calibration import quantise, round_scale
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.precision import precision_of
 from cascader.frontends.zoo.recorder import TensorHandle, Value
 from npu_model.errors import InputError
-
-_BINARY: dict[str, Callable[[Array, Array], Array]] = {
-    "ADD": lambda a, b: a + b,
-    "SUB": lambda a, b: a - b,
-    "MUL": lambda a, b: a * b,
-    "SQUARED_DIFFERENCE": lambda a, b: (a - b) * (a - b),
-}
 
 _CURVES: dict[str, Callable[[Array], Array]] = {
     "ABS": np.abs,
@@ -45,24 +36,22 @@ _CURVES: dict[str, Callable[[Array], Array]] = {
 _OPTIONS = {"ABS": "AbsOptions", "NEG": "NegOptions", "EXP": "ExpOptions", "GELU": "GeluOptions", "HARD_SWISH": "HardSwishOptions"}
 
 
-class Pointwise(LayerBuilder):
+class Pointwise(NetworkBuilder):
     """Elementwise operators of one and of two inputs."""
-
-    def add(self, a: TensorHandle, b: TensorHandle, *, activation: str = "NONE", name: str | None = None) -> TensorHandle:
-        """ADD of two tensors; extents of 1 are broadcast, as in all operators of two inputs."""
-        return self._binary("ADD", "AddOptions", a, b, activation, name)
 
     def subtract(self, a: TensorHandle, b: TensorHandle, *, activation: str = "NONE", name: str | None = None) -> TensorHandle:
         """SUB of two tensors."""
-        return self._binary("SUB", "SubOptions", a, b, activation, name)
+        return self._binary("SUB", "SubOptions", np.subtract, a, b, activation=activation, name=name)
 
     def multiply(self, a: TensorHandle, b: TensorHandle, *, activation: str = "NONE", name: str | None = None) -> TensorHandle:
         """MUL of two tensors."""
-        return self._binary("MUL", "MulOptions", a, b, activation, name)
+        return self._binary("MUL", "MulOptions", np.multiply, a, b, activation=activation, name=name)
 
     def squared_difference(self, a: TensorHandle, b: TensorHandle, *, name: str | None = None) -> TensorHandle:
         """SQUARED_DIFFERENCE of two tensors."""
-        return self._binary("SQUARED_DIFFERENCE", "SquaredDifferenceOptions", a, b, None, name)
+        return self._binary(
+            "SQUARED_DIFFERENCE", "SquaredDifferenceOptions", lambda x, y: (x - y) * (x - y), a, b, activation=None, name=name
+        )
 
     def minimum(self, a: TensorHandle, b: TensorHandle, *, name: str | None = None) -> TensorHandle:
         """MINIMUM of two tensors of one scale (outputs of RELU6 layers have one)."""
@@ -132,27 +121,6 @@ class Pointwise(LayerBuilder):
     @staticmethod
     def _is_wide(value: Value) -> bool:
         return bool(np.abs(value.sample).max() >= 2**8)
-
-    def _paired(self, layer: str, a: TensorHandle, b: TensorHandle) -> tuple[Value, Value, Array, Array]:
-        """Both values, and their samples with an axis of images, of one rank."""
-        first, second = self._recorder.value(a), self._recorder.value(b)
-        rank = max(len(a.shape), len(b.shape))
-        samples = [per_image(v).reshape(CALIBRATION_IMAGES, *(1,) * (rank - len(v.handle.shape)), *v.handle.shape) for v in (first, second)]
-        extents = zip(*(sample.shape[1:] for sample in samples), strict=True)
-        if any(one != other and 1 not in {one, other} for one, other in extents):
-            raise InputError(f"{layer} has inputs of shapes {a.shape} and {b.shape}: give two of one shape, or extents of 1 to broadcast.")
-        return first, second, samples[0], samples[1]
-
-    def _binary(self, kind: str, options: str, a: TensorHandle, b: TensorHandle, activation: str | None, name: str | None) -> TensorHandle:
-        layer = self._recorder.layer_name(name, kind.lower())
-        fields = {}
-        if activation is not None:
-            layers.check_activation(layer, activation)
-            fields["FusedActivationFunction"] = getattr(tflite.ActivationFunctionType, activation)
-        first, second, left, right = self._paired(layer, a, b)
-        real = _BINARY[kind]((left - first.zero_point) * first.scale, (right - second.zero_point) * second.scale)
-        output = layers.add_activated(self._recorder, layer, real.reshape(-1, *real.shape[2:]), activation or "NONE")
-        return self._recorder.operator(kind, (a.index, b.index), output, options, **fields)
 
     def _extreme(
         self, kind: str, function: Callable[[Array, Array], Array], a: TensorHandle, b: TensorHandle, name: str | None

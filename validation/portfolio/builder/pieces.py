@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cascader.frontends.zoo.base import LayerBuilder, per_image
+from cascader.frontends.zoo import NetworkBuilder
+from cascader.frontends.zoo.base import per_image
 from cascader.frontends.zoo.kernels import Pair
 from cascader.frontends.zoo.recorder import TensorHandle
 from npu_model.errors import InputError
 
 
-class Pieces(LayerBuilder):
+class Pieces(NetworkBuilder):
     """Slices, splits and blocks."""
 
     def slice(self, x: TensorHandle, begin: tuple[int, ...], size: tuple[int, ...], *, name: str | None = None) -> TensorHandle:

@@ -1,0 +1,16 @@
+"""PortfolioBuilder: the zoo's NetworkBuilder with all other operators that people's networks have."""
+
+from __future__ import annotations
+
+from validation.portfolio.builder.moves import Moves
+from validation.portfolio.builder.pieces import Pieces
+from validation.portfolio.builder.pointwise import Pointwise
+from validation.portfolio.builder.recurrent import Recurrent
+from validation.portfolio.builder.reductions import Reductions
+from validation.portfolio.builder.resampling import Resampling
+
+__all__ = ["PortfolioBuilder"]
+
+
+class PortfolioBuilder(Moves, Pieces, Pointwise, Recurrent, Reductions, Resampling):
+    """Builds one network of nearly every operator that Vela puts on the Ethos-U55, and of some that stay on the CPU."""
