@@ -23,7 +23,7 @@ from tabulate import tabulate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.wish import EVERYTHING
-from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler import CompilerOptions, compile_network
 from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, accelerator_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
@@ -45,7 +45,7 @@ def schedules(source: str, device: str, rungs: int) -> tuple[Schedules, MemorySy
     """Vela's two schedules and ours, with the memory system."""
     data = load_model(source).data
     found = {
-        f"Vela {optimise}": read_compiled(compile_network(data, device, optimise=optimise, debug_database=False).compiled)
+        f"Vela {optimise}": read_compiled(compile_network(data, CompilerOptions(device, optimise=optimise, debug_database=False)).compiled)
         for optimise in ("Size", "Performance")
     }
     task = load_task(source, device, rungs=max(1, rungs))

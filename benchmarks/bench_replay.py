@@ -19,7 +19,7 @@ from typing import Any
 import simpy
 from tabulate import tabulate
 
-from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler import CompilerOptions, compile_network
 from npu_model.accelerator import accelerator_names
 from npu_model.compiled.network import read_compiled
 from npu_model.cost.block_jobs import block_jobs
@@ -75,7 +75,7 @@ def main() -> int:
         rows = []
         for accelerator in accelerator_names():
             for optimise in ("Performance", "Size"):
-                compiled = compile_network(model, accelerator, optimise=optimise, debug_database=False).compiled
+                compiled = compile_network(model, CompilerOptions(accelerator, optimise=optimise, debug_database=False)).compiled
                 programs = read_compiled(compiled).programs
                 rows.append([accelerator, optimise, *measure(programs, options.timing_adapter, event_seconds)])
     except InputError as error:

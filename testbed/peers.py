@@ -12,7 +12,7 @@ from contextlib import closing
 from enum import Enum
 from itertools import product
 
-from cascader.frontends.vela import compile_network, mended_network
+from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
 from cascader.frontends.zoo import zoo_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.compiled.network import CompiledNetwork, read_compiled
@@ -107,7 +107,7 @@ class LitertScore:
 
 
 def _score_litert(model: Model, device: str, strategy: str, seed: int) -> LitertScore:
-    result = compile_network(model.data, device, optimise=strategy)
+    result = compile_network(model.data, CompilerOptions(device, optimise=strategy))
     network = read_compiled(result.compiled)
     inputs = seeded_inputs(network, INFERENCES, seed)
     expected = reference_outputs(model.data, inputs)

@@ -215,22 +215,15 @@ class _VelaPlan:
 
 
 def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
-    from cascader.frontends.vela import checked_network, compile_network  # noqa: PLC0415  # a compiled file does not need the compiler
-    from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # the same
+    # A compiled file does not need the compiler.
+    from cascader.frontends.vela import CompilerOptions, checked_network, compile_network  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # as said above
 
     optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
     device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
     system_config, memory_mode = compiled_for(device, memory)
     data, _ = without_constant_outputs(model.data)
-    result = compile_network(
-        data,
-        device,
-        optimise=optimise,
-        arena_cache_size=options.arena_cache_size,
-        system_config=system_config,
-        memory_mode=memory_mode,
-        config=memory.config,
-    )
+    result = compile_network(data, CompilerOptions(device, optimise, options.arena_cache_size, system_config, memory_mode, memory.config))
     planner = f"Vela {result.version} --optimise {optimise}"
     return _VelaPlan(checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 

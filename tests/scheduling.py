@@ -10,7 +10,7 @@ from reference_data import shared_data
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.frontends.vela import compile_network, named_network
+from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.lift import lift
 from cascader.frontends.zoo import build, zoo_names
 from npu_model.compiled.network import CompiledNetwork
@@ -27,7 +27,7 @@ def model_bytes(name: str) -> bytes:
 
 @cache
 def legalised(name: str, accelerator: str = DEFAULT) -> CompiledNetwork:
-    return named_network(compile_network(model_bytes(name), accelerator, legalise=True))
+    return named_network(compile_network(model_bytes(name), CompilerOptions(accelerator, legalise=True)))
 
 
 @cache

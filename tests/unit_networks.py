@@ -10,7 +10,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from sim.functional import FilterCache, run
 
@@ -75,7 +75,9 @@ def compiled_network(
     model: bytes, optimise: str = "Performance", *, legacy: bool = False, accelerator: str = "ethos-u55-128"
 ) -> CompiledNetwork:
     """A network compiled with Vela, with its Python core if ``legacy``, and read."""
-    return read_compiled(compile_network(model, accelerator, optimise=optimise, legacy=legacy, debug_database=False).compiled)
+    return read_compiled(
+        compile_network(model, CompilerOptions(accelerator, optimise=optimise, legacy=legacy, debug_database=False)).compiled
+    )
 
 
 class Reference:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cascader.ethosu.schedule.codec import to_plain
-from cascader.frontends.vela import CORES, Limit, Target, VelaResult, checked_network, compile_at
+from cascader.frontends.vela import CORES, CompilerOptions, Limit, VelaResult, checked_network, compile_at
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.memory.system import MemorySystem
@@ -81,9 +81,9 @@ class VelaTask:
     timing: TimingParameters = DEFAULT_TIMING
 
     @property
-    def target(self) -> Target:
+    def target(self) -> CompilerOptions:
         """The accelerator and memories that Vela compiles for."""
-        return Target(self.accelerator, self.system_config, self.memory_mode, self.config)
+        return CompilerOptions(self.accelerator, system_config=self.system_config, memory_mode=self.memory_mode, config=self.config)
 
 
 @dataclass(frozen=True, slots=True)

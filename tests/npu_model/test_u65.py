@@ -13,7 +13,7 @@ import pytest
 from command_line import call, refusal
 from small_programs import conv
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.zoo import build
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names, replay_only_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
@@ -40,7 +40,8 @@ SHARED = ("--system-config", ONE_SRAM[0], "--memory-mode", ONE_SRAM[1])
 
 @cache
 def compiled(name: str, device: str = U65) -> bytes:
-    return compile_network(build(name), device, system_config=ONE_SRAM[0], memory_mode=ONE_SRAM[1], debug_database=False).compiled
+    options = CompilerOptions(device, system_config=ONE_SRAM[0], memory_mode=ONE_SRAM[1], debug_database=False)
+    return compile_network(build(name), options).compiled
 
 
 @cache
@@ -172,7 +173,7 @@ def test_it_has_twice_the_outstanding_transactions_of_a_u55() -> None:
 @pytest.mark.parametrize("device", NAMES)
 @pytest.mark.parametrize("name", ["tiny_residual", "ds_cnn"])
 def test_its_stream_computes_what_the_stream_of_the_u55_computes(name: str, device: str) -> None:
-    other = read_compiled(compile_network(build(name), "ethos-u55-256", debug_database=False).compiled)
+    other = read_compiled(compile_network(build(name), CompilerOptions("ethos-u55-256", debug_database=False)).compiled)
     (inputs,) = seeded_inputs(other, 1, 0)
     expected, found = run(other, inputs), run(network(name, device), inputs)
     assert expected.keys() == found.keys()

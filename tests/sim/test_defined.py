@@ -14,7 +14,7 @@ from damage import MAGIC, SYSTEM, damaged, executed, exported
 from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.zoo import build
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
@@ -49,11 +49,11 @@ def kernel(network: CompiledNetwork) -> KernelOperation:
 @pytest.mark.parametrize("name", ["tiny_conv", "tiny_residual", "ds_cnn", "resnet8", "unet"])
 def test_networks_as_vela_compiles_them_read_only_what_was_written(name: str) -> None:
     for optimise in ("Size", "Performance"):
-        require_defined(read_compiled(compile_network(build(name), optimise=optimise, debug_database=False).compiled))
+        require_defined(read_compiled(compile_network(build(name), CompilerOptions(optimise=optimise, debug_database=False)).compiled))
 
 
 def test_what_an_operator_on_the_cpu_makes_counts_as_written() -> None:
-    network = read_compiled(compile_network(cpu_split_network(), debug_database=False).compiled)
+    network = read_compiled(compile_network(cpu_split_network(), CompilerOptions(debug_database=False)).compiled)
     assert any(isinstance(step, CpuOperator) for step in network.steps)
     require_defined(network)
     alone = replace(network, steps=tuple(step for step in network.steps if isinstance(step, Program)))
@@ -127,7 +127,7 @@ def test_of_damaged_files_a_replay_accepts_only_what_reads_what_was_written() ->
 
 
 def test_the_command_line_refuses_and_its_help_says_what_it_does_not_check(tmp_path: Path) -> None:
-    data = bytearray(compile_network(build("tiny_residual"), debug_database=False).compiled)
+    data = bytearray(compile_network(build("tiny_residual"), CompilerOptions(debug_database=False)).compiled)
     path = tmp_path / "net_vela.tflite"
     refused = 0
     for seed in range(60):

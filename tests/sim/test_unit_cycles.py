@@ -15,7 +15,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT (extra numerics) is not ins
 
 from unit_networks import Tensor, unit_network
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.compiled.network import read_compiled
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import KernelOperation, PoolKind, Upscale
@@ -129,7 +129,7 @@ OUTLIERS = {
 @cache
 def replayed(name: str, device: str = "ethos-u55-128", adapter: str = "u55_high_end") -> tuple[NetworkReplay, int]:
     """The replay, and the cycles that Vela estimates."""
-    result = compile_network((NETWORKS | OUTLIERS)[name](), device)
+    result = compile_network((NETWORKS | OUTLIERS)[name](), CompilerOptions(device))
     return replay_network(read_compiled(result.compiled), profile(adapter).memory_system()), round(result.summary.cycles_total)
 
 

@@ -15,7 +15,7 @@ from command_line import call, refusal
 from cpu_networks import cpu_split_network
 from reference_data import shared_data
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator_names
 from npu_model.memory.timing_adapter import profile_names
@@ -148,7 +148,7 @@ def test_a_trace_of_the_fast_recurrence_is_refused(plan: Path, tmp_path: Path) -
 
 def test_a_compiled_file_replays_as_the_compilation_does(tmp_path: Path) -> None:
     compiled = tmp_path / "net_vela.tflite"
-    compiled.write_bytes(compile_network(build("tiny_residual"), optimise="Size").compiled)
+    compiled.write_bytes(compile_network(build("tiny_residual"), CompilerOptions(optimise="Size")).compiled)
     by_file = json.loads(call("simulate", "vela", compiled, "--json").output)["summary"]
     by_name = json.loads(call("simulate", "vela", "zoo:tiny_residual", "--optimise", "Size", "--json").output)["summary"]
     assert by_file == by_name

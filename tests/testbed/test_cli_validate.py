@@ -21,7 +21,7 @@ import testbed.compare.beside_vela
 import testbed.peers
 import testbed.suite
 import validation.fvp.scorecard
-from cascader.frontends.vela import VelaResult, compile_network
+from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network
 from cascader.frontends.zoo import NetworkBuilder, build, zoo_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
@@ -307,7 +307,7 @@ def test_a_live_comparison_runs_the_network_on_the_fvp_with_the_options_that_wer
     options = ("--accelerator-config", "ethos-u55-64", "--model-address", "none", "--fvp-argument=--stat", "--optimise", "Size")
     document = json.loads(call(*live, "zoo:tiny_conv", *options, "--json").output)
     (counter,) = document["counters"]
-    compiled = compile_network(build("tiny_conv"), "ethos-u55-64", optimise="Size").compiled
+    compiled = compile_network(build("tiny_conv"), CompilerOptions("ethos-u55-64", optimise="Size")).compiled
     cycles = replay_network(read_compiled(compiled), profile("off").memory_system()).cycles
     assert (counter["name"], counter["fvp"], counter["ours"]) == ("NPU_ACTIVE", 7, cycles)
     argv = (tmp_path / "argv").read_text(encoding="utf-8").split()

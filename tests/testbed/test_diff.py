@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command_line import call, refusal
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.zoo import build
 from npu_model.program import DmaOperation, KernelOperation
 from testbed.diff.bars import bars, read_baseline
@@ -90,7 +90,7 @@ def test_layers_without_names_are_found_by_their_shapes(plan: Path, tmp_path: Pa
 def test_a_layer_in_stripes_is_found_whole_in_a_file_without_names(tmp_path: Path) -> None:
     """Vela Size cuts resnet8's first convolutions into 32 stripes; the file of Vela Performance has each in one kernel."""
     path = tmp_path / "whole_vela.tflite"
-    path.write_bytes(compile_network(build("resnet8"), optimise="Performance").compiled)
+    path.write_bytes(compile_network(build("resnet8"), CompilerOptions(optimise="Performance")).compiled)
     striped, whole = replay_side(Side("zoo:resnet8", VelaOptions(optimise="Size"))), replay_side(Side(str(path)))
     found = {one.label: one for one in beside(striped.replay, whole.replay)}
     for name in ("block_1/conv_1", "block_1/conv_2"):

@@ -12,7 +12,7 @@ from small_programs import IDEAL, conv, copy, max_pool, memories, memory, progra
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import compile_network, legalised, named_network
+from cascader.frontends.vela import CompilerOptions, compile_network, legalised, named_network
 from cascader.frontends.zoo import TensorHandle
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, read_compiled
@@ -249,7 +249,7 @@ def test_a_17th_channel_costs_a_brick_and_a_16th_does_not() -> None:
 
 @pytest.mark.parametrize("optimise", ["Performance", "Size"])
 def test_bricks_of_velas_own_schedules_are_counted_too(optimise: str) -> None:
-    compiled = read_compiled(compile_network(portfolio("channels_17"), DEFAULT, optimise=optimise).compiled)
+    compiled = read_compiled(compile_network(portfolio("channels_17"), CompilerOptions(DEFAULT, optimise=optimise)).compiled)
     (found,) = bricks(simulated(compiled))
     assert 0 < found.bytes < footprint(compiled.programs, compiled.inputs, compiled.outputs).live_peak
 
@@ -263,7 +263,7 @@ def test_the_largest_come_first_and_few_are_named() -> None:
 
 
 def test_findings_do_not_change_what_they_are_about() -> None:
-    network = named_network(compile_network(built(from_nchw), DEFAULT))
+    network = named_network(compile_network(built(from_nchw), CompilerOptions(DEFAULT)))
     simulation = simulated(network)
     assert findings(simulation) == findings(simulated(network))
     assert simulation.network == network

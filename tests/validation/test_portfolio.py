@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
 from testbed.models import load_model
@@ -141,7 +141,7 @@ def test_every_operator_that_vela_puts_on_the_u55_is_between_convolutions_and_at
     ],
 )
 def test_vela_leaves_on_the_cpu_what_a_network_is_made_for_and_nothing_else(name: str, on_cpu: list[str]) -> None:
-    compiled = read_tflite(compile_network(network(name), debug_database=False).compiled)
+    compiled = read_tflite(compile_network(network(name), CompilerOptions(debug_database=False)).compiled)
     codes = [operator.custom_code or operator.code for operator in compiled.operators]
     assert "ethos-u" in codes
     assert [code for code in codes if code != "ethos-u"] == on_cpu
@@ -152,7 +152,7 @@ def test_vela_leaves_on_the_cpu_what_a_network_is_made_for_and_nothing_else(name
     [("mnist", 22_800), ("flatten_fc", 45_056), ("skip_over_cpu", 49_152), ("pair_pad_pool", 107_072), ("lstm_long", 17_408)],
 )
 def test_the_named_figures_are_of_networks_on_which_vela_size_takes_these_bytes(name: str, size: int) -> None:
-    assert compile_network(network(name), optimise="Size", debug_database=False).summary.sram_memory_used == size
+    assert compile_network(network(name), CompilerOptions(optimise="Size", debug_database=False)).summary.sram_memory_used == size
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from reference_data import shared_data
 
 from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.results import VelaResult
 from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator
@@ -77,7 +78,7 @@ def test_every_value_of_velas_estimate_is_reproduced(network: str, device: str, 
 
 def test_weights_that_are_buffered_in_slices_are_reproduced_with_every_column() -> None:
     network = build("mobilenet_v1")
-    operations = [entry.operation for entry in read_database(compile_network(network, "ethos-u55-256"), MEMORIES)]
+    operations = [entry.operation for entry in read_database(compile_network(network, CompilerOptions("ethos-u55-256")), MEMORIES)]
     buffered = [op.weights for op in operations if op is not None and op.weights is not None and op.weights.staging is not None]
     assert any(len(weights.depth_slices) > 1 and weights.pre_buffered for weights in buffered)
     assert any(not weights.pre_buffered for weights in buffered)

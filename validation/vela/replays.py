@@ -7,7 +7,7 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from cascader.frontends.vela import checked_network, compile_network
+from cascader.frontends.vela import CompilerOptions, checked_network, compile_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.memory.system import MemorySystem
@@ -104,7 +104,7 @@ def score_vela(
     estimate. ``cpu_operators`` are builtin operators to leave on the CPU. Raises InputError where :func:`compile_network`
     does, and if the stream is wrong.
     """
-    result = compile_network(model, accelerator, optimise=optimise, cpu_operators=cpu_operators)
+    result = compile_network(model, CompilerOptions(accelerator, optimise=optimise, cpu_operators=cpu_operators))
     network = checked_network(result, model)
     run = counted_network(network, system)
     return VelaScore(

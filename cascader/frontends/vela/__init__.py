@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cascader.frontends.vela.branches import Limit, Target, compile_at
+    from cascader.frontends.vela.branches import Limit, compile_at
     from cascader.frontends.vela.compiler import compile_network
+    from cascader.frontends.vela.compiler_options import CompilerOptions
     from cascader.frontends.vela.legalise import Legalised, alternative, import_network, legalised
     from cascader.frontends.vela.loops import MANY_SPARED
     from cascader.frontends.vela.mend import Mended, mended_network
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "CORES",
     "MANY_SPARED",
+    "CompilerOptions",
     "Legalised",
     "Limit",
     "Mended",
-    "Target",
     "VelaResult",
     "VelaSummary",
     "alternative",
@@ -36,8 +37,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "branches": ("Limit", "Target", "compile_at"),
+    "branches": ("Limit", "compile_at"),
     "compiler": ("compile_network",),
+    "compiler_options": ("CompilerOptions",),
     "legalise": ("Legalised", "alternative", "import_network", "legalised"),
     "loops": ("MANY_SPARED",),
     "mend": ("Mended", "mended_network"),

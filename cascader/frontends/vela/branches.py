@@ -12,27 +12,18 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 
 from cascader.frontends.children import GUARD, LIMITS
 from cascader.frontends.vela import branching
 from cascader.frontends.vela.branching import STREAMS
-from cascader.frontends.vela.compiler import (
-    DEFAULT_MEMORY_MODE,
-    DEFAULT_SYSTEM_CONFIG,
-    MEMORY_BYTES,
-    VelaOptions,
-    child,
-    compile_network,
-    read_model,
-    unfinished,
-    vela_version,
-)
+from cascader.frontends.vela.compiler import MEMORY_BYTES, child, compile_network, read_model, unfinished, vela_version
+from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.direct import ARENA_LIMIT
 from cascader.frontends.vela.results import CORES, VelaResult, failure, read_result
 from cascader.frontends.vela_timeout import time_limit
-from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.values import dataclass
 
@@ -59,20 +50,9 @@ class Limit:
     optimise: str
     arena_cache_size: int | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The accelerator and memories to compile for, by Vela's names."""
-
-    accelerator: str = DEFAULT_ACCELERATOR
-    system_config: str = DEFAULT_SYSTEM_CONFIG
-    memory_mode: str = DEFAULT_MEMORY_MODE
-    config: Path | None = None
-
-    def words(self, limit: Limit) -> list[str]:
-        """The words of Vela's command line; InputError if one of them is wrong."""
-        named = self.system_config, self.memory_mode, self.config
-        return VelaOptions(self.accelerator, limit.optimise, limit.arena_cache_size, *named, legacy=True).words()
+    def of(self, options: CompilerOptions) -> CompilerOptions:
+        """The options with these terms in the place of their own."""
+        return replace(options, optimise=self.optimise, arena_cache_size=self.arena_cache_size)
 
 
 def can_branch(limits: Sequence[Limit]) -> bool:
@@ -103,11 +83,12 @@ def _result(folder: Path, model: bytes, status: int, said: tuple[str, str], time
         return error
 
 
-def _branched(model: bytes, target: Target, limits: Sequence[Limit], at_once: int) -> tuple[VelaResult | InputError, ...] | None:
+def _branched(model: bytes, options: CompilerOptions, limits: Sequence[Limit], at_once: int) -> tuple[VelaResult | InputError, ...] | None:
     """The results of one process at some limits; None if it ends before the first limit counts, InputError if one of them is wrong."""
     read_model(model)
+    python = replace(options, legacy=True)
     for limit in limits:
-        target.words(limit)
+        limit.of(python).words()
     timeout = time_limit()
     with tempfile.TemporaryDirectory(prefix="npu-testbed-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -123,7 +104,7 @@ def _branched(model: bytes, target: Target, limits: Sequence[Limit], at_once: in
             str(at_once),
             str(ceil(timeout)),
         ]
-        words += ["network.tflite", "--output-dir", "out", *target.words(Limit(limits[0].optimise))]
+        words += ["network.tflite", "--output-dir", "out", *Limit(limits[0].optimise).of(python).words()]
         try:
             process = child(words, folder, timeout * (1 + len(limits)))
         except UnfinishedError as error:
@@ -138,27 +119,24 @@ def _branched(model: bytes, target: Target, limits: Sequence[Limit], at_once: in
         return tuple(_result(at, model, status, said, timeout) for at, status in zip(folders, found, strict=True))
 
 
-def _alone(model: bytes, target: Target, limit: Limit, core: str) -> VelaResult | InputError:
+def _alone(model: bytes, options: CompilerOptions) -> VelaResult | InputError:
     try:
-        return compile_network(
-            model,
-            target.accelerator,
-            optimise=limit.optimise,
-            arena_cache_size=limit.arena_cache_size,
-            system_config=target.system_config,
-            memory_mode=target.memory_mode,
-            config=target.config,
-            legacy=core == CORES[1],
-        )
+        return compile_network(model, options)
     except InputError as error:
         return error
 
 
-def compile_at(model: bytes, target: Target, limits: Sequence[Limit], core: str, at_once: int = 1) -> tuple[VelaResult | InputError, ...]:
-    """Return for each limit what :func:`compile_network` returns or raises on a core; the Python core compiles so many ``at_once``."""
+def compile_at(
+    model: bytes, options: CompilerOptions, limits: Sequence[Limit], core: str, at_once: int = 1
+) -> tuple[VelaResult | InputError, ...]:
+    """Return for each limit what :func:`compile_network` returns or raises on a core; the Python core compiles so many ``at_once``.
+
+    The limits and the core stand in the place of those of the ``options``.
+    """
     found = None
     if core == CORES[1] and can_branch(limits):
         # What is wrong with a model or a name is said one by one.
         with suppress(InputError):
-            found = _branched(model, target, limits, at_once)
-    return found or tuple(_alone(model, target, limit, core) for limit in limits)
+            found = _branched(model, options, limits, at_once)
+    of_core = replace(options, legacy=core == CORES[1])
+    return found or tuple(_alone(model, limit.of(of_core)) for limit in limits)

@@ -13,7 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cascader.frontends.children import GUARD, LIMITS
-from npu_model.accelerator import Accelerator
+from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
+from npu_model.accelerator import accelerator
 from npu_model.values import dataclass
 
 _FAMILY = "ethos-u55-"
@@ -73,32 +74,34 @@ class DirectCall:
     files: Mapping[str, str]
 
 
-def _options(optimise: str, arena_cache_size: int | None, *, legalise: bool, debug_database: bool) -> str:
-    lines = ["[compiler]", *(["enable_db=true"] if debug_database else []), "output_format=TFLite", "cop_format=COP1"]
-    lines += ["[scheduler]", f"optimize={optimise}", f"arena_size_limit={arena_cache_size or ARENA_LIMIT}"]
-    lines += [f"disable_feature={'|'.join(_FEATURES) if legalise else ''}", "cpu_tensor_alignment=16"]
-    lines += [f"tensor_allocator={'LinearAlloc' if legalise else 'HillClimb'}"]
+def _options(options: CompilerOptions) -> str:
+    lines = ["[compiler]", *(["enable_db=true"] if options.debug_database else []), "output_format=TFLite", "cop_format=COP1"]
+    lines += ["[scheduler]", f"optimize={options.optimise}", f"arena_size_limit={options.arena_cache_size or ARENA_LIMIT}"]
+    lines += [f"disable_feature={'|'.join(_FEATURES) if options.legalise else ''}", "cpu_tensor_alignment=16"]
+    lines += [f"tensor_allocator={'LinearAlloc' if options.legalise else 'HillClimb'}"]
     lines += ["[graph]", "softmax_int16_neg_exp_range=10.0", ""]
     return "\n".join(lines)
 
 
-def direct_call(
-    device: Accelerator, optimise: str, arena_cache_size: int | None, names: tuple[str, str], *, legalise: bool, debug_database: bool
-) -> DirectCall | None:
-    """The call that compiles for a device on a system config and memory mode (``names``) of the vela.ini that Vela comes with.
+def direct_call(options: CompilerOptions) -> DirectCall | None:
+    """The call that compiles a .tflite file with these options; None where the command line is needed.
 
-    None for a device, or of a Vela, of which the call is not known.
+    It is for other memories than the default ones, and for a device, or of a Vela, of which the call is not known.
     """
+    names = options.system_config, options.memory_mode
+    if names != (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) or options.config or options.legacy or options.cpu_operators:
+        return None
+    device = accelerator(options.accelerator)
     core = find_spec(_CORE) if device.name.startswith(_FAMILY) and version("ethos-u-vela").startswith(_VERSION) else None
-    if core is None or core.origin is None or not 0 < (arena_cache_size or ARENA_LIMIT) <= ARENA_LIMIT:
+    if core is None or core.origin is None or not 0 < (options.arena_cache_size or ARENA_LIMIT) <= ARENA_LIMIT:
         return None
     configuration = Path(core.origin).parent / "config_files" / "Arm" / "vela.ini"
     if not configuration.is_file():
         return None
     system = f"[architecture]\nmacs={device.macs_per_cycle}\ncores={device.cores}\n"
     system += f"[vela]\nsystem_config_name={names[0]}\nmemory_mode_name={names[1]}\n{configuration.read_text(encoding='utf-8')}"
-    options = _options(optimise, arena_cache_size, legalise=legalise, debug_database=debug_database)
-    return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), (core.origin,), {"system.ini": system, "options.ini": options})
+    files = {"system.ini": system, "options.ini": _options(options)}
+    return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), (core.origin,), files)
 
 
 def read_figures(text: str) -> dict[str, int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.results import CORES, VelaResult
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
@@ -93,10 +94,10 @@ def _with_whole_bytes(model: bytes, result: VelaResult) -> Legalised | None:
     return Legalised(result, stream, replace(mended, network=with_whole_bytes(mended.network)))
 
 
-def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | str:
+def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised | str:
     """The Python core's compilation, or why it cannot be taken: a wrong stream, or one that is no layer graph."""
     try:
-        found = _legalised(model, compile_network(model, accelerator_name, legalise=True, legacy=True, cpu_operators=cpu_operators))
+        found = _legalised(model, compile_network(model, replace(options, legacy=True)))
         if isinstance(found, Legalised):
             found.network()
     except InputError as error:
@@ -104,7 +105,7 @@ def _by_python_core(model: bytes, accelerator_name: str, cpu_operators: tuple[st
     return found
 
 
-def _by_simpler_operators(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | None:
+def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised | None:
     """The first core's compilation of the network with operators of one image each; None if it has none to part, or no core can."""
     from cascader.frontends.vela.simpler_operators import with_simpler_operators  # noqa: PLC0415  # as said above
     from npu_model.compiled.cpu_operators import OperatorFinder  # noqa: PLC0415
@@ -116,7 +117,7 @@ def _by_simpler_operators(model: bytes, accelerator_name: str, cpu_operators: tu
         return None
     for legacy in (False, True):
         try:
-            found = _legalised(made, compile_network(made, accelerator_name, legalise=True, legacy=legacy, cpu_operators=cpu_operators))
+            found = _legalised(made, compile_network(made, replace(options, legacy=legacy)))
             if not isinstance(found, Legalised):
                 continue
             found.network()
@@ -130,14 +131,14 @@ def _by_simpler_operators(model: bytes, accelerator_name: str, cpu_operators: tu
     return None
 
 
-def _stand_in(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...]) -> Legalised | str:
+def _stand_in(model: bytes, options: CompilerOptions) -> Legalised | str:
     """The compilation that replaces a wrong one of the C++ core, with what was done as its note, or why the Python core's cannot be taken.
 
     It is the Python core's, unless operators of several images are left to the CPU there that run on the NPU for one image each.
     """
-    second = _by_python_core(model, accelerator_name, cpu_operators)
+    second = _by_python_core(model, options)
     if not isinstance(second, Legalised) or _on_cpu(second):
-        simpler = _by_simpler_operators(model, accelerator_name, cpu_operators)
+        simpler = _by_simpler_operators(model, options)
         if simpler is not None and (not isinstance(second, Legalised) or _on_cpu(simpler) < _on_cpu(second)):
             return replace(simpler, note=f"its {simpler.core} core legalised the network with simpler operators instead")
     return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
@@ -173,10 +174,11 @@ def legalised(
         meanwhile()
         _require_no_constants(model)
 
+    options = CompilerOptions(accelerator_name, legalise=True, cpu_operators=cpu_operators)
     try:
-        return _compiled(model, accelerator_name, cpu_operators, meanwhile_look)
+        return _compiled(model, options, meanwhile_look)
     except _ConstantOutputsError as held:
-        return _with(_compiled(held.bare, accelerator_name, cpu_operators, nothing), held.constants)
+        return _with(_compiled(held.bare, options, nothing), held.constants)
 
 
 class _ConstantOutputsError(Exception):
@@ -197,17 +199,17 @@ def _require_no_constants(model: bytes) -> None:
             raise _ConstantOutputsError(bare, constants)
 
 
-def _compiled(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...], meanwhile: Callable[[], object]) -> Legalised:
+def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], object]) -> Legalised:
     """As :func:`legalised`, of a model without outputs that are constants, or until ``meanwhile`` finds that it has some."""
     try:
-        result = compile_network(model, accelerator_name, legalise=True, cpu_operators=cpu_operators, meanwhile=meanwhile)
+        result = compile_network(model, options, meanwhile=meanwhile)
         from cascader.frontends.vela.identities import without_identities  # noqa: PLC0415  # as said above
 
         plain = without_identities(model)
         if plain is not model:
-            model, result = plain, compile_network(plain, accelerator_name, legalise=True, cpu_operators=cpu_operators)
+            model, result = plain, compile_network(plain, options)
     except InputError as error:
-        second = _stand_in(model, accelerator_name, cpu_operators)
+        second = _stand_in(model, options)
         if not isinstance(second, Legalised):
             raise
         reason = str(error).rpartition(": ")[0] or str(error).rstrip(".")  # without the remedy
@@ -219,7 +221,7 @@ def _compiled(model: bytes, accelerator_name: str, cpu_operators: tuple[str, ...
     if isinstance(first, Legalised):
         return first
     wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {first}"
-    second = _stand_in(model, accelerator_name, cpu_operators)
+    second = _stand_in(model, options)
     if isinstance(second, Legalised):
         return replace(second, note=f"{wrong}; {second.note}.")
     wrong = f"{wrong}; its {CORES[1]} core cannot stand in: {second}"
@@ -236,7 +238,7 @@ def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_
     if first.core != CORES[0]:
         return None
     bare, constants = without_constant_outputs(model)
-    found = _by_python_core(bare, accelerator_name, ())
+    found = _by_python_core(bare, CompilerOptions(accelerator_name, legalise=True))
     return _with(found, constants) if isinstance(found, Legalised) and _on_cpu(found) <= _on_cpu(first) else None
 
 

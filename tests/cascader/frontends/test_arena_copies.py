@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import compile_network, import_network, legalised
+from cascader.frontends.vela import CompilerOptions, compile_network, import_network, legalised
 from cascader.frontends.vela.arena_copies import is_arena_copy, without_arena_copies
 from cascader.frontends.vela.copy_kernels import copied_map
 from cascader.frontends.vela.naming import named_network
@@ -27,7 +27,7 @@ from validation.portfolio.builder import PortfolioBuilder
 
 @cache
 def attention() -> CompiledNetwork:
-    return named_network(compile_network(build("conv_attention_conv"), legalise=True))
+    return named_network(compile_network(build("conv_attention_conv"), CompilerOptions(legalise=True)))
 
 
 def copies(network: CompiledNetwork) -> int:

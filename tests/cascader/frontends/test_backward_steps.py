@@ -13,7 +13,7 @@ from small_programs import INT8, feature_map
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import compile_network, import_network
+from cascader.frontends.vela import CompilerOptions, compile_network, import_network
 from cascader.frontends.vela.backward_steps import forwards
 from cascader.frontends.vela.lift import lift
 from cascader.frontends.vela.naming import named_network
@@ -28,7 +28,7 @@ from validation.portfolio import build
 
 @cache
 def reflected() -> CompiledNetwork:
-    return named_network(compile_network(build("conv_mirror_pad_conv"), legalise=True))
+    return named_network(compile_network(build("conv_mirror_pad_conv"), CompilerOptions(legalise=True)))
 
 
 def backward_kernels(network: CompiledNetwork) -> list[KernelOperation]:

@@ -13,19 +13,20 @@ import pytest
 from cpu_networks import float_network
 
 from cascader.frontends.children import run_child
-from cascader.frontends.vela import CORES, Limit, Target, VelaResult, branches, compile_at, compiler
+from cascader.frontends.vela import CORES, CompilerOptions, Limit, VelaResult, branches, compile_at, compiler
 from cascader.frontends.zoo import build
 from npu_model.errors import UnfinishedError
 from validation.portfolio.builder import PortfolioBuilder
 
-PYTHON, DEFAULT = CORES[1], Target()
+PYTHON, DEFAULT = CORES[1], CompilerOptions()
+U65 = CompilerOptions("ethos-u65-256", system_config="Ethos_U65_High_End", memory_mode="Dedicated_Sram")
 LIMITS = (Limit("Size"), Limit("Performance"), Limit("Performance", 16_384))
 Answer = VelaResult | str
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Vela compiles one by one")
 
 
-def compiled(model: bytes, limits: tuple[Limit, ...] = LIMITS, target: Target = DEFAULT) -> list[Answer]:
+def compiled(model: bytes, limits: tuple[Limit, ...] = LIMITS, target: CompilerOptions = DEFAULT) -> list[Answer]:
     """The results, or what the errors say."""
     return [found if isinstance(found, VelaResult) else str(found) for found in compile_at(model, target, limits, PYTHON, 2)]
 
@@ -53,9 +54,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
-@pytest.mark.parametrize("target", [DEFAULT, Target("ethos-u55-32", memory_mode="Sram_Only")], ids=str)
+@pytest.mark.parametrize("target", [DEFAULT, CompilerOptions("ethos-u55-32", memory_mode="Sram_Only")], ids=str)
 def test_limits_in_one_process_give_the_files_of_one_process_each(
-    target: Target, one_by_one: Callable[..., list[Answer]], started: list[list[str]]
+    target: CompilerOptions, one_by_one: Callable[..., list[Answer]], started: list[list[str]]
 ) -> None:
     model = build("ds_cnn") if target == DEFAULT else build("tiny_residual")
     expected = one_by_one(model, LIMITS, target)
@@ -84,8 +85,8 @@ def on_the_cpu() -> bytes:
     [
         (build("tiny_conv"), (Limit("Size"), Limit("Performance", 0)), DEFAULT),
         (build("tiny_conv"), (Limit("Size"), Limit("Speed")), DEFAULT),
-        (build("tiny_conv"), LIMITS[:2], Target(memory_mode="Nowhere")),
-        (build("tiny_conv"), LIMITS[:2], Target("ethos-u65-256", "Ethos_U65_High_End", "Dedicated_Sram")),
+        (build("tiny_conv"), LIMITS[:2], CompilerOptions(memory_mode="Nowhere")),
+        (build("tiny_conv"), LIMITS[:2], U65),
         (on_the_cpu(), LIMITS[:2], DEFAULT),
         (float_network(), LIMITS[:2], DEFAULT),
         (b"", LIMITS[:2], DEFAULT),
@@ -93,7 +94,7 @@ def on_the_cpu() -> bytes:
     ids=["size", "strategy", "mode", "fast_scratch", "cpu", "float", "empty"],
 )
 def test_what_one_process_cannot_do_is_done_and_said_one_by_one(
-    model: bytes, limits: tuple[Limit, ...], target: Target, one_by_one: Callable[..., list[Answer]]
+    model: bytes, limits: tuple[Limit, ...], target: CompilerOptions, one_by_one: Callable[..., list[Answer]]
 ) -> None:
     assert compiled(model, limits, target) == one_by_one(model, limits, target)
 
@@ -102,7 +103,7 @@ def test_what_one_process_cannot_do_is_done_and_said_one_by_one(
 def test_a_copy_that_is_ended_is_the_only_one(number: int, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = f"self._begun()\n        if folder.endswith('1'):\n            os.kill(os.getpid(), {int(number)})"
     monkeypatch.setattr(branches, "_LAUNCH", branches._LAUNCH.replace("self._begun()", ended))
-    found = compile_at(build("tiny_conv"), Target(), LIMITS, PYTHON)
+    found = compile_at(build("tiny_conv"), CompilerOptions(), LIMITS, PYTHON)
     assert [isinstance(one, VelaResult) for one in found] == [True, False, True]
     assert reason in str(found[1])
     assert isinstance(found[1], UnfinishedError) == (number == signal.SIGALRM)
@@ -112,18 +113,18 @@ def test_what_the_limits_have_in_common_may_take_no_longer_than_one_compilation(
     monkeypatch.setenv("NPU_TESTBED_VELA_TIMEOUT", "1")
     monkeypatch.setattr(branches, "_LAUNCH", branches._LAUNCH.replace("runpy.run", "__import__('time').sleep(60); runpy.run"))
     before = time.monotonic()
-    found = compile_at(build("tiny_conv"), Target(), LIMITS, PYTHON)
+    found = compile_at(build("tiny_conv"), CompilerOptions(), LIMITS, PYTHON)
     assert time.monotonic() - before < 30
     assert all(isinstance(one, UnfinishedError) for one in found)
 
 
 RUN = """
 import sys
-from cascader.frontends.vela import CORES, Limit, Target, branches, compile_at
+from cascader.frontends.vela import CORES, CompilerOptions, Limit, branches, compile_at
 from cascader.frontends.zoo import build
 waiting = f"self._begun(); open({sys.argv[1]!r}, 'a').write(str(os.getpid()) + ' '); __import__('time').sleep(60)"
 branches._LAUNCH = branches._LAUNCH.replace("self._begun()", waiting)
-compile_at(build("tiny_conv"), Target(), (Limit("Size"), Limit("Performance")), CORES[1], 2)
+compile_at(build("tiny_conv"), CompilerOptions(), (Limit("Size"), Limit("Performance")), CORES[1], 2)
 """
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.vela.constant_outputs import without_constant_outputs
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.compiled.network import read_compiled
@@ -64,7 +64,7 @@ def test_a_schedule_alone_is_enough_for_the_values_of_constants(source: str, tmp
 @pytest.mark.parametrize(("legacy", "said"), [(False, "Output 'first' has no values"), (True, "has no output 'first'")])
 def test_verify_names_the_output_that_vela_has_lost(source: str, tmp_path: Path, *, legacy: bool, said: str) -> None:
     path = tmp_path / "of_vela.tflite"
-    path.write_bytes(compile_network(model(), "ethos-u55-128", legacy=legacy).compiled)
+    path.write_bytes(compile_network(model(), CompilerOptions("ethos-u55-128", legacy=legacy)).compiled)
     with pytest.raises(InputError, match=f"{said}.*`npu-testbed compile`, which keeps them"):
         verify(path, source)
 

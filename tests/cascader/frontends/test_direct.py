@@ -12,18 +12,16 @@ from typing import Any
 import pytest
 
 from cascader.frontends.vela import compiler, direct
-from cascader.frontends.vela.compiler import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, compile_network
+from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
 from cascader.frontends.vela.results import VelaResult
 from cascader.frontends.zoo import build
-from npu_model.accelerator import accelerator
-
-NAMES = (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE)
 
 
 def called(name: str = "ethos-u55-128", arena: int | None = None) -> DirectCall | None:
-    return direct_call(accelerator(name), "Performance", arena, NAMES, legalise=True, debug_database=True)
+    return direct_call(CompilerOptions(name, arena_cache_size=arena, legalise=True))
 
 
 def rows(result: VelaResult) -> dict[str, Counter[tuple[tuple[str, str], ...]]]:
@@ -39,7 +37,7 @@ def by_command_line(monkeypatch: pytest.MonkeyPatch) -> Any:
     def compiled(model: bytes, name: str, options: dict[str, Any]) -> VelaResult:
         with monkeypatch.context() as patch:
             patch.setattr(compiler, "direct_call", lambda *_, **__: None)
-            return compile_network(model, name, **options)
+            return compile_network(model, CompilerOptions(name, **options))
 
     return compiled
 
@@ -50,7 +48,7 @@ def by_command_line(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_a_direct_call_gives_the_files_of_the_command_line(options: dict[str, Any], name: str, by_command_line: Any) -> None:
     model = build("tiny_residual")
-    ours, velas = compile_network(model, name, **options), by_command_line(model, name, options)
+    ours, velas = compile_network(model, CompilerOptions(name, **options)), by_command_line(model, name, options)
     assert replace(ours, database="") == replace(velas, database="")
     assert rows(ours) == rows(velas)
     assert bool(ours.layers) == options.get("debug_database", True)
@@ -66,6 +64,14 @@ def test_the_command_line_compiles_what_a_direct_call_does_not(launch: str, monk
     found = compile_network(model, meanwhile=lambda: calls.append(0))
     assert (replace(found, database=""), rows(found)) == (replace(expected, database=""), rows(expected))
     assert calls == [0]
+
+
+@pytest.mark.parametrize(
+    "other", [{"legacy": True}, {"cpu_operators": ("ADD",)}, {"memory_mode": "Sram_Only"}, {"config": Path("x")}], ids=str
+)
+def test_no_direct_call_is_made_for_options_that_only_the_command_line_has(other: dict[str, Any]) -> None:
+    assert direct_call(CompilerOptions(legalise=True)) is not None
+    assert direct_call(CompilerOptions(legalise=True, **other)) is None
 
 
 def test_no_direct_call_is_made_of_another_vela_or_for_another_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import Mended, VelaResult, compile_network, import_network, mended_network, named_network
+from cascader.frontends.vela import CompilerOptions, Mended, VelaResult, compile_network, import_network, mended_network, named_network
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, Rounding
@@ -46,7 +46,7 @@ def convolution_of_one_position() -> bytes:
 def compiled(name: str) -> tuple[bytes, VelaResult]:
     makers = {"twins": convolution_of_one_position}
     data = makers[name]() if name in makers else dense_network(name) if name in ("int8", "uint8", "int16") else model_bytes(name)
-    return data, compile_network(data, legalise=True)
+    return data, compile_network(data, CompilerOptions(legalise=True))
 
 
 @cache

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tflite
 
-from cascader.frontends.vela import compile_network, mended_network
+from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
@@ -32,7 +32,7 @@ def dense_of_a_sequence() -> bytes:
 @pytest.mark.parametrize("legacy", [False, True])
 def test_both_cores_compilations_are_mended(*, legacy: bool) -> None:
     model = dense_of_a_sequence()
-    found = mended_network(compile_network(model, "ethos-u55-128", legalise=True, legacy=legacy), model)
+    found = mended_network(compile_network(model, CompilerOptions("ethos-u55-128", legalise=True, legacy=legacy)), model)
     assert len(found.layers) == 1
 
 

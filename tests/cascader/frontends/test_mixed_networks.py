@@ -17,7 +17,7 @@ from hand_built import SCALE, Graph
 import validation.litert.cpu_kernels
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import compile_network, import_network
+from cascader.frontends.vela import CompilerOptions, compile_network, import_network
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from sim.functional import run
@@ -142,7 +142,7 @@ def model(name: str) -> bytes:
 def networks(name: str) -> dict[str, CompiledNetwork]:
     """Our layers one by one, and Vela's stream, which cascades and reuses addresses."""
     left = CASES[name][1]
-    compiled = compile_network(model(name), optimise="Size", cpu_operators=left, debug_database=False).compiled
+    compiled = compile_network(model(name), CompilerOptions(optimise="Size", cpu_operators=left, debug_database=False)).compiled
     ours = schedule_layer_by_layer(import_network(model(name), cpu_operators=left), "ethos-u55-128")
     return {"ours": lower(ours), "vela": read_compiled(compiled)}
 

@@ -19,6 +19,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import (
     CORES,
+    CompilerOptions,
     VelaResult,
     alternative,
     checked_network,
@@ -65,7 +66,7 @@ def image() -> bytes:
 
 @cache
 def compiled(mode: str = "legalised") -> VelaResult:
-    return compile_network(image(), DEFAULT, **MODES[mode])
+    return compile_network(image(), CompilerOptions(DEFAULT, **MODES[mode]))
 
 
 def changed(network: CompiledNetwork, layer: str, change: Callable[[KernelOperation], KernelOperation]) -> CompiledNetwork:
@@ -98,7 +99,7 @@ def reads_24_rows_of_a_slice(network: CompiledNetwork) -> CompiledNetwork:
     "name", ["sliced", "cpu", "ds_cnn", "resnet8", "rnnoise_INT8", "deeplabv3_mnv3_256_i8", "yolo_fastest_192_face_i8"]
 )
 def test_a_right_stream_has_no_fault(name: str, mode: str) -> None:
-    result = compiled(mode) if name == "sliced" else compile_network(model_bytes(name), DEFAULT, **MODES[mode])
+    result = compiled(mode) if name == "sliced" else compile_network(model_bytes(name), CompilerOptions(DEFAULT, **MODES[mode]))
     network = named_network(result)
     assert stream_fault(network, result.database) == ""
     placed = allocations(read_tables(result.database))
@@ -233,7 +234,7 @@ def test_a_network_that_the_python_core_does_not_legalise_names_why(monkeypatch:
 def test_what_the_python_core_legalises_gives_the_bytes_of_litert(name: str) -> None:
     """But for 16-bit fully connected layers, whose numbers no core has; the one here comes out right."""
     model = image() if name == "sliced" else model_bytes(name)
-    result = compile_network(model, DEFAULT, legalise=True, legacy=True)
+    result = compile_network(model, CompilerOptions(DEFAULT, legalise=True, legacy=True))
     mended = mended_network(result, model)
     plan = schedule_layer_by_layer(lift(mended.network), DEFAULT)
     for seed, extreme in ((0, False), (1, True)):
@@ -281,7 +282,7 @@ def test_a_stream_of_fewer_weights_than_a_kernel_needs_is_not_taken() -> None:
     x = net.conv2d(net.input((1, 8, 32, 3), "image"), 16, activation="RELU")
     model = net.finish([net.conv2d(net.average_pool(x, (1, 4), strides=(1, 4)), 8, (1, 1))])
     with pytest.raises(InputError, match=r"Python core emits a wrong stream: a weight stream of \d+ bytes holds \d+ weights"):
-        checked_network(compile_network(model, DEFAULT, legalise=True, legacy=True), model)
+        checked_network(compile_network(model, CompilerOptions(DEFAULT, legalise=True, legacy=True)), model)
     first = legalised(model, DEFAULT)
     assert first.core == CORES[0]
     assert alternative(model, first, DEFAULT) is None

@@ -12,7 +12,7 @@ from cpu_networks import float_network
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.frontends.vela import CORES, checked_network, compile_network, legalised
+from cascader.frontends.vela import CORES, CompilerOptions, checked_network, compile_network, legalised
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.simpler_operators import with_simpler_operators
 from cascader.frontends.zoo import TensorHandle
@@ -99,7 +99,7 @@ def test_a_strided_slice_is_legalised_by_the_core_that_takes_the_right_elements(
     assert found.core == CORES[1]
     assert "takes other elements than its strides say" in found.note
     with pytest.raises(InputError, match=r"C\+\+ core emits a wrong stream: STRIDED_SLICE .* takes other elements"):
-        checked_network(compile_network(model, "ethos-u55-128"), model)
+        checked_network(compile_network(model, CompilerOptions("ethos-u55-128")), model)
     assert legalised(load_model("portfolio:conv_conv_strided_conv").data).core == CORES[0]
     plan = tmp_path / "plan.json"
     write_schedule(schedule("portfolio:conv_strided_rows_conv", cascade=False), plan)
@@ -128,7 +128,7 @@ def test_a_transpose_of_uint8_is_legalised_by_the_core_that_keeps_all_values(tmp
     model = load_model("portfolio:uint8_transpose_hw").data
     assert legalised(model).core == CORES[1]
     with pytest.raises(InputError, match=r"C\+\+ core emits a wrong stream: TRANSPOSE .* cuts half of the values off"):
-        checked_network(compile_network(model, "ethos-u55-128"), model)
+        checked_network(compile_network(model, CompilerOptions("ethos-u55-128")), model)
     assert legalised(load_model("portfolio:conv_transpose_hw_conv").data).core == CORES[0]
     plan = tmp_path / "plan.json"
     write_schedule(schedule("portfolio:uint8_transpose_hw", cascade=False), plan)
@@ -140,7 +140,7 @@ def test_a_half_pixel_resize_that_is_padded_before_is_legalised_by_the_core_that
     model = load_model("portfolio:half_pixel_padded").data
     assert legalised(model).core == CORES[1]
     with pytest.raises(InputError, match=r"RESIZE_BILINEAR .* is not moved by the rows and columns"):
-        checked_network(compile_network(model, "ethos-u55-128"), model)
+        checked_network(compile_network(model, CompilerOptions("ethos-u55-128")), model)
     plan = tmp_path / "plan.json"
     write_schedule(schedule("portfolio:half_pixel_padded", cascade=False), plan)
     assert verify(plan, inferences=2).equal_to(LITERT) or not litert_installed()
@@ -300,7 +300,7 @@ def test_a_transpose_of_uint8_that_the_other_core_cannot_compile_is_mended(tmp_p
 def test_what_one_core_cannot_compile_is_legalised_by_the_other() -> None:
     model = load_model("portfolio:prelu_uint8").data
     with pytest.raises(InputError, match="could not run on NPU"):
-        compile_network(model, "ethos-u55-128")
+        compile_network(model, CompilerOptions("ethos-u55-128"))
     found = legalised(model)
     assert found.core == CORES[1]
     assert "could not run on NPU" in found.note
@@ -311,7 +311,7 @@ def test_a_stream_that_cannot_be_read_is_replaced_by_the_other_cores() -> None:
     """Vela 5.2's C++ core reads a map of no columns where one column is cut by strides of 2 and read by several."""
     model = load_model("portfolio:drawn_4092").data
     with pytest.raises(InputError, match="8 x 0 elements"):
-        read_compiled(compile_network(model, "ethos-u55-256", legalise=True).compiled)
+        read_compiled(compile_network(model, CompilerOptions("ethos-u55-256", legalise=True)).compiled)
     found = legalised(model, "ethos-u55-256")
     assert found.core == CORES[1]
     assert "8 x 0 elements" in found.note

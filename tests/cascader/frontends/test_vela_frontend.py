@@ -16,7 +16,7 @@ from reference_data import shared_data
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart
 from cascader.frontends.children import run_child
-from cascader.frontends.vela import VelaResult, compile_network, direct, import_network, named_network
+from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network, direct, import_network, named_network
 from cascader.frontends.vela import compiler as compiler_module
 from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.lift import lift
@@ -34,7 +34,7 @@ def model(name: str) -> bytes:
 
 @cache
 def legalised(name: str, accelerator: str = "ethos-u55-128") -> VelaResult:
-    return compile_network(build(name), accelerator, legalise=True)
+    return compile_network(build(name), CompilerOptions(accelerator, legalise=True))
 
 
 def test_a_network_cut_off_at_any_percent_is_one_sentence() -> None:
@@ -69,12 +69,12 @@ def test_an_unknown_option_is_refused_before_vela_starts(
 ) -> None:
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("Vela was started"))
     with pytest.raises(InputError, match=sentence):
-        compile_network(build("tiny_conv"), **options)  # type: ignore[arg-type]  # parametrised keywords
+        compile_network(build("tiny_conv"), CompilerOptions(**options))  # type: ignore[arg-type]  # parametrised keywords
 
 
 def test_an_unknown_system_config_is_what_vela_says_in_one_sentence() -> None:
     with pytest.raises(InputError, match="Vela cannot compile the network") as caught:
-        compile_network(build("tiny_conv"), system_config="Ethos_U55_Nowhere")
+        compile_network(build("tiny_conv"), CompilerOptions(system_config="Ethos_U55_Nowhere"))
     assert "Ethos_U55_Nowhere" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -98,15 +98,15 @@ def test_a_compiler_that_crashes_or_hangs_or_writes_nothing_ends_as_one_sentence
 
 def test_a_network_of_cpu_operators_alone_is_refused() -> None:
     with pytest.raises(InputError, match=r"operators on the CPU|wrote no compiled network"):
-        compile_network(build("tiny_conv"), cpu_operators=("CONV_2D", "DEPTHWISE_CONV_2D"))
+        compile_network(build("tiny_conv"), CompilerOptions(cpu_operators=("CONV_2D", "DEPTHWISE_CONV_2D")))
 
 
 def test_the_same_network_compiles_to_the_same_bytes_and_names() -> None:
-    assert compile_network(build("tiny_residual"), legalise=True) == legalised("tiny_residual")
+    assert compile_network(build("tiny_residual"), CompilerOptions(legalise=True)) == legalised("tiny_residual")
 
 
 def test_size_takes_no_more_sram_than_performance() -> None:
-    size, performance = (compile_network(build("resnet8"), optimise=o).summary for o in ("Size", "Performance"))
+    size, performance = (compile_network(build("resnet8"), CompilerOptions(optimise=o)).summary for o in ("Size", "Performance"))
     assert 0 < size.sram_memory_used <= performance.sram_memory_used
     assert size.cycles_total >= performance.cycles_total > 0
 
@@ -119,13 +119,13 @@ def test_every_kernel_is_named_after_its_output_tensor_in_the_network() -> None:
 
 
 def test_stripes_and_transfers_of_a_cascade_carry_their_layers_names() -> None:
-    program = named_network(compile_network(build("resnet8"), optimise="Size")).programs[0]
+    program = named_network(compile_network(build("resnet8"), CompilerOptions(optimise="Size"))).programs[0]
     assert all(program.names[:-1])
     assert max(Counter(program.names).values()) > 2
 
 
 def test_the_older_core_compiles_too() -> None:
-    program = named_network(compile_network(build("tiny_conv"), legacy=True)).programs[0]
+    program = named_network(compile_network(build("tiny_conv"), CompilerOptions(legacy=True))).programs[0]
     assert len(program.kernels) >= 3
 
 

@@ -12,7 +12,7 @@ import pytest
 from command_line import call, refusal
 from delegates import block, pte, raw_network, stream
 
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.zoo import build
 from npu_model.compiled.c_array import c_arrays
 from npu_model.compiled.executorch import MAGIC, RUNTIME, read_executorch
@@ -29,7 +29,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
 
 def test_a_delegate_is_the_program_that_vela_writes_into_a_tflite(raw: dict[str, np.ndarray]) -> None:
     (program,) = read_executorch(pte(stream(raw))).programs
-    (expected,) = read_compiled(compile_network(build("tiny_residual"), "ethos-u55-128").compiled).programs
+    (expected,) = read_compiled(compile_network(build("tiny_residual"), CompilerOptions("ethos-u55-128")).compiled).programs
     assert program.operations == expected.operations
     assert program.regions[0].content == expected.regions[0].content
     assert [b.byte_range for b in program.inputs + program.outputs] == [b.byte_range for b in expected.inputs + expected.outputs]
@@ -52,7 +52,7 @@ def test_a_pte_of_executorchs_own_writers_is_the_program_of_its_tflite() -> None
     Torch was not there, so that the program around the delegate, which calls it once, is made by hand.
     """
     (program,) = read_executorch((ROOT / "tests" / "golden" / "keyword_spotter_executorch.pte").read_bytes()).programs
-    found = compile_network((ROOT / "examples" / "keyword_spotter.tflite").read_bytes(), "ethos-u55-128")
+    found = compile_network((ROOT / "examples" / "keyword_spotter.tflite").read_bytes(), CompilerOptions("ethos-u55-128"))
     if found.version != "5.2.0":
         pytest.skip(f"Vela {found.version} is installed, and the file was written with 5.2.0")
     (expected,) = read_compiled(found.compiled).programs
@@ -111,7 +111,7 @@ DECLARATIONS = ("unsigned char n[]", "const uint8_t nn_model[] __attribute__((al
 
 @pytest.mark.parametrize("declaration", DECLARATIONS)
 def test_a_c_array_of_a_compiled_network_is_replayed_as_the_network(declaration: str, tmp_path: Path) -> None:
-    compiled = compile_network(build("tiny_conv"), "ethos-u55-128").compiled
+    compiled = compile_network(build("tiny_conv"), CompilerOptions("ethos-u55-128")).compiled
     path = tmp_path / "model.cc"
     path.write_text(c_source(compiled, declaration))
     found = json.loads(call("simulate", "vela", path, "--json").output)
@@ -135,7 +135,7 @@ def test_a_c_source_of_no_network_or_of_two_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.c"
     path.write_text("const uint8_t a[] = {1, 2, 3};")
     assert "has 0 arrays of bytes with a .tflite" in refusal("simulate", "vela", path)
-    compiled = compile_network(build("tiny_conv"), "ethos-u55-128").compiled
+    compiled = compile_network(build("tiny_conv"), CompilerOptions("ethos-u55-128")).compiled
     path.write_text(c_source(compiled) * 2)
     assert "has 2 arrays" in refusal("simulate", "vela", path)
 

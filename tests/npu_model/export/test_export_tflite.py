@@ -13,7 +13,7 @@ from kernel_driver_check import region_sizes
 from scheduling import model_bytes, schedule
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.frontends.vela import compile_network
+from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
@@ -35,7 +35,7 @@ REAL = ("kws_micronet_m", "rnnoise_INT8", "ds_cnn_s_i16", "deeplabv3_mnv3_256_i8
 
 @cache
 def velas(name: str, *, legacy: bool = False) -> bytes:
-    return compile_network(model_bytes(name), optimise="Performance", legacy=legacy, debug_database=False).compiled
+    return compile_network(model_bytes(name), CompilerOptions(optimise="Performance", legacy=legacy, debug_database=False)).compiled
 
 
 @cache
@@ -216,7 +216,7 @@ def test_every_access_lies_in_the_region_that_the_kernel_driver_is_given(name: s
 
 
 def test_rolling_buffers_and_weights_copied_to_the_arena_survive_the_export() -> None:
-    network = read_compiled(compile_network(model_bytes("resnet8"), optimise="Size", debug_database=False).compiled)
+    network = read_compiled(compile_network(model_bytes("resnet8"), CompilerOptions(optimise="Size", debug_database=False)).compiled)
     (program,) = network.programs
     assert any(op.ifm.tiles.height0 < op.ifm.shape.height for op in program.kernels)
     assert any(not op.to_shram for op in program.transfers)
@@ -299,7 +299,7 @@ def cpu_network() -> bytes:
 def test_operators_left_on_the_cpu_keep_their_options_and_constants(left_on_cpu: tuple[str, ...]) -> None:
     litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT's reference kernels are not installed")
     model = cpu_network()
-    compiled = compile_network(model, cpu_operators=left_on_cpu, debug_database=False).compiled
+    compiled = compile_network(model, CompilerOptions(cpu_operators=left_on_cpu, debug_database=False)).compiled
     network = read_compiled(compiled)
     assert set(left_on_cpu) <= {step.code for step in network.steps if isinstance(step, CpuOperator)}
     data = export_tflite(network, model)

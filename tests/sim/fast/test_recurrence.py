@@ -26,6 +26,7 @@ import sim.fast.jobs
 import sim.fast.lane
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler_options import CompilerOptions
 from npu_model.accelerator import accelerator, accelerator_names, replay_only_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
@@ -310,7 +311,7 @@ def test_an_unknown_accelerator_is_refused() -> None:
 @cache
 def compiled(model: str, device: str, optimise: str) -> CompiledNetwork:
     data = (shared_data() / "models" / f"{model}.tflite").read_bytes()
-    return read_compiled(compile_network(data, device, optimise=optimise, debug_database=False).compiled)
+    return read_compiled(compile_network(data, CompilerOptions(device, optimise=optimise, debug_database=False)).compiled)
 
 
 def assert_networks_equal(network: CompiledNetwork, system: MemorySystem) -> None:

@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import asdict, field
 from typing import Any
 
-from cascader.frontends.vela import compile_network, named_network
-from cascader.frontends.vela.compiler import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from cascader.frontends.vela import CompilerOptions, compile_network, named_network
+from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
 from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
 from npu_model.errors import InputError
@@ -63,7 +63,7 @@ def _compile(model: bytes, device: str, optimise: str, system_config: str, memor
     """The compiled file, its network with layer names, and Vela's version; a compiled file is taken as it is."""
     if is_compiled(read_tflite(model)):
         return model, read_compiled(model), ""
-    result = compile_network(model, device, optimise=optimise, system_config=system_config, memory_mode=memory_mode)
+    result = compile_network(model, CompilerOptions(device, optimise=optimise, system_config=system_config, memory_mode=memory_mode))
     return result.compiled, named_network(result), result.version
 
 

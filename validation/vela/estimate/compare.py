@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cascader.frontends.vela.compiler import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, compile_network
+from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
 from cascader.frontends.vela.results import VelaSummary
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
@@ -131,6 +132,6 @@ def compare(
     """
     device = find_accelerator(accelerator)
     memories = shipped_memories(system_config, memory_mode)
-    result = compile_network(network, device.name, optimise=optimise, system_config=system_config, memory_mode=memory_mode)
+    result = compile_network(network, CompilerOptions(device.name, optimise=optimise, system_config=system_config, memory_mode=memory_mode))
     rows = compare_recorded(read_database(result, memories), device)
     return Comparison(name, device.name, optimise, result.version, rows + _network_rows(result.summary, rows))

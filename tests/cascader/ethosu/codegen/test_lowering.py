@@ -15,7 +15,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, blockdep
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.frontends.vela import compile_network, named_network
+from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.backward_steps import forwards
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer
@@ -187,7 +187,7 @@ def test_blockdep_is_velas_in_98_of_100_kernels() -> None:
 @pytest.mark.parametrize("name", ["tiny_conv", "tiny_residual", "resnet8", "unet", "ds_cnn"])
 def test_a_scheduled_network_computes_what_velas_own_schedule_computes(name: str) -> None:
     ours = lower(schedule(name))
-    theirs = named_network(compile_network(model_bytes(name), optimise="Size"))
+    theirs = named_network(compile_network(model_bytes(name), CompilerOptions(optimise="Size")))
     rng = np.random.default_rng(7)
     inputs = [rng.integers(b.dtype.minimum, b.dtype.maximum + 1, b.shape).astype(str(b.dtype)) for b in ours.inputs]
     results, expected = run(ours, inputs), run(theirs, inputs)

@@ -16,7 +16,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.frontends.vela import compile_network, import_network
+from cascader.frontends.vela import CompilerOptions, compile_network, import_network
 from cascader.graph.cascader_graph import TensorKind
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, initial_byte, read_compiled
 from npu_model.errors import InputError
@@ -65,7 +65,7 @@ def planned(batch: int = 1) -> Schedule:
 
 
 def compiled(model: bytes, *, legacy: bool = False, cpu_operators: tuple[str, ...] = ()) -> CompiledNetwork:
-    return read_compiled(compile_network(model, optimise="Size", legacy=legacy, cpu_operators=cpu_operators).compiled)
+    return read_compiled(compile_network(model, CompilerOptions(optimise="Size", legacy=legacy, cpu_operators=cpu_operators)).compiled)
 
 
 def ours(model: bytes, cpu_operators: tuple[str, ...] = ()) -> CompiledNetwork:

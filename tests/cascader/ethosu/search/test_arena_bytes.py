@@ -15,7 +15,7 @@ from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING
-from cascader.frontends.vela import compile_network, named_network
+from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.lift import lift
 from cascader.search.workers import workers
 from npu_model.errors import InputError
@@ -45,7 +45,7 @@ def odd_network() -> bytes:
 
 def task(model: bytes) -> Task:
     """A search of one layout and few limits, which a frontier and a choice share."""
-    network = lift(named_network(compile_network(model, DEFAULT, legalise=True)))
+    network = lift(named_network(compile_network(model, CompilerOptions(DEFAULT, legalise=True))))
     return Task(network, DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(), CascadeOptions(rungs=3, layouts=(0,)))
 
 
@@ -107,7 +107,7 @@ def test_velas_bytes_are_what_its_summary_says_with_the_tensors_of_cpu_operators
     net = PortfolioBuilder("cpu_last")
     x = net.conv2d(net.input((1, 12, 12, 3)), 16)
     model = net.finish([net.depth_to_space(x)])
-    said = compile_network(model, DEFAULT, optimise=optimise, debug_database=False).summary.sram_memory_used
+    said = compile_network(model, CompilerOptions(DEFAULT, optimise=optimise, debug_database=False)).summary.sram_memory_used
     task = VelaTask(model, DEFAULT, "Ethos_U55_High_End_Embedded", "Shared_Sram", None, SYSTEM)
     with workers(1) as executor:
         points, _ = vela_points(task, [VelaRun("C++", optimise)], executor)

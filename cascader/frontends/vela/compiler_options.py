@@ -1,0 +1,80 @@
+"""CompilerOptions: what Vela is asked for, by the names of its own options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from npu_model.errors import InputError
+from npu_model.values import dataclass
+
+DEFAULT_CONFIG = "Arm/vela.ini"
+DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
+DEFAULT_MEMORY_MODE = "Shared_Sram"
+
+_LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining", "--disable-fwd", "--disable-ifm-reuse")
+"""With LinearAlloc these make Vela emit one kernel per operator and every tensor at an address of its own."""
+
+_LEGALISE_PYTHON = "Sram_Only"
+"""The memory mode that makes the Python core do the same: it knows none of the other options, and copies weights out of slower memories."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerOptions:
+    """The options of one compilation: names and values are those of Vela's command line.
+
+    ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
+    ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
+    (``--ignore-ops``); ``config`` None is the vela.ini that Vela comes with.
+    """
+
+    accelerator: str = DEFAULT_ACCELERATOR
+    optimise: str = "Performance"
+    arena_cache_size: int | None = None
+    system_config: str = DEFAULT_SYSTEM_CONFIG
+    memory_mode: str = DEFAULT_MEMORY_MODE
+    config: Path | None = None
+    legalise: bool = False
+    legacy: bool = False
+    debug_database: bool = True
+    cpu_operators: tuple[str, ...] = ()
+
+    def words(self) -> list[str]:
+        """The words of Vela's command line; InputError if one of the options is wrong."""
+        if self.optimise not in ("Performance", "Size"):
+            raise InputError(f"--optimise {self.optimise!r} is unknown: choose Performance or Size.")
+        _check_device(self.accelerator, self.system_config, legalise=self.legalise)
+        if self.config is not None and not self.config.is_file():
+            raise InputError(f"Vela configuration file {str(self.config)!r} does not exist: give the path of an .ini file.")
+        words = ["--accelerator-config", accelerator(self.accelerator).name, "--optimise", self.optimise]
+        words += ["--config", DEFAULT_CONFIG if self.config is None else str(self.config.resolve())]
+        memory_mode = _LEGALISE_PYTHON if self.legalise and self.legacy else self.memory_mode
+        words += ["--system-config", self.system_config, "--memory-mode", memory_mode]
+        if self.arena_cache_size is not None:
+            if self.arena_cache_size < 1:
+                raise InputError(f"--arena-cache-size {self.arena_cache_size} is below 1: give a number of bytes.")
+            words += ["--arena-cache-size", str(self.arena_cache_size)]
+        if self.legalise:
+            words += ["--tensor-allocator", "LinearAlloc", *(() if self.legacy else _LEGALISE)]
+        if self.legacy:
+            words.append("--debug-force-legacy-core")
+        if self.debug_database:
+            words.append("--enable-debug-db")
+        if self.cpu_operators:
+            words += ["--ignore-ops", ",".join(self.cpu_operators)]
+        return words
+
+
+DEFAULT_OPTIONS = CompilerOptions()
+
+
+def _check_device(name: str, system_config: str, *, legalise: bool) -> None:
+    """InputError if the system config is another NPU's, or the accelerator one that nothing is scheduled for."""
+    family = "Ethos_U65" if name.startswith("ethos-u65-") else "Ethos_U55"
+    if not system_config.startswith(family):
+        # Vela 5.2 takes the port width from the name: 16 bytes per cycle unless it starts with Ethos_U55.
+        raise InputError(
+            f"System config {system_config!r} does not start with {family}: rename it, Vela takes the bus width from the name."
+        )
+    if legalise:
+        require_schedulable(name)
