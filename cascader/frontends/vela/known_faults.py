@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-
 import tflite
 
 from cascader.frontends.vela.identities import is_of_single_elements, keeps_values
+from cascader.frontends.vela.model_rewriter import integers
 from cascader.frontends.vela.results import CORES
 from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -28,8 +27,7 @@ _STRIDES, _PADDINGS, _WEIGHTS = 3, 1, 1
 
 def _integers(model: TfliteModel, operator: TfliteOperator, operand: int) -> tuple[int, ...]:
     """An operand's constant of 32-bit integers; none where it is no such."""
-    data = model.tensors[operator.inputs[operand]].data if len(operator.inputs) > operand else b""
-    return struct.unpack(f"<{len(data) // 4}i", data[: len(data) // 4 * 4])
+    return integers(model.tensors[operator.inputs[operand]]) if len(operator.inputs) > operand else ()
 
 
 def _first_output(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor:

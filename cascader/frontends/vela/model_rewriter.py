@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import tflite
 
+from npu_model.tflite.model import TfliteTensor
 from npu_model.tflite.records import OperatorRecord, TensorRecord
 
 _CODES = tflite.BuiltinOperator
 
 
-def integers(tensor: TensorRecord) -> tuple[int, ...]:
+def integers(tensor: TensorRecord | TfliteTensor) -> tuple[int, ...]:
     """The values of a constant of 32-bit integers."""
     return struct.unpack(f"<{len(tensor.data) // 4}i", tensor.data[: len(tensor.data) // 4 * 4])
 
