@@ -32,7 +32,7 @@ def _is_done(propagator: RowPropagator, made: int, rows: int, until: int) -> boo
 
 def is_last_reader(graph: RowGraph, part: int, tensor: int) -> bool:
     """Whether no other part reads a row of the tensor once ``part`` may make the same row of its output, however parts are grouped."""
-    others = [(reader, propagator) for reader, propagator in graph.consumers(tensor) if reader != part]
+    others = [(reader, propagator) for reader, propagator in graph.readers()[tensor] if reader != part]
     if any(reader > part for reader, _ in others):
         return False
     facts, writers = graph.parts[part], graph.writers() if others else []

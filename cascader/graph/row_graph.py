@@ -243,10 +243,6 @@ class RowGraph:
     parts: tuple[RowPart, ...]
     tensors: tuple[RowTensor, ...]
 
-    def producers(self, tensor: int) -> tuple[int, ...]:
-        """Parts that write the tensor."""
-        return tuple(i for i, part in enumerate(self.parts) if tensor in part.outputs)
-
     def writers(self) -> list[list[tuple[int, int]]]:
         """The parts that write each tensor, with its number among their outputs."""
         found: list[list[tuple[int, int]]] = [[] for _ in self.tensors]
@@ -266,7 +262,3 @@ class RowGraph:
     def is_asked_last(self, part: int, tensor: int) -> bool:
         """Whether a reader of the tensor asks other parts for its rows before this one, which does not ask these itself."""
         return not self.parts[part].most_rows or all(read != tensor for read, _ in self.parts[part].inputs)
-
-    def consumers(self, tensor: int) -> tuple[tuple[int, RowPropagator], ...]:
-        """Parts that read the tensor, with their propagators."""
-        return tuple((i, p) for i, part in enumerate(self.parts) for t, p in part.inputs if t == tensor)

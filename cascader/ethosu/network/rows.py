@@ -87,7 +87,7 @@ def _may_be_overwritten(graph: RowGraph, part: int, operand: int) -> bool:
     """Whether the part alone makes its output, of rows like the operand's, and is the last to read these; a variable's old bytes stay."""
     (output,) = graph.parts[part].outputs
     new, old = graph.tensors[output], graph.tensors[operand]
-    alike = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and graph.producers(output) == (part,)
+    alike = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and graph.writers()[output] == [(part, 0)]
     kinds = old.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and new.kind is not TensorKind.VARIABLE
     return alike and kinds and is_last_reader(graph, part, operand)
 
@@ -98,10 +98,10 @@ def _stored_in_place(network: Network, graph: RowGraph, index: dict[str, int]) -
     Of two it is the one that more parts read: that is there before, so that the result need not find room beside it. The other one's
     rows are made when the sum asks for them.
     """
-    parts = []
+    parts, readers = [], graph.readers()
     for at, (part, facts) in enumerate(zip(network.graph.parts, graph.parts, strict=True)):
         fitting = [index[name] for name in overwritable_operands(part) if _may_be_overwritten(graph, at, index[name])]
-        chosen = max(fitting, key=lambda operand: len(graph.consumers(operand)), default=None)
+        chosen = max(fitting, key=lambda operand: len(readers[operand]), default=None)
         parts.append(replace(facts, in_place=chosen))
     return RowGraph(tuple(parts), graph.tensors)
 

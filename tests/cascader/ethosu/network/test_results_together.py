@@ -19,5 +19,5 @@ def test_an_upscaled_image_needs_no_whole_input_beside_it() -> None:
 def test_the_last_writer_of_a_result_asks_the_others_and_no_part_asks_itself_for_less() -> None:
     graph = row_graph(load_task("portfolio:resize_bilinear_half_at_ends").network)
     result = next(index for index, tensor in enumerate(graph.tensors) if tensor.kind is TensorKind.OUTPUT)
-    writers = graph.producers(result)
-    assert (len(writers), [reader for reader, _ in graph.consumers(result)]) == (4, [writers[-1]])
+    writers = [writer for writer, _ in graph.writers()[result]]
+    assert (len(writers), [reader for reader, _ in graph.readers()[result]]) == (4, [writers[-1]])
