@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cascader.ethosu.schedule.codec import to_plain
-from cascader.frontends.vela import CORES, CompilerOptions, Limit, VelaResult, checked_network, compile_at
+from cascader.frontends.vela import CORES, CompilerOptions, VelaResult, checked_network
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.memory.system import MemorySystem
@@ -21,6 +21,7 @@ from testbed.configs import vela_ini_text
 from testbed.memory_options import memory_system_sha256
 from testbed.memory_use import arena_bytes
 from validation.reading import read_configuration
+from validation.vela.branches import Limit, compile_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cascader.frontends.vela.branches import Limit, compile_at
     from cascader.frontends.vela.compiler import compile_network
     from cascader.frontends.vela.compiler_options import CompilerOptions
     from cascader.frontends.vela.legalise import Legalised, alternative, import_network, legalised
@@ -21,13 +20,11 @@ __all__ = [
     "MANY_SPARED",
     "CompilerOptions",
     "Legalised",
-    "Limit",
     "Mended",
     "VelaResult",
     "VelaSummary",
     "alternative",
     "checked_network",
-    "compile_at",
     "compile_network",
     "import_network",
     "legalised",
@@ -37,7 +34,6 @@ __all__ = [
 ]
 
 _MODULES = {
-    "branches": ("Limit", "compile_at"),
     "compiler": ("compile_network",),
     "compiler_options": ("CompilerOptions",),
     "legalise": ("Legalised", "alternative", "import_network", "legalised"),

@@ -17,8 +17,6 @@ from math import ceil
 from pathlib import Path
 
 from cascader.frontends.children import GUARD, LIMITS
-from cascader.frontends.vela import branching
-from cascader.frontends.vela.branching import STREAMS
 from cascader.frontends.vela.compiler import MEMORY_BYTES, child, compile_network, read_model, unfinished, vela_version
 from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.direct import ARENA_LIMIT
@@ -26,6 +24,8 @@ from cascader.frontends.vela.results import CORES, VelaResult, failure, read_res
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.values import dataclass
+from validation.vela import branching
+from validation.vela.branching import STREAMS
 
 _VERSION = "5.2"
 
