@@ -101,7 +101,7 @@ class _KernelInTheMaking:
 
     def _map(self, name: str, feature_map: FeatureMap, tensor: str) -> Elements:
         """The parameter of a feature map; a constant one is kept in the pool."""
-        base = feature_map.tiles.bases[0]
+        base = feature_map.base
         if feature_map.region != CONSTANTS:
             made = elements(self.writer, name, feature_map, self.storages[tensor], self.part.axis, self.what)
             self.operands.append(Operand(tensor, made.offset))

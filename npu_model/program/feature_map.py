@@ -133,7 +133,17 @@ class FeatureMap:
     def part(self, rows: tuple[int, int], columns: tuple[int, int]) -> FeatureMap:
         """Some rows and columns, first and last (exclusive), of a map of one tile."""
         shape = Shape3D(rows[1] - rows[0], columns[1] - columns[0], self.shape.depth)
-        return replace(self, shape=shape, tiles=Tiles.single(shape, self.address(rows[0], columns[0], 0)))
+        return self.at(self.address(rows[0], columns[0], 0), shape)
+
+    def at(self, base: int, shape: Shape3D | None = None) -> FeatureMap:
+        """The elements of one tile from ``base`` on, with the strides of this map; as many as it has, or ``shape``."""
+        shape = shape or self.shape
+        return replace(self, shape=shape, tiles=Tiles.single(shape, base))
+
+    @property
+    def base(self) -> int:
+        """Where the first tile begins."""
+        return self.tiles.bases[0]
 
     @property
     def is_single_tile(self) -> bool:

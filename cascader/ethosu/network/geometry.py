@@ -79,7 +79,7 @@ class Geometry:
 
     def row_map(self, tensor: str, feature_map: FeatureMap, axis: Axis) -> RowMap | None:
         """Where the map's rows lie in the tensor; None if each is the tensor's own row."""
-        step, unit, base = _step(feature_map, axis), self.units[tensor], feature_map.tiles.bases[0]
+        step, unit, base = _step(feature_map, axis), self.units[tensor], feature_map.base
         if step is None:
             return self.whole_map(tensor, feature_map)
         reach = axis.reach(feature_map)
@@ -97,7 +97,7 @@ def _roll(accesses: list[_Access], size: int, unit: int) -> int:
     multiples = []
     for feature_map, axis in accesses:
         step, (first, end) = _step(feature_map, axis), _extent(feature_map)
-        if step is not None and feature_map.tiles.bases[0] % step + axis.reach(feature_map) <= step:
+        if step is not None and feature_map.base % step + axis.reach(feature_map) <= step:
             multiples.append(lcm(step, unit) // unit)
         elif not (feature_map.is_single_tile and first // unit == (end - 1) // unit):
             return rows

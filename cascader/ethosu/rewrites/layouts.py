@@ -17,7 +17,7 @@ from npu_model.shapes import ceil_div
 def _may_be_dense(bricks: Bricks, maps: Iterable[FeatureMap], largest_depth: int) -> bool:
     """Whether a tensor gains by being dense, and all of its accesses are of whole pixels from the first one on."""
     depth = bricks.depth
-    whole = all(m.tiles.bases[0] == 0 and m.shape.depth == depth for m in maps) and bricks.bricks == ceil_div(depth, BRICK)
+    whole = all(m.base == 0 and m.shape.depth == depth for m in maps) and bricks.bricks == ceil_div(depth, BRICK)
     return bricks.height > 1 and whole and depth % BRICK > 0 and depth <= largest_depth
 
 

@@ -22,7 +22,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.rewrites.estimates import in_best_block, in_best_depth, of_depth
-from cascader.ethosu.rewrites.position_grids import PositionGrid, at, position_grids
+from cascader.ethosu.rewrites.position_grids import PositionGrid, position_grids
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
 from npu_model.accelerator import Accelerator
@@ -60,8 +60,8 @@ def _one_row(operation: KernelOperation) -> KernelOperation:
     row = Shape3D(1, ofm.shape.width, ofm.shape.depth)
     return replace(
         operation,
-        ifm=at(ifm, rows, ifm.tiles.bases[0]),
-        ofm=at(ofm, row, ofm.tiles.bases[0]),
+        ifm=ifm.at(ifm.base, rows),
+        ofm=ofm.at(ofm.base, row),
         kernel=replace(kernel, stride_y=1),
     )
 
@@ -111,7 +111,7 @@ def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, mak
     strides = Strides(ifm.strides.y, kernel.stride_x * ifm.strides.x, ifm.strides.c)
     made = replace(
         operation,
-        ifm=replace(at(ifm, shape, ifm.tiles.bases[0]), strides=strides),
+        ifm=replace(ifm.at(ifm.base, shape), strides=strides),
         kernel=replace(kernel, width=1, stride_x=1),
     )
     return maker.encoded(position, made, (operation.ofm.shape.depth, kernel.height, 1, kernel.width * depth))
@@ -125,7 +125,7 @@ def _on_its_side(position: KernelOperation, operation: KernelOperation, maker: _
         return None
     shape = Shape3D(kernel.width, ofm.shape.width, ifm.shape.depth)
     strides = Strides(kernel.dilation_x * ifm.strides.x, kernel.stride_x * ifm.strides.x, ifm.strides.c)
-    made = replace(operation, ifm=replace(at(ifm, shape, ifm.tiles.bases[0]), strides=strides), kernel=Kernel(height=kernel.width))
+    made = replace(operation, ifm=replace(ifm.at(ifm.base, shape), strides=strides), kernel=Kernel(height=kernel.width))
     channels = 1 if operation.kind is OperationKind.DEPTHWISE else ifm.shape.depth
     return maker.encoded(position, made, (ofm.shape.depth, kernel.width, 1, channels))
 
@@ -178,8 +178,8 @@ def _columns(operation: KernelOperation, maker: _Maker) -> Iterator[KernelOperat
         yield maker.in_block(
             replace(
                 operation,
-                ifm=at(ifm, read, ifm.tiles.bases[0] + column * kernel.stride_x * Axis.COLUMNS.step(ifm)),
-                ofm=at(ofm, written, ofm.tiles.bases[0] + column * Axis.COLUMNS.step(ofm)),
+                ifm=ifm.at(ifm.base + column * kernel.stride_x * Axis.COLUMNS.step(ifm), read),
+                ofm=ofm.at(ofm.base + column * Axis.COLUMNS.step(ofm), written),
                 kernel=replace(kernel, stride_x=1),
             )
         )

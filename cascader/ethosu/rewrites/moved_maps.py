@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.codegen.feature_maps import rebase
-from npu_model.program import BRICK, FeatureMap, Layout, Strides, Tiles
+from npu_model.program import BRICK, FeatureMap, Layout, Strides
 from npu_model.values import dataclass
 
 _Bytes = NDArray[np.int64]
@@ -23,7 +23,7 @@ def _bytes(feature_map: FeatureMap) -> _Bytes:
         across, deep = columns * strides.x, channels * size
     else:
         across, deep = columns * BRICK * size, channels // BRICK * strides.c + channels % BRICK * size
-    elements = feature_map.tiles.bases[0] + rows[:, None, None] * strides.y + across[:, None] + deep
+    elements = feature_map.base + rows[:, None, None] * strides.y + across[:, None] + deep
     return elements[..., None] + np.arange(size, dtype=np.int64)
 
 
@@ -71,7 +71,7 @@ class Move:
             return None
         goal = self._goal[_bytes(feature_map)]
         made = self._through(feature_map, goal[..., 0])
-        aligned = made.layout is Layout.NHWC or made.tiles.bases[0] % BRICK == 0
+        aligned = made.layout is Layout.NHWC or made.base % BRICK == 0
         return made if aligned and np.array_equal(_bytes(made), goal) else None
 
     def _through(self, feature_map: FeatureMap, goal: _Bytes) -> FeatureMap:
@@ -82,5 +82,4 @@ class Move:
             strides = Strides(down, across, feature_map.dtype.bytes)
         else:
             strides = Strides(down, old.x, _step(goal[0, 0, ::BRICK], old.c))
-        tiles = Tiles.single(feature_map.shape, int(goal[0, 0, 0]))
-        return replace(feature_map, layout=layout, strides=strides, tiles=tiles)
+        return replace(feature_map.at(int(goal[0, 0, 0])), layout=layout, strides=strides)

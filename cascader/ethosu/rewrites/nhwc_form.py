@@ -22,7 +22,7 @@ class Element:
 def first_element(feature_map: FeatureMap) -> Element:
     """The element of the tensor that a map of one tile of bricks begins with: its base counts from the tensor's first byte."""
     size = feature_map.dtype.bytes
-    row, rest = divmod(feature_map.tiles.bases[0], feature_map.strides.y)
+    row, rest = divmod(feature_map.base, feature_map.strides.y)
     plane, rest = divmod(rest, feature_map.strides.c)
     column, offset = divmod(rest, BRICK * size)
     return Element(row, column, plane * BRICK + offset // size)

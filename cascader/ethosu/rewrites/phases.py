@@ -22,7 +22,7 @@ from cascader.ethosu.rewrites.nhwc_form import in_forms
 from cascader.ethosu.rewrites.slices import with_pieces
 from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_weights
 from npu_model.accelerator import Accelerator
-from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Tiles, Upscale
+from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Upscale
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.values import dataclass
 from npu_model.weight_stream.weights import RECORD_BYTES
@@ -74,8 +74,8 @@ def _every_other(ofm: FeatureMap, row: int, sides: Sequence[int]) -> FeatureMap:
     """Every other row of an NHWC map from ``row`` on, and every other column from the one of ``sides`` on; those of both as one pixel."""
     rows, columns = ceil_div(ofm.shape.height - row, 2), ceil_div(ofm.shape.width - sides[0], 2)
     shape = Shape3D(rows, columns, len(sides) * ofm.shape.depth)
-    tiles = Tiles.single(shape, ofm.address(row, sides[0], 0))
-    return replace(ofm, shape=shape, strides=Strides(2 * ofm.strides.y, 2 * ofm.strides.x, ofm.strides.c), tiles=tiles)
+    strides = Strides(2 * ofm.strides.y, 2 * ofm.strides.x, ofm.strides.c)
+    return replace(ofm.at(ofm.address(row, sides[0], 0), shape), strides=strides)
 
 
 def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequence[int]) -> tuple[KernelOperation, Weights]:

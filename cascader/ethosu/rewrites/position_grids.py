@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from npu_model.program import FeatureMap, KernelOperation, OperationKind, Padding, Tiles, Upscale
+from npu_model.program import KernelOperation, OperationKind, Padding, Upscale
 from npu_model.shapes import Shape3D
 from npu_model.values import dataclass
 
@@ -21,15 +21,6 @@ class PositionGrid:
 
     parts: tuple[str, ...]
     kernel: EthosuPart
-
-
-def at(feature_map: FeatureMap, shape: Shape3D, base: int) -> FeatureMap:
-    """``shape`` of the map's tensor from ``base`` on, with its strides."""
-    return replace(feature_map, shape=shape, tiles=Tiles.single(shape, base))
-
-
-def _base(feature_map: FeatureMap) -> int:
-    return feature_map.tiles.bases[0]
 
 
 def _is_position(kernel: EthosuPart) -> bool:
@@ -45,8 +36,7 @@ def _is_position(kernel: EthosuPart) -> bool:
 def _without_place(kernel: EthosuPart) -> EthosuPart:
     """The kernel as all of a grid have it in common."""
     operation = kernel.operation
-    ifm, ofm = (at(feature_map, feature_map.shape, 0) for feature_map in (operation.ifm, operation.ofm))
-    return replace(kernel, operation=replace(operation, ifm=ifm, ofm=ofm, blockdep=0))
+    return replace(kernel, operation=replace(operation, ifm=operation.ifm.at(0), ofm=operation.ofm.at(0), blockdep=0))
 
 
 def _runs(network: Network) -> Iterator[tuple[str, ...]]:
@@ -83,8 +73,8 @@ def _stride(step: int, unit: int) -> int | None:
 def _whole(operations: Sequence[KernelOperation]) -> KernelOperation | None:
     """The kernel of some positions, in the order of their OFM's bytes; None if they are no grid. It may step further than the NPU can."""
     ifm, ofm, window = operations[0].ifm, operations[0].ofm, operations[0].kernel
-    width = sum(_base(one.ofm) - _base(ofm) < ofm.strides.y for one in operations)
-    read, written = (_steps([_base(m) for m in maps], width) for maps in ([one.ifm for one in operations], [one.ofm for one in operations]))
+    width = sum(one.ofm.base - ofm.base < ofm.strides.y for one in operations)
+    read, written = (_steps([m.base for m in maps], width) for maps in ([one.ifm for one in operations], [one.ofm for one in operations]))
     if read is None or written is None or not width or len(operations) % width:
         return None
     height = len(operations) // width
@@ -96,8 +86,8 @@ def _whole(operations: Sequence[KernelOperation]) -> KernelOperation | None:
     rows, columns = (height - 1) * steps[0] + ifm.shape.height, (width - 1) * steps[1] + ifm.shape.width
     return replace(
         operations[0],
-        ifm=at(ifm, Shape3D(rows, columns, ifm.shape.depth), _base(ifm)),
-        ofm=at(ofm, Shape3D(height, width, ofm.shape.depth), _base(ofm)),
+        ifm=ifm.at(ifm.base, Shape3D(rows, columns, ifm.shape.depth)),
+        ofm=ofm.at(ofm.base, Shape3D(height, width, ofm.shape.depth)),
         kernel=replace(window, stride_y=steps[0], stride_x=steps[1]),
         blockdep=0,
     )
@@ -110,6 +100,6 @@ def position_grids(network: Network) -> Iterator[PositionGrid]:
         first = kernels[names[0]]
         if first.ifm == first.ofm:
             continue
-        whole = _whole(sorted((kernels[name].operation for name in names), key=lambda operation: _base(operation.ofm)))
+        whole = _whole(sorted((kernels[name].operation for name in names), key=lambda operation: operation.ofm.base))
         if whole is not None:
             yield PositionGrid(names, replace(first, operation=whole))

@@ -21,7 +21,7 @@ from npu_model.shapes import Shape3D
 def _is_dense(feature_map: FeatureMap, size: int) -> bool:
     """Whether it is all of a tensor of ``size`` bytes, element after element."""
     shape, strides = feature_map.shape, dense_map(feature_map, feature_map.shape).strides
-    single = feature_map.tiles.bases[0] == 0 and feature_map.is_single_tile
+    single = feature_map.base == 0 and feature_map.is_single_tile
     steps = (feature_map.strides.y, feature_map.strides.x, size) == (strides.y, strides.x, shape.height * strides.y)
     return feature_map.layout is Layout.NHWC and feature_map.region == ARENA and single and steps
 
@@ -38,7 +38,7 @@ def _in_rows(feature_map: FeatureMap, row: int) -> FeatureMap:
     """The dense feature map in rows of ``row`` elements, in pixels of a brick's channels if they come to that, else of its own."""
     shape = feature_map.shape
     depth = next(depth for depth in (BRICK, shape.depth, 1) if row % depth == 0)
-    return dense_map(feature_map, Shape3D(shape.elements // row, row // depth, depth), feature_map.tiles.bases[0])
+    return dense_map(feature_map, Shape3D(shape.elements // row, row // depth, depth), feature_map.base)
 
 
 def _reshaped(kernel: EthosuPart, row: int, accelerator: Accelerator) -> EthosuPart | None:

@@ -78,7 +78,7 @@ def _row(feature_map: FeatureMap) -> int | None:
 
 def _of_type(feature_map: FeatureMap, row: int, dtype: DataType) -> FeatureMap | None:
     """The same bytes, ``row`` of each of its rows, as elements of another type; None if a row does not begin or end at one."""
-    strides, start = feature_map.strides, feature_map.tiles.bases[0]
+    strides, start = feature_map.strides, feature_map.base
     if (start | strides.y | row) % dtype.bytes or row // dtype.bytes > _WIDTH:
         return None
     depth = gcd(row // dtype.bytes, BRICK)

@@ -80,7 +80,7 @@ def copied_map(copied: ByteRange, written: Iterable[FeatureMap], bindings: Itera
 
 def copy_kernel(source: FeatureMap, destination: int, device: Accelerator) -> KernelOperation:
     """The kernel that writes ``source`` to the address ``destination`` of the same region."""
-    ofm = replace(source, tiles=Tiles.single(source.shape, destination))
+    ofm = source.at(destination)
     operation = KernelOperation(
         OperationKind.POOL,
         source,

@@ -98,23 +98,11 @@ def _part_names(steps: Sequence[_Step]) -> list[tuple[str, ...]]:
 
 def _npu_part(name: str, kernel: _Kernel, table: TensorTable) -> Part:
     operation = kernel.operation
-    ifm2 = operation.ifm2
-    payload = EthosuPart(
-        operation=replace(
-            operation,
-            ifm=table.relative(operation.ifm),
-            ifm2=table.relative(ifm2) if ifm2 else None,
-            ofm=table.relative(operation.ofm),
-            blockdep=0,
-        ),
-        ifm=table.name(operation.ifm),
-        ofm=table.name(operation.ofm),
-        ifm2=table.name(ifm2) if ifm2 else None,
-        lut=kernel.lut,
-        layer=kernel.layer,
-    )
-    inputs = dict.fromkeys([payload.ifm] if payload.ifm2 is None else [payload.ifm, payload.ifm2])
-    return Part(name, tuple(inputs), (payload.ofm,), payload)
+    ifm2 = None if operation.ifm2 is None else table.name(operation.ifm2)
+    absolute = EthosuPart(operation, table.name(operation.ifm), table.name(operation.ofm), ifm2, kernel.lut, kernel.layer)
+    relative = absolute.on_maps(lambda _, feature_map: table.relative(feature_map))
+    inputs = dict.fromkeys([absolute.ifm] if ifm2 is None else [absolute.ifm, ifm2])
+    return Part(name, tuple(inputs), (absolute.ofm,), replace(absolute, operation=replace(relative, blockdep=0)))
 
 
 def _cpu_part(name: str, operator: CpuOperator, table: TensorTable) -> Part:

@@ -14,7 +14,7 @@ import numpy as np
 from cascader.ethosu.network.byte_numbers import byte_numbers
 from cascader.frontends.vela.backward_steps import moves_elements
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Strides, Tiles, Upscale
+from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Strides, Upscale
 from npu_model.shapes import Shape3D
 from npu_model.values import dataclass
 
@@ -43,21 +43,13 @@ def _moves(operation: KernelOperation) -> bool:
     return alone and by_strides and operation.activation.kind is not ActivationKind.LUT and moves_elements(operation)
 
 
-def _base(feature_map: FeatureMap) -> int:
-    return feature_map.tiles.bases[0]
-
-
-def _at(feature_map: FeatureMap, base: int) -> FeatureMap:
-    return replace(feature_map, tiles=Tiles.single(feature_map.shape, base))
-
-
 def _without_place(operation: KernelOperation) -> KernelOperation:
     """The operation as all kernels of a loop have it in common."""
-    return replace(operation, ifm=_at(operation.ifm, 0), ofm=_at(operation.ofm, 0), blockdep=0)
+    return replace(operation, ifm=operation.ifm.at(0), ofm=operation.ofm.at(0), blockdep=0)
 
 
 def _step(first: KernelOperation, second: KernelOperation) -> _Step:
-    return _Step(_base(second.ifm) - _base(first.ifm), _base(second.ofm) - _base(first.ofm))
+    return _Step(second.ifm.base - first.ifm.base, second.ofm.base - first.ofm.base)
 
 
 def _runs(operations: Sequence[KernelOperation]) -> Iterator[Sequence[KernelOperation]]:
@@ -91,9 +83,8 @@ def _looped(feature_map: FeatureMap, rows: int, step: int, inner: int, *, along_
     """The map of the ``inner``-th row (``along_x``: column) of every kernel of a run, a row each."""
     shape, strides = feature_map.shape, feature_map.strides
     width, stride = (shape.height, strides.y) if along_x else (shape.width, strides.x)
-    base = _base(feature_map) + inner * (strides.x if along_x else strides.y)
-    new = Shape3D(rows, width, shape.depth)
-    return replace(feature_map, shape=new, strides=Strides(step, stride, strides.c), tiles=Tiles.single(new, base))
+    base = feature_map.base + inner * (strides.x if along_x else strides.y)
+    return replace(feature_map.at(base, Shape3D(rows, width, shape.depth)), strides=Strides(step, stride, strides.c))
 
 
 def _merged(run: Sequence[KernelOperation]) -> Sequence[KernelOperation]:
