@@ -98,7 +98,7 @@ def ifm_channel_steps(op: KernelOperation, ofm_box: Box) -> tuple[tuple[int, int
     return tuple((c, min(depth, c + step)) for c in range(0, depth, step))
 
 
-def _side(first: int, last: int, stride: int, pad: int, taps: int, extent: int, upscale: Upscale) -> tuple[int, int]:  # noqa: PLR0913  # a window along one axis
+def window_reach(first: int, last: int, stride: int, pad: int, taps: int, extent: int, upscale: Upscale) -> tuple[int, int]:  # noqa: PLR0913  # a window along one axis
     """IFM rows (or columns) behind OFM rows ``first`` to ``last`` (exclusive), clipped to the IFM."""
     low, high = first * stride - pad, (last - 1) * stride - pad + taps
     if upscale is not Upscale.NONE:
@@ -112,8 +112,8 @@ def ifm_box(op: KernelOperation, ofm_box: Box, part: SubKernel, channels: tuple[
     rows = (part.height - 1) * kernel.dilation_y + 1
     columns = (part.width - 1) * kernel.dilation_x + 1
     top, left = op.padding.top - part.y * kernel.dilation_y, op.padding.left - part.x * kernel.dilation_x
-    y0, y1 = _side(ofm_box.y0, ofm_box.y1, kernel.stride_y, top, rows, ifm.height, op.upscale)
-    x0, x1 = _side(ofm_box.x0, ofm_box.x1, kernel.stride_x, left, columns, ifm.width, op.upscale)
+    y0, y1 = window_reach(ofm_box.y0, ofm_box.y1, kernel.stride_y, top, rows, ifm.height, op.upscale)
+    x0, x1 = window_reach(ofm_box.x0, ofm_box.x1, kernel.stride_x, left, columns, ifm.width, op.upscale)
     return Box(y0, y1, x0, x1, *channels)
 
 

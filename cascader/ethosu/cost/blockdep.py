@@ -14,10 +14,10 @@ from itertools import islice
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, ifm_depth_step
+from npu_model.cost.traversal import Box, window_reach
 from npu_model.native import native
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Upscale
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 
 _NATIVE = native("cascader.ethosu")
 """Compiled: the distance between a writer and its reader; None if it is not built."""
@@ -26,19 +26,7 @@ MAX_BLOCKDEP = 3
 """Largest value of the register (Vela 5.2.0 ``MAX_BLOCKDEP``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Area:
-    """Elements [y0, y1) x [x0, x1) x [c0, c1) of a feature map."""
-
-    y0: int
-    y1: int
-    x0: int
-    x1: int
-    c0: int
-    c1: int
-
-
-def _blocks(shape: Shape3D, block: Shape3D, *, backwards: bool) -> Iterator[_Area]:
+def _blocks(shape: Shape3D, block: Shape3D, *, backwards: bool) -> Iterator[Box]:
     """OFM blocks in the order in which the NPU makes them (depth fastest, then width, then height), or from the last one."""
     rows, columns, depths = (
         ceil_div(a, b) for a, b in ((shape.height, block.height), (shape.width, block.width), (shape.depth, block.depth))
@@ -48,33 +36,25 @@ def _blocks(shape: Shape3D, block: Shape3D, *, backwards: bool) -> Iterator[_Are
         y = index // (columns * depths) * block.height
         x = index // depths % columns * block.width
         c = index % depths * block.depth
-        yield _Area(y, min(y + block.height, shape.height), x, min(x + block.width, shape.width), c, min(c + block.depth, shape.depth))
+        yield Box(y, min(y + block.height, shape.height), x, min(x + block.width, shape.width), c, min(c + block.depth, shape.depth))
 
 
-def _span(first: int, last: int, stride: int, dilated: int, pad: int, limit: int, upscale: Upscale) -> tuple[int, int]:  # noqa: PLR0913  # a window along one axis
-    """IFM rows (or columns) under OFM rows ``first`` to ``last`` (exclusive), clipped to the map."""
-    start, end = first * stride - pad, (last - 1) * stride + dilated - pad
-    if upscale is not Upscale.NONE:
-        start, end = start // 2, ceil_div(end, 2)
-    return max(start, 0), max(min(end, limit), 0)
-
-
-def _jobs(operation: KernelOperation, block_shape: Shape3D, operand: FeatureMap) -> Iterator[_Area]:
+def _jobs(operation: KernelOperation, block_shape: Shape3D, operand: FeatureMap) -> Iterator[Box]:
     """Areas of ``operand`` that the jobs read: one job per OFM block, and per IFM depth block where the kernel sums over channels."""
     query = BlockQuery.of(operation)
     shape, kernel, padding = operand.shape, operation.kernel, operation.padding
     step = ifm_depth_step(query.ifm_bits, part_kernel=query.part_kernel)
     for block in _blocks(operation.ofm.shape, block_shape, backwards=False):
-        y0, y1 = _span(block.y0, block.y1, kernel.stride_y, kernel.dilated_height, padding.top, shape.height, operation.upscale)
-        x0, x1 = _span(block.x0, block.x1, kernel.stride_x, kernel.dilated_width, padding.left, shape.width, operation.upscale)
+        y0, y1 = window_reach(block.y0, block.y1, kernel.stride_y, padding.top, kernel.dilated_height, shape.height, operation.upscale)
+        x0, x1 = window_reach(block.x0, block.x1, kernel.stride_x, padding.left, kernel.dilated_width, shape.width, operation.upscale)
         if query.is_equal_depth:
-            yield _Area(y0, y1, x0, x1, block.c0, min(block.c1, shape.depth))
+            yield Box(y0, y1, x0, x1, block.c0, min(block.c1, shape.depth))
         else:
             for c in range(0, shape.depth, step):
-                yield _Area(y0, y1, x0, x1, c, min(c + step, shape.depth))
+                yield Box(y0, y1, x0, x1, c, min(c + step, shape.depth))
 
 
-def _rows(feature_map: FeatureMap, area: _Area) -> list[tuple[int, int]]:
+def _rows(feature_map: FeatureMap, area: Box) -> list[tuple[int, int]]:
     """Byte ranges that enclose the area, row by row and tile by tile, in ascending order."""
     size = feature_map.dtype.bytes
     ranges = []
