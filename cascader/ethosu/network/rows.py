@@ -120,16 +120,13 @@ def _written_together(graph: RowGraph) -> RowGraph:
     reader that needs all rows asks that one first (``RowGraph.is_asked_last``).
     """
     parts = list(graph.parts)
-    read = {tensor for part in parts for tensor, _ in part.inputs}
-    writers: dict[int, list[int]] = {}
-    for number, part in enumerate(parts):
-        for tensor in part.outputs:
-            writers.setdefault(tensor, []).append(number)
-    for tensor, several in writers.items():
+    for tensor, (writers, readers) in enumerate(zip(graph.writers(), graph.readers(), strict=True)):
+        several = [writer for writer, _ in writers]
         alike = {(parts[w].rows, parts[w].maps, parts[w].segment, parts[w].outputs) for w in several}
-        asked = tensor in read and not parts[several[-1]].most_rows
-        if len(several) > 1 and len(alike) == 1 and not asked and not any(parts[w].atomic for w in several):
-            last = parts[several[-1]]
+        if len(several) < 2 or len(alike) > 1 or any(parts[w].atomic for w in several):
+            continue
+        last = parts[several[-1]]
+        if not readers or last.most_rows:
             at = last.maps[0] if last.maps else None
             parts[several[-1]] = replace(last, inputs=(*last.inputs, (tensor, RowPropagator(last.rows, at=at))))
     return RowGraph(tuple(parts), graph.tensors)

@@ -7,15 +7,14 @@ from dataclasses import replace
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.nhwc_form import NhwcForm, first_element
 from cascader.graph.cascader_graph import Tensor, TensorKind
-from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides, Tiles
+from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.values import dataclass
 
 
-def _with_axes_exchanged(feature_map: FeatureMap, strides: Strides, bases: tuple[int, int, int, int]) -> FeatureMap:
+def _with_axes_exchanged(feature_map: FeatureMap, strides: Strides, base: int) -> FeatureMap:
     shape = Shape3D(feature_map.shape.width, feature_map.shape.height, feature_map.shape.depth)
-    tiles = replace(Tiles.single(shape, 0), bases=bases)
-    return replace(feature_map, shape=shape, strides=strides, tiles=tiles)
+    return replace(feature_map.at(base, shape), strides=strides)
 
 
 def in_place(feature_map: FeatureMap) -> FeatureMap:
@@ -23,7 +22,7 @@ def in_place(feature_map: FeatureMap) -> FeatureMap:
     strides = feature_map.strides
     if feature_map.layout is Layout.NHWC:
         strides = Strides(strides.x, strides.y, strides.c)
-    return _with_axes_exchanged(feature_map, strides, feature_map.tiles.bases)
+    return _with_axes_exchanged(feature_map, strides, feature_map.base)
 
 
 def is_pixel(feature_map: FeatureMap) -> bool:
@@ -46,11 +45,11 @@ class Bricks:
 
     def turned(self, feature_map: FeatureMap) -> FeatureMap:
         """The elements that ``feature_map``, one tile, addresses, where they are once the tensor has its columns as rows."""
-        brick, first, unused = BRICK * self.element, first_element(feature_map), feature_map.tiles.bases[1:]
+        brick, first = BRICK * self.element, first_element(feature_map)
         plane, lane = divmod(first.channel, BRICK)
         strides = Strides(self.bricks * self.height * brick, brick, self.height * brick)
         start = first.column * strides.y + plane * strides.c + first.row * brick + lane * self.element
-        return _with_axes_exchanged(feature_map, strides, (start, *unused))
+        return _with_axes_exchanged(feature_map, strides, start)
 
     @property
     def dense(self) -> NhwcForm:

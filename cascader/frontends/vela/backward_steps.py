@@ -16,16 +16,8 @@ from npu_model.shapes import Shape3D
 
 def _piece(feature_map: FeatureMap, y: int, x: int, shape: Shape3D) -> FeatureMap:
     """The map's elements from (y, x) on, a single one along each axis that steps backwards."""
-    _, *unused = feature_map.tiles.bases
     strides = Strides(abs(feature_map.strides.y), abs(feature_map.strides.x), feature_map.strides.c)
-    tiles = replace(
-        feature_map.tiles,
-        height0=shape.height,
-        height1=shape.height,
-        width0=shape.width,
-        bases=(feature_map.address(y, x, 0), unused[0], unused[1], unused[2]),
-    )
-    return replace(feature_map, shape=shape, tiles=tiles, strides=strides)
+    return replace(feature_map.at(feature_map.address(y, x, 0), shape), strides=strides)
 
 
 def moves_elements(operation: KernelOperation) -> bool:
