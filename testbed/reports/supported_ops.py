@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from importlib import metadata
 
-from cascader.frontends.vela.supported import operator_constraints
 from npu_model.printable import printable
 from testbed import VERSION
+from validation.vela.supported import operator_constraints
 
 GENERAL = 0.8
 """Share of the operators from which on a condition is one of all, which the page says once."""

@@ -9,9 +9,9 @@ import pytest
 from command_line import call, refusal
 from cpu_networks import cpu_split_network
 
-from cascader.frontends.vela.supported import operator_constraints
 from npu_model.accelerator import accelerator_names
 from testbed import progress
+from validation.vela.supported import operator_constraints
 
 
 def test_the_names_that_options_take_are_listed() -> None:
