@@ -16,12 +16,7 @@ static int room_for(void **at, i64 *room, i64 length, size_t size, int *failed)
     return 1;
 }
 
-int due_add(Agenda *a, Resume resume)
-{
-    if (!room_for((void **)&a->due, &a->due_room, a->due_length, sizeof(Resume), &a->failed)) return 0;
-    a->due[a->due_length++] = resume;
-    return 1;
-}
+int due_room(Agenda *a) { return room_for((void **)&a->due, &a->due_room, a->due_length, sizeof(Resume), &a->failed); }
 
 static int is_before(const Later *a, const Later *b) { return a->cycle < b->cycle || (a->cycle == b->cycle && a->number < b->number); }
 

@@ -60,18 +60,11 @@ static void make_buffers(Machine *m)
 {
     Count *counts[] = {&m->fetched, &m->parsed, &m->kernels_done, &m->dmas_done};
     Slots *slots[] = {&m->input, &m->weights, &m->accumulators, &m->outputs};
-    struct {
-        Fifo *fifo;
-        i64 size;
-    } fifos[] = {{&m->kernel_queue, 1}, {&m->dma_queue, 2},   {&m->weight_queue, 2}, {&m->loaded, 4},
-                 {&m->decoded, 1},      {&m->accumulated, 2}, {&m->scaled, 2},       {&m->responses[0], 2},
-                 {&m->responses[1], 2},  {&m->weight_news, 1},      {&m->under_way, 2}};
+    Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
+                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way};
     for (int i = 0; i < 4; i++) counts[i]->waiting = NOBODY;
     for (int i = 0; i < 4; i++) *slots[i] = (Slots){m->timing.slots, NOBODY};
-    for (int i = 0; i < 11; i++) {
-        fifos[i].fifo->size = fifos[i].size;
-        fifos[i].fifo->waiting = NOBODY;
-    }
+    for (int i = 0; i < 11; i++) fifos[i]->waiting = NOBODY;
 }
 
 static void free_machine(Machine *m)

@@ -6,7 +6,8 @@ enum { MANY_PERIODS = 4096 };
 
 static void start_beats(Beats *beats, const i64 *pairs, i64 count, i64 phase, i64 burst)
 {
-    i64 head = phase % burst ? burst - phase % burst : 0;
+    /* Most bursts are powers of two: a division takes as long as a transaction. */
+    i64 over = burst & (burst - 1) ? phase % burst : phase & (burst - 1), head = over ? burst - over : 0;
     beats->burst = burst;
     beats->pair = pairs;
     beats->pairs = count;
@@ -68,6 +69,11 @@ static i64 *gate_words(Machine *m, Gate *gate, i64 period)
 
 static i64 admit(Machine *m, Gate *gate, i64 time, i64 count)
 {
+    i64 place = gate->period - gate->base;
+    if (time >= gate->begin && time - gate->begin < gate->on && place < gate->room && gate->words[place] < gate->cap) {
+        gate->words[place] += count;
+        return time;
+    }
     /* Most transactions are issued in the period of the one before: a division takes longer than all else here. */
     if (time < gate->begin || time >= gate->begin + gate->length) {
         gate->period = time / gate->length;
@@ -89,30 +95,38 @@ static i64 admit(Machine *m, Gate *gate, i64 time, i64 count)
 static inline i64 whole(i64 path, i64 denominator) { return denominator == 1 ? path : div_up(path, denominator); }
 
 /* One turn that starts in `cycle`: the cycle after its last issue, and when its last transaction is complete. */
-static i64 turn(Machine *m, Server *s, Beats *beats, i64 cycle, i64 *finish)
+static inline i64 turn(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish)
 {
-    i64 path = *s->path, free = whole(path, s->denominator), time = cycle - 1;
-    for (i64 i = 0; i < m->timing.grant && !is_over(beats); i++) {
-        i64 words = next_beats(beats);
-        time = most(time + 1, free - s->lead);
-        if (s->limit) time = most(time, s->finishes[s->next_finish]);
-        if (!s->gate->is_open) time = admit(m, s->gate, time, words);
-        path = most(path, (time + s->before) * s->denominator) + words * s->numerator;
-        free = whole(path, s->denominator);
-        *finish = free + s->behind;
-        if (s->limit) {
-            s->finishes[s->next_finish] = *finish;
-            if (++s->next_finish == s->limit) s->next_finish = 0;
+    const i64 before = s->before, behind = s->behind, lead = s->lead, limit = s->limit, numerator = s->numerator, denominator = s->denominator;
+    Gate *gate = s->gate->is_open ? NULL : s->gate;
+    Beats beats = *waiting;
+    i64 path = *s->path, free = whole(path, denominator), time = cycle - 1, next = s->next_finish, *finishes = s->finishes;
+    for (i64 left = m->timing.grant; left && !is_over(&beats); left--) {
+        i64 words = next_beats(&beats);
+        time = most(time + 1, free - lead);
+        if (limit) time = most(time, finishes[next]);
+        if (gate) time = admit(m, gate, time, words);
+        path = most(path, (time + before) * denominator) + words * numerator;
+        free = whole(path, denominator);
+        *finish = free + behind;
+        if (limit) {
+            finishes[next] = *finish;
+            if (++next == limit) next = 0;
         }
     }
+    s->next_finish = next;
     *s->path = path;
+    *waiting = beats;
     return time + 1;
 }
 
+/* The first channel with work, from the one after the last on. */
 static int pick(int after, int work)
 {
-    for (int i = 0; i < CHANNELS; i++)
-        if (work >> (after + i) % CHANNELS & 1) return (after + i) % CHANNELS;
+    for (int channel = after; channel < CHANNELS; channel++)
+        if (work >> channel & 1) return channel;
+    for (int channel = 0; channel < after; channel++)
+        if (work >> channel & 1) return channel;
     return 0;
 }
 

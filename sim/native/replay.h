@@ -72,9 +72,12 @@ typedef struct {
     Resume waiting;
 } Count;
 
+/* Integers of an item of a queue. Most need fewer, but as many each time are copied without a loop. */
+enum { ITEM = 5 };
+
 typedef struct {
     i64 *items;
-    i64 first, length, room, size;
+    i64 first, length, room;
     Resume waiting;
 } Fifo;
 
@@ -135,8 +138,7 @@ typedef struct {
     Fifo under_way;
     i64 asked, got, ask_core, ask_at[CORES], ask_scales, asks;
     int ask_waits;
-    i64 mac_item[4];
-    i64 output_item[2], write_item[2], drained;
+    i64 mac_item[ITEM], output_item[ITEM], write_item[ITEM], drained;
 } Machine;
 
 /* The counters of every operation: the busy cycles of the units, their waits by cause, and a kernel's data
@@ -149,7 +151,15 @@ enum {
 };
 
 /* agenda.c */
-int due_add(Agenda *agenda, Resume resume);
+int due_room(Agenda *agenda);
+
+static inline int due_add(Agenda *agenda, Resume resume)
+{
+    if (agenda->due_length == agenda->due_room && !due_room(agenda)) return 0;
+    agenda->due[agenda->due_length++] = resume;
+    return 1;
+}
+
 void later_add(Agenda *agenda, i64 cycle, i64 number, Resume resume);
 int soon(Agenda *agenda, Resume me);
 int later(Agenda *agenda, i64 cycles, Resume me);

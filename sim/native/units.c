@@ -60,24 +60,28 @@ static void release(Machine *m, Slots *slots)
     else wake(m, &slots->waiting);
 }
 
-static void put(Machine *m, Fifo *fifo, const i64 *item)
+/* A longer ring for a queue that is full, a power of two. */
+static int fifo_room(Machine *m, Fifo *fifo)
 {
-    if (fifo->length == fifo->room) {
-        i64 room = fifo->room ? 2 * fifo->room : 16;
-        i64 *items = malloc((size_t)(room * fifo->size) * sizeof(i64));
-        if (!items) {
-            m->agenda.failed = 1;
-            return;
-        }
-        for (i64 i = 0; i < fifo->length; i++)
-            memcpy(items + i * fifo->size, fifo->items + (fifo->first + i) % fifo->room * fifo->size, (size_t)fifo->size * sizeof(i64));
-        free(fifo->items);
-        fifo->items = items;
-        fifo->first = 0;
-        fifo->room = room;
+    i64 room = fifo->room ? 2 * fifo->room : 16;
+    i64 *items = malloc((size_t)(room * ITEM) * sizeof(i64));
+    if (!items) {
+        m->agenda.failed = 1;
+        return 0;
     }
-    i64 *place = fifo->items + ((fifo->first + fifo->length++) & (fifo->room - 1)) * fifo->size;
-    for (i64 i = 0; i < fifo->size; i++) place[i] = item[i];
+    for (i64 i = 0; i < fifo->length; i++)
+        memcpy(items + i * ITEM, fifo->items + ((fifo->first + i) & (fifo->room - 1)) * ITEM, ITEM * sizeof(i64));
+    free(fifo->items);
+    fifo->items = items;
+    fifo->first = 0;
+    fifo->room = room;
+    return 1;
+}
+
+static inline void put(Machine *m, Fifo *fifo, const i64 *item)
+{
+    if (fifo->length == fifo->room && !fifo_room(m, fifo)) return;
+    memcpy(fifo->items + ((fifo->first + fifo->length++) & (fifo->room - 1)) * ITEM, item, ITEM * sizeof(i64));
     wake(m, &fifo->waiting);
 }
 
@@ -88,10 +92,10 @@ static int is_empty(Machine *m, Fifo *fifo, Resume me)
     return 1;
 }
 
-static void pop(Fifo *fifo, i64 *item)
+static inline void pop(Fifo *fifo, i64 *item)
 {
-    for (i64 i = 0; i < fifo->size; i++) item[i] = fifo->items[fifo->first * fifo->size + i];
-    if (++fifo->first == fifo->room) fifo->first = 0;
+    memcpy(item, fifo->items + fifo->first * ITEM, ITEM * sizeof(i64));
+    fifo->first = (fifo->first + 1) & (fifo->room - 1);
     fifo->length--;
 }
 
@@ -161,7 +165,7 @@ static void command_fetch(Machine *m)
 static void command_processor(Machine *m)
 {
     const int me = PROCESSOR;
-    i64 item[2];
+    i64 item[ITEM] = {0};
     BEGIN
     for (m->command = 0; m->command < m->operation_count; m->command++) {
         m->parsed_end += m->operations[m->command].words;
@@ -212,7 +216,7 @@ static void dma(Machine *m)
 {
     const int me = DMA;
     const Operation *op;
-    i64 item[2], start;
+    i64 item[ITEM] = {0}, start;
     BEGIN
     for (;;) {
         WAIT(is_empty(m, &m->dma_queue, me));
@@ -250,20 +254,25 @@ static void dma(Machine *m)
 /* Tell a decoder that asks ahead that something has changed. */
 static void tell_weights(Machine *m)
 {
-    i64 item[1] = {0};
+    i64 item[ITEM] = {0};
     if (m->timing.weight_bursts) put(m, &m->weight_news, item);
 }
 
-static void put_weights(Machine *m, i64 kernel, i64 block)
+/* Let the decoder go on with blocks `first` to `last` (exclusive) of a kernel. */
+static void put_weights(Machine *m, i64 kernel, i64 first, i64 last)
 {
-    i64 item[2] = {kernel, block};
-    put(m, &m->weight_queue, item);
+    i64 item[ITEM] = {kernel, first, last};
+    if (first < last) put(m, &m->weight_queue, item);
+    tell_weights(m);
 }
 
-static void put_all_weights(Machine *m, i64 kernel)
+/* The decoder's next block: its queue holds runs of blocks. */
+static void pop_weights(Machine *m)
 {
-    for (i64 b = 0; b < m->kernels[kernel].blocks; b++) put_weights(m, kernel, b);
-    tell_weights(m);
+    i64 *run = m->weight_queue.items + m->weight_queue.first * ITEM, item[ITEM];
+    m->decode_kernel = run[0];
+    m->decode_block = run[1]++;
+    if (run[1] == run[2]) pop(&m->weight_queue, item);
 }
 
 /* The reads of a step that has a slot of its own, or goes on in that of the one before. */
@@ -273,7 +282,7 @@ static void input_load(Machine *m)
 {
     const int me = LOAD;
     const i64 *job;
-    i64 item[4];
+    i64 item[ITEM] = {0};
     Kernel *kernel;
     BEGIN
     for (;;) {
@@ -282,13 +291,13 @@ static void input_load(Machine *m)
         m->load_kernel = item[0];
         kernel = &m->kernels[m->load_kernel];
         if (m->timing.weights_ahead && !m->timing.weights_drain)
-            put_all_weights(m, m->load_kernel);
+            put_weights(m, m->load_kernel, 0, m->kernels[m->load_kernel].blocks);
         COUNTED(m->kernels[m->load_kernel].index, IFM_SHRAM,
                 m->load_kernel && m->kernels[m->load_kernel].repartitions && m->timing.shram_drains &&
                     reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
         kernel = &m->kernels[m->load_kernel];
         if (m->timing.weights_ahead && m->timing.weights_drain)
-            put_all_weights(m, m->load_kernel);
+            put_weights(m, m->load_kernel, 0, m->kernels[m->load_kernel].blocks);
         m->load_all_but = m->load_ahead = 0;
         if (m->load_kernel && m->timing.blockdep_rule != 1) {
             m->load_all_but = kernel[-1].blocks;
@@ -305,10 +314,7 @@ static void input_load(Machine *m)
                     COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP, m->drained > 0 && later(&m->agenda, m->drained, me));
                 }
             }
-            if (!m->timing.weights_ahead) {
-                put_weights(m, m->load_kernel, m->load_block);
-                tell_weights(m);
-            }
+            if (!m->timing.weights_ahead) put_weights(m, m->load_kernel, m->load_block, m->load_block + 1);
             COUNTED(m->kernels[m->load_kernel].index, IFM_START,
                     !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
             for (m->load_step = 0; m->load_step < m->load_job[3]; m->load_step++) {
@@ -317,6 +323,7 @@ static void input_load(Machine *m)
                 COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM,
                         ask(m, m->kernels[m->load_kernel].work, fetched(m->load_job[4 + 3 * m->load_step]), IFM, 0, IFM, me));
                 job = m->load_job;
+                item[4] = job - m->kernels[m->load_kernel].work;
                 item[0] = m->load_kernel;
                 item[1] = m->load_block;
                 item[2] = job[4 + 3 * m->load_step + 2];
@@ -339,7 +346,7 @@ void weights_arrived(Machine *m)
 /* Note the step at hand as under way if nothing is left to ask for. */
 static void note_asked(Machine *m)
 {
-    i64 item[2] = {m->kernels[m->decode_kernel].index, m->asked};
+    i64 item[ITEM] = {m->kernels[m->decode_kernel].index, m->asked};
     if (!m->asks) put(m, &m->under_way, item);
 }
 
@@ -396,23 +403,20 @@ static void ask_burst(Machine *m)
 /* The operation whose weights are waited for. */
 static i64 under_way(const Machine *m)
 {
-    return m->under_way.length ? m->under_way.items[m->under_way.first * m->under_way.size] : m->kernels[m->decode_kernel].index;
+    return m->under_way.length ? m->under_way.items[m->under_way.first * ITEM] : m->kernels[m->decode_kernel].index;
 }
 
 static int is_there(const Machine *m)
 {
-    return m->under_way.length && m->under_way.items[m->under_way.first * m->under_way.size + 1] <= m->got;
+    return m->under_way.length && m->under_way.items[m->under_way.first * ITEM + 1] <= m->got;
 }
 
 /* Whether a step is at hand that was not begun, of this block or the next. */
 static int next_step(Machine *m)
 {
-    i64 item[2];
     if (m->decode_kernel >= 0 && m->decode_step < job_of(&m->kernels[m->decode_kernel], m->decode_block)[3]) return 1;
     if (!m->weight_queue.length) return 0;
-    pop(&m->weight_queue, item);
-    m->decode_kernel = item[0];
-    m->decode_block = item[1];
+    pop_weights(m);
     m->decode_step = 0;
     return 1;
 }
@@ -421,7 +425,7 @@ static int next_step(Machine *m)
 static void decoder_ahead(Machine *m)
 {
     const int me = DECODER;
-    i64 item[2];
+    i64 item[ITEM] = {0};
     BEGIN
     m->decode_kernel = -1;
     for (;;) {
@@ -453,13 +457,11 @@ static void weight_decoder(Machine *m)
 {
     const int me = DECODER;
     const i64 *job;
-    i64 item[2];
+    i64 item[ITEM] = {0};
     BEGIN
     for (;;) {
         WAIT(is_empty(m, &m->weight_queue, me));
-        pop(&m->weight_queue, item);
-        m->decode_kernel = item[0];
-        m->decode_block = item[1];
+        pop_weights(m);
         m->decode_job = job_of(&m->kernels[m->decode_kernel], m->decode_block);
         for (m->decode_step = 0; m->decode_step < m->decode_job[3]; m->decode_step++) {
             COUNTED(m->kernels[m->decode_kernel].index, WD_DW, take(m, &m->weights, me));
@@ -476,7 +478,7 @@ static void weight_decoder(Machine *m)
 static void mac_array(Machine *m)
 {
     const int me = MAC;
-    i64 item[4];
+    i64 item[ITEM] = {0};
     BEGIN
     for (;;) {
         m->since[me] = m->agenda.cycle;
@@ -506,7 +508,7 @@ static void output_unit(Machine *m)
         counted(m, me, m->kernels[m->output_item[0]].index, AO_ACC);
         COUNTED(m->kernels[m->output_item[0]].index, AO_OB, take(m, &m->outputs, me));
         COUNTED(m->kernels[m->output_item[0]].index, BUSY_AO,
-                later(&m->agenda, job_of(&m->kernels[m->output_item[0]], m->output_item[1])[0], me));
+                later(&m->agenda, m->kernels[m->output_item[0]].work[m->output_item[4]], me));
         release(m, &m->accumulators);
         put(m, &m->scaled, m->output_item);
     }
@@ -527,7 +529,7 @@ static void stored(Machine *m, const i64 *item)
 
 void responded(Machine *m, int port)
 {
-    i64 item[2];
+    i64 item[ITEM] = {0};
     pop(&m->responses[port], item);
     stored(m, item);
 }
@@ -542,7 +544,7 @@ static void write_back(Machine *m)
         WAIT(is_empty(m, &m->scaled, me));
         pop(&m->scaled, m->write_item);
         kernel = &m->kernels[m->write_item[0]];
-        writes = kernel->work + job_of(kernel, m->write_item[1])[1];
+        writes = kernel->work + kernel->work[m->write_item[4] + 1];
         transfer(m, kernel->port, 1, OFM, writes + 1, writes[0], 0, me);
         m->since[me] = m->agenda.cycle;
         YIELD;
