@@ -117,7 +117,8 @@ def flat_operation(
         ),
     )
     maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))
-    return array("q", chain(head, maps, _ranges(op.weights, modulus), _ranges(op.scales, modulus)))
+    # An array is made of a tuple in half of the time that it takes of an iterator.
+    return array("q", (*head, *maps, *_ranges(op.weights, modulus), *_ranges(op.scales, modulus)))
 
 
 @lru_cache(maxsize=1024)

@@ -9,8 +9,8 @@ from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
 from npu_model.weight_stream.mlw_work import DecoderWork, decoder_work
-from npu_model.weight_stream.order import STREAM_BITS, run_ends
-from npu_model.weight_stream.weights import core_format
+from npu_model.weight_stream.order import STREAM_BITS, WeightFormat, run_ends
+from npu_model.weight_stream.weights import core_format, weight_shape
 
 StreamWork = Mapping[int, tuple[DecoderWork, ...]]
 """By operation index the work for the stream of each core; kernels without weights, or whose weights are unknown, have none."""
@@ -91,10 +91,18 @@ _Cores = tuple[_Slices, ...]
 
 
 class _KnownWork:
-    """The work of operations that come again, as a search replays them: by their identity and the places of their streams."""
+    """The work of operations that come again, as a search replays them.
+
+    An operation is known by its identity and the places of its streams, and its work by these places and what decides their format:
+    operations whose tensors lie elsewhere share it.
+    """
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._found: dict[object, tuple[tuple[DecoderWork, ...], KernelOperation, Accelerator]] = {}
+        self._works: dict[object, tuple[tuple[DecoderWork, ...], Accelerator]] = {}
         self._contents: dict[int, bytes] = {}
 
     def of(self, op: KernelOperation, cores: _Cores, accelerator: Accelerator) -> tuple[DecoderWork, ...]:
@@ -106,10 +114,18 @@ class _KnownWork:
             # What is known by its identity is kept.
             contents = {id(content): content for slices in cores for content, _, _ in slices}
             if len(self._found) > _MOST_WORKS or len(self._contents | contents) > _MOST_CONTENTS:
-                self._found, self._contents = {}, {}
+                self._forget()
             self._contents |= contents
+            form = weight_shape(op), WeightFormat.of(op), *key[1:]
+            known = self._found[key] = self._shared(form, op, cores, accelerator), op, accelerator
+        return known[0]
+
+    def _shared(self, key: object, op: KernelOperation, cores: _Cores, accelerator: Accelerator) -> tuple[DecoderWork, ...]:
+        """The work of all operations with this key."""
+        known = self._works.get(key)
+        if known is None:
             streams = tuple(b"".join([content[begin:end] for content, begin, end in slices]) for slices in cores)
-            known = self._found[key] = operation_work(op, streams, accelerator), op, accelerator
+            known = self._works[key] = operation_work(op, streams, accelerator), accelerator
         return known[0]
 
 

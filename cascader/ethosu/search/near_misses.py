@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import field, replace
 from fractions import Fraction
-from itertools import islice, tee
+from itertools import count, islice, tee
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.schedule.later_copies import with_later_copies
-from cascader.ethosu.search.errands import Decisions, replay
+from cascader.ethosu.search.errands import Decisions, Turn, replay_in_turn
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Point, Replay, Show, silent
 from cascader.plan.pareto import pareto
@@ -42,8 +42,8 @@ LATER = 7_000_000_000
 MobileNetV1, which asks for more than any other of the fourteen networks of the memory page that were measured, takes 6,080 million.
 """
 
-AHEAD = 4
-"""Replays that are asked for at a time, so that two processes have some; one alone makes only those that count."""
+AHEAD = 3
+"""Replays that are asked for at a time: two for another process, one for this one. One process alone makes only those that count."""
 
 REPLAYED, FOLLOWED = 60, 24
 """Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""
@@ -72,6 +72,8 @@ class _Search:
     show: Show
     known: dict[object, Future[int]] = field(default_factory=dict)
     """Replays by what was decided; other searches of the same comparison know them, too."""
+    turns: Iterator[int] = field(default_factory=count)
+    """Numbers of the replays that are asked for."""
 
     def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> tuple[Point, Groups] | None:
         """The fastest schedule for ``limit`` bytes and its groups, from the best that is found there or the groups to ``begin`` with."""
@@ -87,7 +89,7 @@ class _Search:
         return drawn_ahead(map(self._replayed, candidates), AHEAD)
 
     def _replayed(self, candidate: Candidate) -> Future[int]:
-        return self.executor.submit(replay, Decisions.of(candidate), self.form, self.judge)
+        return self.executor.submit(replay_in_turn, Turn(next(self.turns)), Decisions.of(candidate), self.form, self.judge)
 
     def _cycles_once(self, candidates: Iterable[Candidate]) -> Iterator[int]:
         """The same of candidates that may come again, of other groups, too: each schedule is replayed once."""

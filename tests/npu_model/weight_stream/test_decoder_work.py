@@ -18,7 +18,7 @@ from npu_model.compiled.network import read_compiled
 from npu_model.cost.block_jobs import BlockJob, block_jobs, program_jobs
 from npu_model.cost.cycles import mac_cycles
 from npu_model.errors import InputError
-from npu_model.program import ByteRange, DmaOperation, Kernel, KernelOperation, OperationKind, Program, Region, RegionRole
+from npu_model.program import ByteRange, DmaOperation, Kernel, KernelOperation, OperationKind, Program, Region, RegionRole, Tiles
 from npu_model.shapes import Shape3D
 from npu_model.timing import TimingParameters
 from npu_model.weight_stream.mlw_work import decoder_work
@@ -146,6 +146,19 @@ def test_an_operation_that_comes_again_with_other_constants_asks_for_other_work(
     shorter = replace(op, weights=other.weights, scales=other.scales)
     known = stream_work(replace(light, operations=(shorter, *light.operations[1:])), DEVICE)
     assert known == stream_work(light, DEVICE) != stream_work(direct, DEVICE)
+
+
+def test_operations_that_differ_by_addresses_share_their_work_and_those_of_another_format_have_their_own() -> None:
+    one = convolution(dense())
+    first = one.operations[0]
+    assert isinstance(first, KernelOperation)
+    moved = first.having(ofm=replace(first.ofm, tiles=Tiles.single(first.ofm.shape, 1 << 16)))
+    flat = first.having(block=Shape3D(first.block.height, first.block.width, first.block.depth // 2))
+    works = [stream_work(replace(one, operations=(op, *one.operations[1:])), DEVICE)[0] for op in (first, moved, flat)]
+    assert works[1] is works[0]
+    assert works[2] != works[0]
+    stream = one.regions[0].content[first.weights[0].start : first.weights[0].end]
+    assert works == [operation_work(op, (stream,), DEVICE) for op in (first, moved, flat)]
 
 
 def test_weights_without_their_bytes_are_dealt_in_proportion() -> None:

@@ -16,6 +16,7 @@ from scheduling import DEFAULT, network
 from cascader import How, frontier, schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
+from cascader.ethosu.search.errands import Turn
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.search import explore, hopeful
 from cascader.ethosu.search.task import Choice, Task
@@ -65,6 +66,13 @@ def test_forms_are_dealt_out_forth_and_back_from_the_largest_on() -> None:
     """Dealt out in turn, the first process would have the larger one of every two."""
     assert [form(number, 6).homes(2)[0] for number in range(6)] == [0, 1, 1, 0, 0, 1]
     assert [form(number, 6).homes(3)[0] for number in range(6)] == [0, 1, 2, 2, 1, 0]
+
+
+@pytest.mark.parametrize(("processes", "taken"), [(1, {0: 6}), (2, {0: 2, 1: 4}), (3, {1: 6, 2: 6})])
+def test_the_process_that_makes_replays_takes_fewer_of_them_than_the_others(processes: int, taken: dict[int, int]) -> None:
+    """Of three processes the two others may each take any."""
+    homes = [home for number in range(6) for home in Turn(number).homes(processes)]
+    assert {home: homes.count(home) for home in homes} == taken
 
 
 def double(number: int) -> int:
