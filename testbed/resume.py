@@ -52,6 +52,11 @@ def _decisions_key(decisions: Decisions, form: Form, *wanted: object) -> str:
     return key_of([_form(form), to_plain(decisions), *map(repr, wanted)])
 
 
+def _turn_key(_turn: errands.Turn, decisions: Decisions, form: Form, *wanted: object) -> str:
+    """As :func:`_decisions_key`: no answer depends on which process has its turn."""
+    return _decisions_key(decisions, form, *wanted)
+
+
 def _blocks_key(form: Form, decisions: Decisions, *wanted: object) -> str:
     return _decisions_key(decisions, form, *wanted)
 
@@ -75,6 +80,7 @@ _KINDS: dict[object, _Kind] = {
     errands.smallest: _Kind(_form_key, to_plain, _decisions_from_plain),
     errands.choose_blocks: _Kind(_blocks_key, to_plain, _blocks_from_plain),
     errands.replay: _Kind(_decisions_key, to_plain, lambda plain, *_: from_plain(int, plain)),
+    errands.replay_in_turn: _Kind(_turn_key, to_plain, lambda plain, *_: from_plain(int, plain)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }
 
@@ -91,8 +97,9 @@ class Resumed(Executor):
         if kind is None:
             return self._executor.submit(fn, *args, **kwargs)
         answer = self._ask(fn.__name__, kind, fn, args)
-        if fn is errands.replay and self._points is not None:
-            answer.add_done_callback(partial(_replayed, self._points, *args[:2]))
+        if fn in (errands.replay, errands.replay_in_turn) and self._points is not None:
+            decisions, form, _ = args[-3:]
+            answer.add_done_callback(partial(_replayed, self._points, decisions, form))
         return answer
 
     def _ask(self, name: str, kind: _Kind, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:

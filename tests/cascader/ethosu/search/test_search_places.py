@@ -70,7 +70,7 @@ def test_forms_are_dealt_out_forth_and_back_from_the_largest_on() -> None:
 
 @pytest.mark.parametrize(("processes", "taken"), [(1, {0: 6}), (2, {0: 2, 1: 4}), (3, {1: 6, 2: 6})])
 def test_the_process_that_makes_replays_takes_fewer_of_them_than_the_others(processes: int, taken: dict[int, int]) -> None:
-    """Of three processes the two others may each take any."""
+    """Two of three processes may each take any errand: all but the one that hands them out."""
     homes = [home for number in range(6) for home in Turn(number).homes(processes)]
     assert {home: homes.count(home) for home in homes} == taken
 
