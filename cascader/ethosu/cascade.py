@@ -31,6 +31,8 @@ from cascader.search.copy_sets import CopySets
 from cascader.search.local_moves import Groups
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
 from npu_model.values import dataclass
 
 
@@ -99,6 +101,11 @@ class Cascader:
     def limits(self) -> tuple[int, ...]:
         """Memory limits for a frontier, from the smallest on."""
         return ladder(self.plans, self.options.rungs)
+
+    def most_bytes(self) -> int:
+        """Bytes of an arena in which every tensor and every copy has a place of its own: no schedule is faster for more."""
+        sizes = [tensor.size for tensor in self.graph.tensors] + [self.cost.constant_bytes(part) for part in range(len(self.graph.parts))]
+        return sum(round_up(size, ALIGNMENT) for size in sizes)
 
     def realise(self, draft: Draft) -> Candidate:
         """The schedule of a draft, with the blocks that are fastest together, not checked yet; of each draft once."""

@@ -88,6 +88,8 @@ def example(*lines: str) -> str:
 
 MOST_CYCLES = 1 << 62
 """Bound of a number of cycles."""
+MOST_BYTES = 1 << 40
+"""Bound of a number of bytes: an address of the NPU has 40 bits."""
 
 
 def byte_count(text: str) -> int:
@@ -96,8 +98,8 @@ def byte_count(text: str) -> int:
         value = int(text)
     except ValueError:
         value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of bytes, give an integer of 1 or more")
+    if not 1 <= value <= MOST_BYTES:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of bytes, give an integer from 1 to {MOST_BYTES}")
     return value
 
 

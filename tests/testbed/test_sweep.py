@@ -96,6 +96,7 @@ def test_options_that_contradict_are_refused(tmp_path: Path) -> None:
     assert "drop one" in refusal("sweep", MODEL, "--json", "--deadline", 2)
     assert "unknown" in refusal("sweep", MODEL, "--accelerator-config", "ethos-u55-100")
     assert "no number of bytes" in refusal("sweep", MODEL, "--arena-cache-size", "9000,many")
+    assert "an integer from 1 to 1099511627776" in refusal("sweep", MODEL, "--arena-cache-size", 1 << 64)
 
 
 class StoppedError(Exception):

@@ -17,12 +17,20 @@ MOST_DIVIDED = 20
 class Limits:
     """Most steps of a proof, jobs that are put behind others, and most replays: counts, so that no answer depends on a clock."""
 
-    steps: int = 1_000_000
-    replays: int = 3_000
+    steps: int = 10_000_000
+    replays: int = 30_000
 
     def without(self, proof: Proof) -> Limits:
         """The steps and replays that a proof has left of them."""
         return Limits(self.steps - proof.steps, self.replays - proof.replayed)
+
+    def shared(self, count: int) -> Limits:
+        """The share of each of ``count`` proofs."""
+        return Limits(self.steps // count, self.replays // count)
+
+    def exceeds(self, other: Limits) -> bool:
+        """Whether a proof within them may get further than within ``other``."""
+        return self != other and self.steps >= other.steps and self.replays >= other.replays
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,11 @@ class Proof:
     steps: int
     least_cycles: int
     complete: bool
+
+    def after(self, before: Proof) -> Proof:
+        """The proof of a form after one with smaller limits: what both have taken, and the better of two bounds."""
+        least = max(self.least_cycles, before.least_cycles)
+        return Proof(self.members, before.replayed + self.replayed, before.steps + self.steps, least, self.complete)
 
     @classmethod
     def of(cls, proofs: Sequence[Proof]) -> Proof:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from math import inf
 
 from cascader.ethosu.proof.proof import DEFAULT_LIMITS
-from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
+from cascader.ethosu.proof.result import Limits, Proof
 from cascader.ethosu.search.best import Best
-from cascader.ethosu.search.errands import proven
+from cascader.ethosu.search.proofs import Rounds, has_proof
 from cascader.ethosu.search.replays import BLOCKS_EFFORT, QUICK_EFFORT, REACH, close, in_replayed_blocks, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Task, silent, unseen
@@ -102,31 +102,14 @@ class _Chooser:
         return min((*found, ordered[0]), key=self.best.rank)
 
     def proven(self, point: Point) -> tuple[Point, Proof | None]:
-        """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks.
-
-        The forms come one after the other, so that each begins with the fewest cycles of those before, and takes of the limits what these
-        have left.
-        """
-        forms = self.explored.forms
-        if not self.aim.thorough or self.aim.smallest or min(len(form.network.graph.parts) for form in forms) > MOST_PARTS:
+        """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks."""
+        if not self.aim.thorough or self.aim.smallest or not has_proof(self.explored):
             return point, None
-        proofs, limits = list[Proof](), self.limits
-        for number, form in enumerate(forms):
-            self.show(f"Searching everything: {number} of {len(forms)} layouts")
-            asked = self.executor.submit(proven, form, self.aim.budget, point.cycles, self.best.task.replay, limits)
-            proof, found = asked.result()
-            # What any arena of these bytes asks for is known before.
-            anyhow = min(self.explored.bounds[number].at(self.aim.budget), point.cycles)
-            if found is not None:
-                made = found[0].candidate(form)
-                point = Point(made.memory, found[1], made.cycles, made.schedule)
-                self.best.take(point)
-                point = self.in_replayed_blocks((point,))
-            proofs.append(replace(proof, least_cycles=max(proof.least_cycles, anyhow)))
-            limits = limits.without(proof)
-        # A form that was proven early was compared with more cycles than the answer takes.
-        whole = Proof.of(proofs)
-        return point, replace(whole, least_cycles=point.cycles if whole.complete else min(whole.least_cycles, point.cycles))
+        rounds = Rounds(self.explored, self.best, point, self.limits, self.executor, self.show)
+        rounds.run()
+        if rounds.point is not point:
+            point = self.in_replayed_blocks((rounds.point,))
+        return point, rounds.proof(point.cycles)
 
 
 def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen, limits: Limits = DEFAULT_LIMITS) -> Choice:
@@ -137,6 +120,7 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     """
     best = Best(task, aim.budget, aim.smallest, seen)
     explored = explore(task, executor, show, best.begin)
+    aim = replace(aim, budget=explored.useful(aim.budget))
     best.least_cycles = explored.least_cycles(aim.budget)
     chooser = _Chooser(explored, aim, best, executor, show, limits)
     candidates = chooser.chosen()

@@ -52,11 +52,15 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of the cycles and the bytes of its schedules."""
+    """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of the cycles and the bytes of its schedules.
+
+    More than ``most_bytes`` of arena serve none of them.
+    """
 
     limits: tuple[int, ...]
     bound: CycleBound
     least_bytes: int
+    most_bytes: int
 
 
 def ready() -> None:
@@ -74,7 +78,7 @@ def outline(form: Form) -> Outline:
     bound = cycle_bound(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing)
     is_small = len(form.network.graph.parts) <= MOST_DIVIDED
     fewest = Divisions(plans).least_of_all() if is_small else least_bytes(plans.scheduler)
-    return Outline(plans.limits(), bound, fewest)
+    return Outline(plans.limits(), bound, fewest, plans.most_bytes())
 
 
 def promise(form: Form, limit: int, part: Fraction) -> int | None:

@@ -50,10 +50,16 @@ class Explored:
     """For each form a lower bound of the cycles that its schedules take."""
     least_bytes: int
     """Bytes of the arena that every schedule of every form takes."""
+    most_bytes: int
+    """Bytes of the arena of which no schedule of any form needs more."""
 
     def least_cycles(self, arena: int | None) -> int:
         """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number)."""
         return min(bound.at(arena) for bound in self.bounds)
+
+    def useful(self, arena: int | None) -> int | None:
+        """As many bytes of an arena as serve any schedule: one that is far too large would be divided into coarse pieces."""
+        return None if arena is None else min(arena, self.most_bytes)
 
     def open(self, places: Sequence[tuple[Form, int]], cycles: int) -> list[tuple[Form, int]]:
         """Choose the places (form, limit) at which a schedule may take so many ``cycles`` or fewer; all of them if there is none."""
@@ -96,8 +102,8 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
         for number, origin in enumerate(origins)
     )
     outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} layouts", show))
-    least_bytes = min(one.least_bytes for one in outlines)
-    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), least_bytes)
+    fewest, most = min(one.least_bytes for one in outlines), max(one.most_bytes for one in outlines)
+    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), fewest, most)
 
 
 def search(

@@ -37,3 +37,10 @@ def test_an_effort_is_no_option_of_a_schedule_without_a_choice(tmp_path: Path) -
     sentence = refusal("schedule", "zoo:tiny_conv", "--no-cascade", "--effort", "thorough", "-o", out)
     assert "--effort thorough was given together with --no-cascade" in sentence
     assert call("schedule", "zoo:tiny_conv", "--effort", "thorough", "-o", out).status == 0
+
+
+@pytest.mark.parametrize("effort", ["standard", "thorough"])
+def test_more_bytes_than_any_schedule_needs_are_as_good_as_enough(effort: str) -> None:
+    """An arena is divided into pieces: of 4 GiB they would be of 2 MiB each."""
+    enough, far_too_many = (schedule("zoo:tiny_conv", arena_cache_size=size, effort=effort, processes=1) for size in (1 << 20, 1 << 32))
+    assert enough == far_too_many

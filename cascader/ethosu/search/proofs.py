@@ -1,0 +1,84 @@
+"""The proof of a small network: proofs of its forms, which share the limits in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass as mutable
+from dataclasses import field, replace
+
+from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
+from cascader.ethosu.search.best import Best
+from cascader.ethosu.search.errands import proven
+from cascader.ethosu.search.search import Explored, answers
+from cascader.ethosu.search.task import Point, Show
+
+FIRST_ROUND = 10
+"""Part of the limits that all forms have together in their first round: one form's proof may be hopeless and the others' short."""
+
+
+def has_proof(explored: Explored) -> bool:
+    """Whether a network has a form that is small enough for a proof."""
+    return min(len(form.network.graph.parts) for form in explored.forms) <= MOST_PARTS
+
+
+@mutable(slots=True)
+class Rounds:
+    """Proofs of all forms on their way, with the fastest schedule so far.
+
+    All forms of a round begin with the same cycles, so that no answer depends on how many of them run at once.
+    """
+
+    explored: Explored
+    best: Best
+    point: Point
+    left: Limits
+    executor: Executor
+    show: Show
+    proofs: dict[int, Proof] = field(default_factory=dict)
+    """The proofs so far, by the numbers of their forms."""
+
+    def run(self) -> None:
+        """Give each form its share, until all proofs are complete or the next share is no larger than the one before.
+
+        A proof begins anew with each share. The forms of the first round have a small one; those that stay open share what is left.
+        """
+        share, last = self.left.shared(FIRST_ROUND * len(self.explored.forms)), Limits(0, 0)
+        if len(self.explored.forms) == 1:
+            share = self.left
+        numbers = self.open()
+        while numbers and (not self.proofs or share.exceeds(last)):
+            self._round(numbers, share)
+            numbers = self.open()
+            share, last = self.left.shared(max(1, len(numbers))), share
+
+    def open(self) -> list[int]:
+        """The numbers of the forms of which a schedule may take fewer cycles than the fastest so far."""
+        proofs = (self.proofs.get(number) for number in range(len(self.explored.forms)))
+        return [number for number, proof in enumerate(proofs) if proof is None or not self._done(proof)]
+
+    def _done(self, proof: Proof) -> bool:
+        return proof.complete or proof.least_cycles >= self.point.cycles
+
+    def _round(self, numbers: Sequence[int], share: Limits) -> None:
+        forms, budget = self.explored.forms, self.explored.useful(self.best.budget)
+        judge, begin = self.best.task.replay, self.point.cycles
+        asked = [self.executor.submit(proven, forms[number], budget, begin, judge, share) for number in numbers]
+        for number, (proof, found) in zip(numbers, answers(asked, "Searching everything: {} of {} layouts", self.show), strict=True):
+            # What any arena of these bytes asks for is known before.
+            least = max(proof.least_cycles, min(self.explored.bounds[number].at(budget), begin))
+            before = self.proofs.get(number)
+            self.left = self.left.without(proof)
+            self.proofs[number] = replace(proof, least_cycles=least) if before is None else replace(proof, least_cycles=least).after(before)
+            if found is not None and found[1] < self.point.cycles:
+                made = found[0].candidate(forms[number])
+                self.point = Point(made.memory, found[1], made.cycles, made.schedule)
+                self.best.take(self.point)
+
+    def proof(self, cycles: int) -> Proof:
+        """The proofs of all forms as one; ``cycles`` are those of the answer."""
+        whole = Proof.of(list(self.proofs.values()))
+        # A form that was proven early was compared with more cycles than the answer takes.
+        if all(self._done(proof) for proof in self.proofs.values()):
+            return replace(whole, complete=True, least_cycles=cycles)
+        return replace(whole, least_cycles=min(whole.least_cycles, cycles))
