@@ -93,7 +93,7 @@ MOST_BYTES = 1 << 40
 
 
 def byte_count(text: str) -> int:
-    """A number of bytes, 1 or more."""
+    """A number of bytes from 1 to `MOST_BYTES`."""
     try:
         value = int(text)
     except ValueError:
