@@ -38,8 +38,6 @@ class Tvm:
     """Integer analysis: ``tvm.sym`` since 0.27, ``tvm.arith`` before."""
     block: Any
     """Class of a block: ``SBlock``."""
-    block_realize: Any
-    """Class of a block with the values of its iterators: ``SBlockRealize``."""
     load: Any
     """Class of an expression that reads a buffer; see :func:`buffer_of`."""
     var: Any
@@ -70,7 +68,6 @@ def load() -> Tvm:
         ffi=importlib.import_module("tvm_ffi"),
         arith=importlib.import_module("tvm.sym" if hasattr(tvm, "sym") else "tvm.arith"),
         block=_either("SBlock", s_tir, tirx),
-        block_realize=_either("SBlockRealize", s_tir, tirx),
         load=ir.TensorLoad if hasattr(ir, "TensorLoad") else tirx.BufferLoad,
         var=_either("Var", ir, tirx),
         call=_either("Call", ir, tirx),
@@ -114,22 +111,6 @@ def check_form(name: str, array: np.ndarray[Any, Any], tensor: Any) -> None:
         raise InputError(
             f"Tensor {name!r} is {array.dtype} of {array.shape} where the graph has {tensor.dtype} of {shape_of(tensor)}: convert it."
         )
-
-
-def whole_region(buffer: Any) -> Any:
-    """The region that covers a buffer."""
-    return buffer[tuple(slice(0, extent) for extent in shape_of(buffer))]
-
-
-def modulo(index: Any, length: int) -> Any:
-    """``index`` modulo ``length`` as an index of a buffer.
-
-    When TVM 0.26 flattens a buffer, it loses a constant that stands beside a floor division under a modulus; a bitwise
-    operation, which machine code does not even have, keeps it from looking.
-    """
-    tirx = load().tirx
-    rest = tirx.floormod(index, length)
-    return tirx.bitwise_or(rest, rest) if load().version.startswith("0.26.") else rest
 
 
 def walk(root: Any, kind: Any) -> Iterator[Any]:

@@ -119,13 +119,13 @@ class ScheduleFunctions:
         """The parameters of a function that is called from outside, and its accumulators."""
         network = self.network
         inputs, outputs = (
-            writer.tensor(name, "uint8", sum(port.size for port in ports)).data
+            writer.tensor(name, "uint8", (max(1, sum(port.size for port in ports)),)).data
             for name, ports in (("inputs", network.inputs), ("outputs", network.outputs))
         )
-        pool = writer.tensor("pool", "uint8", len(self.pool.content())).data
-        constants = writer.tensor("constants", "uint8", len(network.constants)).data
-        counters = writer.tensor("counters", "int64", len(self.counter) + 1).data
-        scratch = {dtype: writer.allocate(f"scratch_{dtype}", dtype, SCRATCH, "local").data for dtype in ACCUMULATORS}
+        pool = writer.tensor("pool", "uint8", (len(self.pool.content()),)).data
+        constants = writer.tensor("constants", "uint8", (max(1, len(network.constants)),)).data
+        counters = writer.tensor("counters", "int64", (len(self.counter) + 1,)).data
+        scratch = {dtype: writer.allocate(f"scratch_{dtype}", dtype, (SCRATCH,), "local").data for dtype in ACCUMULATORS}
         return Pointers(inputs, outputs, pool, constants, counters, scratch)
 
     def in_arena(self, base: Any) -> Address:

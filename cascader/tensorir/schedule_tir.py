@@ -155,7 +155,7 @@ class _Run:
 def _run_in_arena(owner: ScheduleFunctions) -> None:
     """Add the function that runs all jobs in an arena that it is given."""
     writer = Writer()
-    base = writer.tensor("arena_bytes", "uint8", owner.schedule.arena_size).data
+    base = writer.tensor("arena_bytes", "uint8", (max(1, owner.schedule.arena_size),)).data
     _Run(owner, writer, owner.in_arena(base), {}, owner.tensors(writer)).write()
     owner.add(ARENA_FUNCTION, writer.function(public=ARENA_FUNCTION))
 
@@ -164,7 +164,7 @@ def _run_in_buffers(owner: ScheduleFunctions) -> None:
     """Add the function that runs all jobs in buffers of its own."""
     writer = Writer()
     pointers = owner.tensors(writer)
-    made = {key: (writer.allocate(name, "uint8", size, SRAM), size) for key, name, size in owner.claims()}
+    made = {key: (writer.allocate(name, "uint8", (size,), SRAM), size) for key, name, size in owner.claims()}
     bases = {tensor: made[owner.schedule.buffers[index].tensors[0]][0] for tensor, index in owner.buffer_of.items()}
     bases |= {key: buffer for key, (buffer, _) in made.items()}
 

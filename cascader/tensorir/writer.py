@@ -6,8 +6,8 @@ nothing that a file holds is ever evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from cascader.tensorir.compat import Tvm, load
@@ -36,13 +36,13 @@ class Writer:
         """A parameter of type int32."""
         return self._parameter(self.tvm.tirx.Var(name, "int32"))
 
-    def tensor(self, name: str, dtype: str, elements: int) -> Any:
+    def tensor(self, name: str, dtype: str, shape: Sequence[int]) -> Any:
         """A parameter that is a tensor of the runtime, as a function has that is called from outside."""
-        return self._parameter(self.tvm.tirx.decl_buffer((max(elements, 1),), dtype, name))
+        return self._parameter(self.tvm.tirx.decl_buffer(shape, dtype, name))
 
-    def allocate(self, name: str, dtype: str, elements: int, scope: str) -> Any:
+    def allocate(self, name: str, dtype: str, shape: Sequence[int], scope: str) -> Any:
         """A buffer of the function's own."""
-        buffer = self.tvm.tirx.decl_buffer((elements,), dtype, name, scope=scope)
+        buffer = self.tvm.tirx.decl_buffer(shape, dtype, name, scope=scope)
         self._emit(self.tvm.tirx.AllocBuffer(buffer))
         return buffer
 
@@ -54,6 +54,12 @@ class Writer:
         self._levels.append([])
         yield variable
         self._emit(tirx.For(variable, start, extent, tirx.ForKind.SERIAL, self._block()))
+
+    @contextmanager
+    def nest(self, bounds: Sequence[tuple[str, Any, Any]]) -> Iterator[list[Any]]:
+        """Loops inside one another, each of a name, a start and an extent; gives their variables."""
+        with ExitStack() as loops:
+            yield [loops.enter_context(self.loop(name, extent, start)) for name, start, extent in bounds]
 
     @contextmanager
     def when(self, conditions: list[Any]) -> Iterator[None]:
@@ -74,8 +80,8 @@ class Writer:
         return variable
 
     def store(self, buffer: Any, index: Any, value: Any) -> None:
-        """Write one element."""
-        self._emit(self.tvm.tirx.BufferStore(buffer, value, [index]))
+        """Write one element; ``index`` is a list where the buffer has several axes."""
+        self._emit(self.tvm.tirx.BufferStore(buffer, value, index if isinstance(index, list) else [index]))
 
     def call(self, function: Any, *arguments: Any) -> None:
         """Call another function of the module."""

@@ -20,7 +20,7 @@ from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, StripePlan, all_plans, plan
 from cascader.plan.stripe_trace import StripedGroup, interior
 from cascader.tensorir.apply import apply, uncascaded
-from cascader.tensorir.compat import load
+from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.measured import compile_measured
 from cascader.tensorir.prove import Proof, compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
@@ -105,19 +105,43 @@ def test_recomputed_rows_are_counted_as_they_are_executed() -> None:
     assert found.work["second"] == 24 * 24 * 8 * 288
 
 
-@pytest.mark.parametrize("rows", [2, 4])
-def test_tvms_own_rolling_buffer_takes_as_many_bytes_and_gives_the_same_numbers(rows: int) -> None:
-    graph, output = two_convolutions()
-    read = graph_of(graph, output)
-    recomputed = apply(read, [cascade(read, (rows, 24, 8), RECOMPUTE).group])
-    schedule = load().s_tir.Schedule(recomputed.module)
-    if rows == 4:
-        # Six rows are held either way.
-        assert recomputed.claims == {"first": 6 * 24 * 32}
-    schedule.rolling_buffer(schedule.get_sblock("first"), 0)
+def tvms_own_schedule(graph: Quantised, output: Any, stripe: tuple[int, ...]) -> Any:
+    """Two convolutions without padding, cut and nested by TVM's own primitives, which choose the buffers themselves."""
+    compat = load()
+    function = compat.te.create_prim_func([*graph.inputs, *graph.constants, output])
+    schedule = compat.s_tir.Schedule(function)
+    loops = schedule.get_loops(schedule.get_sblock("second"))
+    cut = [schedule.split(loop, [None, length]) for loop, length in zip(loops, stripe, strict=True)]
+    nest = [outer for outer, _ in cut]
+    schedule.reorder(*nest, *(inner for _, inner in cut))
+    for name in ("first_scaled", "second_scaled"):
+        schedule.compute_inline(schedule.get_sblock(name))
+    for name in ("second_acc", "first", "first_acc"):
+        schedule.compute_at(schedule.get_sblock(name), nest[-1])
+    schedule.set_scope(schedule.get_sblock("first"), 0, SRAM)
+    return schedule
+
+
+def two_unpadded_convolutions() -> tuple[Quantised, Any]:
+    graph = Quantised(np.random.default_rng(3))
+    first = graph.conv(graph.input(26, 26, 3), "first", 32, pad=(0, 0, 0, 0))
+    return graph, graph.conv(first, "second", 8, pad=(0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("stripe", "mode"),
+    [((2, 22, 8), ROLLING), ((11, 22, 8), ROLLING), ((2, 22, 8), RECOMPUTE), ((11, 2, 8), RECOMPUTE), ((2, 11, 4), RECOMPUTE)],
+)
+def test_tvms_own_primitives_take_as_many_bytes_and_give_the_same_numbers(stripe: tuple[int, ...], mode: BufferMode) -> None:
+    graph, output = two_unpadded_convolutions()
+    schedule = tvms_own_schedule(graph, output, stripe)
+    if mode is ROLLING:
+        schedule.rolling_buffer(schedule.get_sblock("first"), 0)
     measured = compile_measured(schedule.mod, "main")
+    ours = proof(graph, output, cascade(graph_of(graph, output), stripe, mode))
+    assert ours.failures() == ()
     (size,) = measured.buffers.values()
-    assert size == proof(graph, output, cascade(read, (rows, 24, 8), ROLLING)).buffers["first"]
+    assert size == ours.buffers["first"]
     tensor = load().tvm.runtime.tensor
     result = tensor(np.zeros_like(graph.value[output]))
     measured.library["main"](*map(tensor, graph.inputs.values()), *map(tensor, graph.constants.values()), result)
@@ -268,16 +292,28 @@ def test_operands_at_home_elsewhere_are_copied_by_stripes_and_doubled_by_a_pipel
     assert found.resident <= sum(sizes) == copied.memory
 
 
-def test_plans_that_tensorir_does_not_express_are_refused() -> None:
+def test_a_double_buffer_of_uneven_stripes_is_filled_in_turns() -> None:
     graph, output = two_convolutions()
     read = graph_of(graph, output)
-    kept = replace(cascade(read, (4, 24, 8), ROLLING).group, kept=frozenset({"input0"}))
-    with pytest.raises(InputError, match="'input0' is to be kept whole in a group, which is not expressed in TensorIR"):
-        apply(read, [kept])
     modes = {"input0": DOUBLE, "first": ROLLING}
+    # The first stripe is longer than the others: those need what the rolling buffer behind the copies does not hold yet.
     uneven = StripedGroup(0, 1, StripeConfig.even((24, 24, 8), (4, 24, 8)), modes, frozenset({"input0"}))
-    with pytest.raises(InputError, match="'input0_in0' are uneven, and TensorIR doubles even ones"):
-        apply(read, [uneven])
+    found = proof(graph, output, plan(read.affine, uneven))
+    assert found.failures() == ()
+    assert found.buffers["input0_in0"] == 2 * 7 * 26 * 3
+
+
+def test_a_tensor_that_others_need_too_is_kept_whole_and_made_once() -> None:
+    graph = Quantised(np.random.default_rng(11))
+    kept = graph.conv(graph.input(16, 14, 4), "kept", 8)
+    output = graph.add(graph.conv(graph.conv(kept, "b", 0), "c", 8, kernel=1), kept, "sum")
+    read = graph_of(graph, output)
+    group = StripedGroup(0, 2, StripeConfig.even((16, 14, 8), (3, 14, 8)), {"b": ROLLING}, kept=frozenset({"kept"}))
+    first, last = plan(read.affine, group), plan(read.affine, uncascaded(read)[-1])
+    found = proof(graph, output, first, last)
+    assert found.failures() == ()
+    assert found.buffers == {"kept": 16 * 14 * 8, "b": 3 * 14 * 8, "c": 16 * 14 * 8}
+    assert found.resident == last.memory > first.memory
 
 
 def test_inputs_of_another_form_are_refused() -> None:

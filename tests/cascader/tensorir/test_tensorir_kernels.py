@@ -71,7 +71,7 @@ def test_stripes_of_columns_in_buffers_that_roll_along_the_width_equal_the_funct
 def on_int64(function: object, values: np.ndarray) -> np.ndarray:
     """The results of ``function(writer, value)`` compiled and run on each of the values."""
     writer = Writer()
-    source, target = writer.tensor("source", "int64", len(values)), writer.tensor("target", "int64", len(values))
+    source, target = (writer.tensor(name, "int64", (len(values),)) for name in ("source", "target"))
     with writer.loop("i", len(values)) as i:
         writer.store(target, i, function(writer, source[i]))  # type: ignore[operator]  # any function will do
     tvm = load().tvm
