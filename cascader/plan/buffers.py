@@ -10,7 +10,7 @@ import numpy as np
 
 from cascader.allocate.extents import Extent, Extents, live_bytes
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob, crossing_tensors, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob, crossing_tensors
 from cascader.plan.liveness import LiveRows, Steps, live_rows
 from npu_model.native import native
 from npu_model.shapes import round_up
@@ -133,7 +133,9 @@ def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...
     return Storage(family, most, Extent(tensor.name, life.start, low * tensor.row_bytes, high * tensor.row_bytes))
 
 
-def storages(graph: RowGraph, jobs: Sequence[StripeJob], groups: Sequence[Group], *, in_place: bool = True) -> tuple[Storage, ...]:
+def storages(
+    graph: RowGraph, jobs: JobTable | Sequence[StripeJob], groups: Sequence[Group], *, in_place: bool = True
+) -> tuple[Storage, ...]:
     """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
     lives, crossing = live_rows(graph, jobs), crossing_tensors(graph, groups)
     families = _families(graph, lives, in_place=in_place)
@@ -143,7 +145,7 @@ def storages(graph: RowGraph, jobs: Sequence[StripeJob], groups: Sequence[Group]
 def buffers(scheduler: DepthFirstScheduler, jobs: JobTable, groups: Sequence[Group], *, in_place: bool = True) -> Buffers:
     """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
     if _NATIVE is None:
-        return Buffers.of(storages(scheduler.graph, stripe_jobs(jobs), groups, in_place=in_place), len(jobs))
+        return Buffers.of(storages(scheduler.graph, jobs, groups, in_place=in_place), len(jobs))
     crossing = np.zeros(len(scheduler.graph.tensors), dtype=np.int64)
     crossing[scheduler.crossing(groups)] = 1
     raw = np.frombuffer(_NATIVE.buffers(scheduler.flat, jobs, crossing, np.array([in_place], dtype=np.int64)), dtype=np.int64)

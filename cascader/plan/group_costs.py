@@ -1,16 +1,14 @@
-"""Group costs: the cycles of part groups with each choice of staged constants, worked out at once for all groups that end alike."""
+"""Group costs: the cycles of part groups with some of their constants staged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import compress
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from cascader.plan.depth_first import Group, JobTable
-from npu_model.values import dataclass
+from cascader.plan.depth_first import JobTable
 
 Numbers = npt.NDArray[np.int64]
 
@@ -29,33 +27,6 @@ class CostModel(Protocol):
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into cascade memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class StagedCosts:
-    """Costs of a group with the constants of the parts ``staged``, which stand in the order of their first use.
-
-    ``cycles`` count all copies as hidden behind earlier work, as far as the home memory's bandwidth allows. In
-    ``cold_cycles`` the first copy is issued when the group begins, and the others follow in the order of first use.
-    """
-
-    staged: tuple[int, ...]
-    constant_bytes: int
-    cycles: int
-    cold_cycles: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """Cycles of the parts of some jobs, in the order of their first jobs.
-
-    The columns of ``direct`` and ``saved`` are parts: their cycles so far with the constants read from home, and the cycles that
-    staging saves of them. The rows are times: before the first job of each part, and in the end.
-    """
-
-    parts: tuple[int, ...]
-    direct: Numbers
-    saved: Numbers
 
 
 UNKNOWN = -(1 << 62)
@@ -91,50 +62,25 @@ class KnownCosts:
         return found
 
 
-def _work(jobs: JobTable, known: KnownCosts) -> _Work:
-    """The work of the jobs."""
-    parts = jobs[:, 0]
-    present, first_jobs = np.unique(parts, return_index=True)
-    order = np.argsort(first_jobs, kind="stable")
-    column = np.empty(len(present), dtype=np.int64)
-    column[order] = np.arange(len(present))
-    spent = np.zeros((2, len(jobs) + 1, len(present)), dtype=np.int64)
-    spent[:, np.arange(1, len(jobs) + 1), column[np.searchsorted(present, parts)]] = known.cycles(jobs).T
-    staged, direct = np.cumsum(spent, axis=1)[:, [*first_jobs[order], len(jobs)]]
-    return _Work(tuple(present[order].tolist()), direct, direct - staged)
+def worth_staging(jobs: JobTable, known: KnownCosts) -> dict[int, int]:
+    """The parts of some jobs, in the order of first use, whose staged constants save cycles, with the bytes of these."""
+    saved: dict[int, int] = {}
+    for part, (staged, direct) in zip(jobs[:, 0].tolist(), known.cycles(jobs).tolist(), strict=True):
+        saved[part] = saved.get(part, 0) + direct - staged
+    return {part: size for part, cycles in saved.items() if cycles > 0 and (size := known.cost.constant_bytes(part)) > 0}
 
 
-def _worth(work: _Work, sizes: Numbers) -> npt.NDArray[np.bool_]:
-    """Whether to stage the constants of each part of some work, of so many bytes, saves cycles."""
-    return np.asarray((work.saved[-1] > 0) & (sizes > 0))
+def staged_cycles(jobs: JobTable, known: KnownCosts, staged: Sequence[int]) -> tuple[int, int]:
+    """Cycles of some jobs with the constants of the parts ``staged``, which stand in the order of their first use.
 
-
-def staged_parts(jobs: JobTable, known: KnownCosts, limit: int) -> tuple[int, ...]:
-    """The parts of some jobs whose constants of at most ``limit`` bytes each are staged, in the order of their first use."""
-    work = _work(jobs, known)
-    sizes = np.array([known.cost.constant_bytes(part) for part in work.parts], dtype=np.int64)
-    return tuple(compress(work.parts, _worth(work, sizes) & (sizes <= limit)))
-
-
-def staged_costs(longest: Group, jobs: JobTable, known: KnownCosts, staging: Sequence[int]) -> Iterator[tuple[StagedCosts, ...]]:
-    """The costs of every group that ends like ``longest``, from that one to the last part alone, with each choice of staged constants.
-
-    ``jobs`` are those of the longest group; a shorter one has those that fall to its parts. Each size of ``staging`` is a choice:
-    to stage the constants of at most as many bytes, where that saves cycles; they ascend. Choices that come to the same are given once.
+    First with all copies hidden behind earlier work, as far as the home memory's bandwidth allows. Then with the first copy issued when
+    the jobs begin: the others follow, and a part waits for its own before its first job.
     """
-    work, cost = _work(jobs, known), known.cost
-    sizes, transfers = (np.array([f(part) for part in work.parts], dtype=np.int64) for f in (cost.constant_bytes, cost.transfer_cycles))
-    worth = _worth(work, sizes)
-    # Axes: group, choice, part or time.
-    inside = np.array(work.parts) >= np.arange(longest.first, longest.last + 1)[:, None, None]
-    chosen = inside & worth & (sizes <= np.array(staging, dtype=np.int64)[:, None])
-    spent = inside @ work.direct.T - chosen @ work.saved.T
-    copied = np.cumsum(chosen * transfers, axis=-1)
-    # A part that waits for its copy waits before its first job, and everything after that is late by as much.
-    late = np.where(chosen, copied - spent[..., :-1], 0).max(axis=-1, initial=0)
-    columns = (chosen @ sizes, np.maximum(spent[..., -1], copied[..., -1]), spent[..., -1] + late)
-    for choices, costs in zip(chosen, np.stack(columns, axis=-1).tolist(), strict=True):
-        # A larger size stages all that a smaller one does: where it stages no more, the choice is the same.
-        staged = choices.sum(axis=1).tolist()
-        new = [at for at, count in enumerate(staged) if at == 0 or count != staged[at - 1]]
-        yield tuple(StagedCosts(tuple(compress(work.parts, choices[at].tolist())), *costs[at]) for at in new)
+    ready: dict[int, int] = {}
+    copied = busy = time = 0
+    for part in staged:
+        ready[part] = copied = copied + known.cost.transfer_cycles(part)
+    for part, (quick, direct) in zip(jobs[:, 0].tolist(), known.cycles(jobs).tolist(), strict=True):
+        cycles = quick if part in ready else direct
+        busy, time = busy + cycles, max(time, ready.get(part, 0)) + cycles
+    return max(busy, copied), time

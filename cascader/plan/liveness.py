@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph, RowTensor
-from cascader.plan.depth_first import StripeJob
+from cascader.plan.depth_first import JobTable, StripeJob
 from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.int64]
@@ -30,76 +30,62 @@ class LiveRows:
         return self.start + len(self.low)
 
 
-def live_rows(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, LiveRows]:
+def live_rows(graph: RowGraph, jobs: JobTable | Sequence[StripeJob]) -> dict[int, LiveRows]:
     """Live rows of every tensor that the jobs touch, by index, from the first step at which it holds anything to the last use.
 
     During a step both the rows that the job reads and those that it writes are live. Inputs are whole from step 0,
     outputs and variables stay to the end.
     """
-    steps, used = len(jobs), _uses(graph, jobs)
     lives: dict[int, LiveRows] = {}
-    for index, facts in enumerate(graph.tensors):
-        uses, before = used.get(index), facts.kind.is_there_at_first
-        if uses is not None:
-            start = 0 if before else uses.first
-            end = steps if facts.kind.stays_to_the_end else uses.last + 1
-            lives[index] = _life(uses, start, end, facts)
-        elif before:
+    for index, (facts, uses) in enumerate(zip(graph.tensors, _uses(graph, jobs), strict=True)):
+        if uses.needs:
+            lives[index] = _life(uses, facts, len(jobs))
+        elif facts.kind.is_there_at_first:
             # Nobody reads it, but it is filled, and a variable is kept.
-            end = max(steps, 1) if facts.kind is TensorKind.VARIABLE else 1
+            end = max(len(jobs), 1) if facts.kind is TensorKind.VARIABLE else 1
             lives[index] = LiveRows(0, np.zeros(end, np.int64), np.full(end, facts.rows, np.int64))
     return lives
 
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """Uses of a tensor by jobs, step by step: the first row that a job ``needs``, and the end of the rows that it has ``written``."""
+    """Uses of a tensor, part by part, each with the part's steps: the first row that each job ``needs``, the end of those ``written``."""
 
-    needs: list[tuple[int, int]]
-    written: list[tuple[int, int]]
-
-    @property
-    def first(self) -> int:
-        """The step of the first use."""
-        return self.needs[0][0]
-
-    @property
-    def last(self) -> int:
-        """The step of the last use."""
-        return self.needs[-1][0]
+    needs: list[tuple[Steps, Steps]]
+    written: list[tuple[Steps, Steps]]
 
 
-def _life(uses: _Uses, start: int, end: int, facts: RowTensor) -> LiveRows:
-    """The live rows of a tensor from step ``start`` until ``end``."""
-    if facts.kind.stays_to_the_end:
-        low = np.zeros(end - start, dtype=np.int64)
-    else:
-        need = np.full(end - start, _FAR, dtype=np.int64)
-        for step, row in uses.needs:
-            need[step - start] = min(row, need[step - start])
-        low = np.minimum.accumulate(need[::-1])[::-1]
-        if facts.kind.is_there_at_first:
-            low[0] = 0
-    if facts.kind.is_there_at_first or not uses.written:
-        high = np.full(end - start, facts.rows, dtype=np.int64)
-    else:
-        high = np.zeros(end - start, dtype=np.int64)
-        for step, row in uses.written:
-            high[step - start] = row
-        high = np.maximum.accumulate(high)
-    return LiveRows(start, np.minimum(low, high), high)
-
-
-def _uses(graph: RowGraph, jobs: Sequence[StripeJob]) -> dict[int, _Uses]:
-    """The uses of each tensor that is used."""
-    found: dict[int, _Uses] = {}
-    for step, job in enumerate(jobs):
-        part = graph.parts[job.part]
+def _uses(graph: RowGraph, jobs: JobTable | Sequence[StripeJob]) -> list[_Uses]:
+    """The uses of each tensor."""
+    found = [_Uses([], []) for _ in graph.tensors]
+    parts, starts, ends = np.array(jobs, dtype=np.int64).reshape(-1, 3).T
+    for index in np.unique(parts, return_index=True)[0].tolist():
+        part, steps = graph.parts[index], np.flatnonzero(parts == index)
         for tensor, propagator in part.inputs:
-            found.setdefault(tensor, _Uses([], [])).needs.append((step, propagator.demand(job.start, job.end)[0]))
+            found[tensor].needs.append((steps, propagator.first_rows(starts[steps])))
         for output, tensor in enumerate(part.outputs):
-            low, high = part.written(output, job.start, job.end, graph.tensors[tensor].rows)
-            uses = found.setdefault(tensor, _Uses([], []))
-            uses.needs.append((step, low))
-            uses.written.append((step, min(graph.tensors[tensor].rows, high)))
+            rows, at = graph.tensors[tensor].rows, part.map(output)
+            if at is not None:
+                low, high = at.lows(starts[steps]), at.highs(ends[steps])
+            else:
+                low, high = (np.zeros_like(steps), np.full_like(steps, rows)) if part.atomic else (starts[steps], ends[steps])
+            found[tensor].needs.append((steps, low))
+            found[tensor].written.append((steps, np.minimum(rows, high)))
     return found
+
+
+def _life(uses: _Uses, facts: RowTensor, count: int) -> LiveRows:
+    """The live rows of a tensor that is used, among ``count`` jobs."""
+    there, stays = facts.kind.is_there_at_first, facts.kind.stays_to_the_end
+    start = 0 if there else min(int(steps[0]) for steps, _ in uses.needs)
+    end = count if stays else max(int(steps[-1]) for steps, _ in uses.needs) + 1
+    need, high = np.full(end - start, 0 if stays else _FAR, dtype=np.int64), np.zeros(end - start, dtype=np.int64)
+    for steps, rows in uses.needs:
+        need[steps - start] = np.minimum(rows, need[steps - start])
+    low = np.minimum.accumulate(need[::-1])[::-1]
+    if there:
+        low[0] = 0
+    for steps, rows in uses.written:
+        high[steps - start] = rows
+    high = np.full_like(high, facts.rows) if there or not uses.written else np.maximum.accumulate(high)
+    return LiveRows(start, np.minimum(low, high), high)

@@ -7,7 +7,7 @@ forks and joins (residual sums, concatenations) need nothing special, as a skip 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
-from cascader.plan.group_costs import CostModel, KnownCosts, StagedCosts, staged_costs, staged_parts
+from cascader.plan.group_costs import CostModel, KnownCosts, staged_cycles, worth_staging
 from cascader.plan.pareto import pareto
 from cascader.plan.plan import Plan
 from cascader.plan.proposals import PlanTable
@@ -50,22 +50,9 @@ RowPlan = Plan[Group]
 """A plan of stripes of rows, depth-first."""
 
 
-class _Ending:
-    """The plans of all groups that end with one part and are asked for the same rows: the longest one and those that begin later."""
-
-    def __init__(self, longest: Group, memory: Sequence[int], costs: Iterable[tuple[StagedCosts, ...]]) -> None:
-        self._longest = longest
-        self._bytes = memory
-        self._costs = tuple(costs)
-
-    def plans(self, first: int) -> tuple[RowPlan, ...]:
-        """The group that begins with part ``first``, with each choice of staged constants that is worth something."""
-        longest, number = self._longest, first - self._longest.first
-        group = Group(first, longest.last, longest.stripe_rows, longest.inner_rows)
-        return tuple(
-            Plan(group, costs.staged, self._bytes[number] + costs.constant_bytes, costs.cycles, costs.cold_cycles)
-            for costs in self._costs[number]
-        )
+def _up_to(limit: int, sizes: Mapping[int, int]) -> tuple[int, ...]:
+    """The parts whose constants have at most ``limit`` bytes each."""
+    return tuple(part for part, size in sizes.items() if size <= limit)
 
 
 class Planner:
@@ -83,13 +70,13 @@ class Planner:
         return self.scheduler.graph
 
     def plans(self, group: Group) -> tuple[RowPlan, ...]:
-        """The group with each choice of staged constants that is worth something."""
-        return self._ending(group).plans(group.first)
-
-    def _ending(self, longest: Group) -> _Ending:
-        jobs = self.scheduler.table(longest)
-        memory = group_bytes(self.scheduler, longest, jobs, in_place=self.options.in_place)
-        return _Ending(longest, memory, staged_costs(longest, jobs, self._known, self.options.staging))
+        """The group with each choice of staged constants; choices that come to the same are one."""
+        jobs, memory = self.scheduler.table(group), group_bytes(self.scheduler, group, in_place=self.options.in_place)
+        sizes = worth_staging(jobs, self._known)
+        return tuple(
+            Plan(group, staged, memory + sum(sizes[part] for part in staged), *staged_cycles(jobs, self._known, staged))
+            for staged in dict.fromkeys(_up_to(limit, sizes) for limit in self.options.staging)
+        )
 
     def _stripe_choices(self, first: int, last: int) -> tuple[int, ...]:
         part = self.graph.parts[last]
@@ -120,14 +107,8 @@ class Planner:
         return range(first, last + 1)
 
     def _plans_ending(self, last: int) -> Iterator[RowPlan]:
-        endings: dict[tuple[int, int], _Ending] = {}
         for first in self._firsts(last):
-            found: list[RowPlan] = []
-            for group in self._groups(first, last):
-                ways = group.stripe_rows, group.inner_rows
-                if ways not in endings:
-                    endings[ways] = self._ending(group)
-                found += endings[ways].plans(first)
+            found = [plan for group in self._groups(first, last) for plan in self.plans(group)]
             yield from dict.fromkeys(pareto(found) + pareto(found, cycles=lambda plan: plan.cold_cycles))
 
     def all_plans(self) -> tuple[tuple[RowPlan, ...], ...]:
@@ -153,7 +134,7 @@ class Planner:
         def plan(number: int) -> RowPlan:
             first, memory, cycles, cold_cycles, rows, inner, choice = lines[number].tolist()
             group = Group(first, int(np.searchsorted(begins, number, side="right")) - 1, rows, inner)
-            staged = staged_parts(self.scheduler.table(group), self._known, self.options.staging[choice])
+            staged = _up_to(self.options.staging[choice], worth_staging(self.scheduler.table(group), self._known))
             return Plan(group, staged, memory, cycles, cold_cycles)
 
         return PlanTable(np.ascontiguousarray(lines[:, :4]), begins, plan)

@@ -11,7 +11,7 @@ from functools import cache
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.search.byte_bound import job_bytes
 from cascader.plan.depth_first import Group
-from cascader.plan.group_bytes import GroupBytes, Steps, tensor_facts
+from cascader.plan.group_bytes import Steps, group_live
 
 
 class CopyRoom:
@@ -20,7 +20,6 @@ class CopyRoom:
     def __init__(self, plans: Cascader, budget: int | None) -> None:
         self._plans = plans
         self._budget = budget
-        self._facts = tensor_facts(plans.scheduler)
         self.holds = cache(self._holds)
         self.live = cache(self._live)
 
@@ -33,11 +32,7 @@ class CopyRoom:
 
     def _live(self, group: Group) -> Steps:
         """Bytes of tensors that are live at each job of a group, whatever the groups beside it are."""
-        scheduler, in_place = self._plans.scheduler, self._plans.options.plans.in_place
-        grown = GroupBytes(scheduler, self._facts, group, scheduler.table(group), in_place=in_place)
-        for _ in range(group.first, group.last + 1):
-            grown.grow()
-        return grown.total
+        return group_live(self._plans.scheduler, group, in_place=self._plans.options.plans.in_place)
 
     def _holds(self, group: Group, copied: frozenset[int], shares: bool) -> bool:  # noqa: FBT001  # cached, by place
         """Whether the arena holds the copies of the parts in ``copied``, each for all parts with its constants if it ``shares``."""

@@ -78,8 +78,7 @@ class Divisions:
 
     def _least_bytes(self, group: Group) -> int:
         """Bytes that are live at one job of a group at least, whatever the groups beside it are."""
-        table, options = self._plans.scheduler.table(group), self._plans.options.plans
-        return group_bytes(self._plans.scheduler, group, table, in_place=options.in_place)[0]
+        return group_bytes(self._plans.scheduler, group, in_place=self._plans.options.plans.in_place)
 
     def _count(self, first: int) -> int:
         """The number of divisions of the parts from ``first`` on."""
