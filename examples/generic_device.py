@@ -19,9 +19,8 @@ from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, StripeRates, all_plans
 from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.compat import load
-from cascader.tensorir.matchers import Match, Wanted, accumulation, default_registry
 from cascader.tensorir.prove import Proof, prove
-from cascader.tensorir.te_frontend import TeGraph, read_graph
+from cascader.tensorir.te_frontend import Match, TeGraph, Wanted, accumulation, read_graph
 from examples import ended
 
 Array = npt.NDArray[np.float32]
@@ -98,7 +97,7 @@ def main() -> Proof:
     """Print the frontier, choose the fastest proposal that fits, prove it; returns the proof."""
     dsp = Dsp()
     inputs, output, constants = filter_bank()
-    graph = read_graph(inputs, [output], constants, default_registry().with_first(dsp.squashing, dsp.filtering))
+    graph = read_graph(inputs, [output], constants, [dsp.squashing, dsp.filtering])
     lines = [f"{part.name}: {graph.match(part).kind}, {part.work} cycles per element" for part in graph.affine.parts]
     found = proposals(graph)
     lines += [f"{proposal.memory:6,} bytes {proposal.cycles:8,} cycles in {len(proposal.plans)} groups" for proposal in found]

@@ -70,7 +70,7 @@ def export(
         if model is not None:
             _check_model(source, model)
         if file_format == TIR_C:
-            from cascader.tensorir.schedule_c import schedule_c  # noqa: PLC0415  # the other formats have no use for TVM
+            from cascader.tensorir.c_source import schedule_c  # noqa: PLC0415  # the other formats have no use for TVM
 
             return schedule_c(source, c_identifier(name))
         source = lower(source)

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from cascader.tensorir.kernel_elementwise import check as check_elementwise
 from cascader.tensorir.kernel_elementwise import combined
-from cascader.tensorir.kernel_sums import window_sum
-from cascader.tensorir.kernel_window import Axis, axes
+from cascader.tensorir.kernel_windowed import WindowAxis, axes, window_sum
 from cascader.tensorir.numerics import Value, finished, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
@@ -83,7 +82,7 @@ class KernelWriter:
         """One stage of the present kernel."""
         return self.te.compute(shape, element, name=name, attrs={KERNEL: self.label})
 
-    def _window(self, operation: KernelOperation, ifm: Any) -> tuple[Any, Axis, Axis]:
+    def _window(self, operation: KernelOperation, ifm: Any) -> tuple[Any, WindowAxis, WindowAxis]:
         """The IFM upscaled and padded with its zero point, so that every tap lies inside, with the axes of the window."""
         row, column = axes(operation)
         _, _, _, depth = shape_of(operation.ifm)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, Port
 from cascader.graph.cascader_graph import TensorKind
 from cascader.tensorir.kernel_constants import lut_values, take
-from cascader.tensorir.matchers import Match, Wanted
 from cascader.tensorir.stages import Stage
+from cascader.tensorir.te_frontend import Match, Wanted
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import BRICK, ByteRange, FeatureMap, Layout, OperationKind
@@ -38,7 +38,7 @@ class NetworkTe:
     parts: Mapping[str, tuple[str, EthosuPart]]
 
     def match(self, wanted: Wanted) -> Match | None:
-        """A matcher for the front end's registry: the stages of one kernel are one Part, with the kernel as its payload."""
+        """A matcher for the front end: the stages of one kernel are one Part, with the kernel as its payload."""
         label = str(wanted.stage.attrs.get(KERNEL, ""))
         if label not in self.parts:
             return None

@@ -1,18 +1,97 @@
-"""The body of a kernel in TensorIR: its operands, and the loops and stores with which kernels of every kind are written."""
+# SPDX-License-Identifier: Apache-2.0
+"""The body of a kernel in TensorIR: its operands, where their elements lie, and the loops and stores of kernels of every kind.
+
+An element of a feature map lies in rolling rows, in a layout, in bricks: its index is an expression of its position.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from cascader.ethosu.network.axis import Axis as Cut
-from cascader.tensorir.elements import Elements
-from cascader.tensorir.kernel_window import axes, inside
-from cascader.tensorir.numerics import finished
+from cascader.ethosu.network.axis import Axis
+from cascader.tensorir.numerics import Value, finished, magnitude
 from cascader.tensorir.writer import Writer
-from npu_model.program import KernelOperation
+from npu_model.errors import InputError
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 from npu_model.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where a tensor lies: ``size`` bytes; with ``rows`` they are a rolling buffer, and byte b is at b mod ``size``."""
+
+    size: int
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """A feature map as a kernel's parameter: ``buffer`` lies ``offset`` bytes behind the begin of the storage.
+
+    Its element 0 is ``start`` rows before the map's first element. If it has ``rows`` it rolls along ``axis``: its row y is at slot
+    (``start`` + y) mod ``rows``.
+    """
+
+    buffer: Any
+    feature_map: FeatureMap
+    offset: int
+    rows: int | None
+    axis: Axis
+    start: int
+
+    def index(self, writer: Writer, y: Any, x: Any, channel: Any) -> Any:
+        """Index of an element; along an axis of one element the index does not matter, as an IFM2 is repeated there."""
+        fm, size = self.feature_map, self.feature_map.dtype.bytes
+        slot, column = (0 if fm.shape.height == 1 else y), (0 if fm.shape.width == 1 else x)
+        channel = 0 if fm.shape.depth == 1 else channel
+        slot, column = (self._slot(writer, slot), column) if self.axis is Axis.ROWS else (slot, self._slot(writer, column))
+        row = slot * (fm.strides.y // size)
+        if fm.layout is Layout.NHWC:
+            return row + column * (fm.strides.x // size) + channel
+        return row + channel // BRICK * (fm.strides.c // size) + column * BRICK + channel % BRICK
+
+    def _slot(self, writer: Writer, row: Any) -> Any:
+        """Where a row lies (a column, where the part is cut along them)."""
+        slot = row + self.start if self.start else row
+        if self.rows is None or self.start + self.axis.extent(self.feature_map.shape) <= self.rows:
+            return slot
+        return writer.tvm.tirx.truncmod(slot, writer.constant(self.rows, "int32"))
+
+    def load(self, writer: Writer, y: Any, x: Any, channel: Any, dtype: str = "int64") -> Any:
+        """The element without its zero point, as ``dtype``."""
+        value = writer.cast(dtype, self.buffer[self.index(writer, y, x, channel)])
+        zero = self.feature_map.zero_point
+        return value - writer.constant(zero, dtype) if zero else value
+
+    def value(self, writer: Writer, y: Any, x: Any, channel: Any) -> Value:
+        """The element without its zero point, with its bound."""
+        return Value(self.load(writer, y, x, channel), magnitude(self.feature_map))
+
+
+def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, axis: Axis, what: str) -> Elements:
+    """The parameter ``name`` for a feature map in ``storage``; it begins with the map, or with the first place of a row that may wrap.
+
+    InputError if the map's shape in memory cannot be expressed.
+    """
+    size = feature_map.dtype.bytes
+    tiles, shape, strides = feature_map.tiles, feature_map.shape, feature_map.strides
+    if tiles.height0 < shape.height or tiles.width0 < shape.width:
+        raise InputError(f"{what} has a feature map of several tiles: one tile is expressed in TensorIR; schedule the network anew.")
+    steps = [stride for stride, extent in ((strides.y, shape.height), (strides.x, shape.width), (strides.c, shape.depth)) if extent > 1]
+    if any(stride % size for stride in steps):
+        raise InputError(
+            f"{what} has {strides} for elements of {size} bytes: multiples are expressed in TensorIR; schedule the network anew."
+        )
+    base, step = tiles.bases[0], axis.step(feature_map)
+    rolls = storage.rows is not None and axis.extent(shape) > 1 and axis.is_outermost(feature_map)
+    if rolls and storage.size % step:
+        raise InputError(
+            f"{what} steps {step} bytes along a rolling buffer of {storage.size} bytes: they do not go together; schedule the network anew."
+        )
+    start, offset = divmod(base, step) if rolls else (0, base if storage.rows is None else base % storage.size)
+    buffer = writer.pointer(name, str(feature_map.dtype), (storage.size - offset) // size)
+    return Elements(buffer, feature_map, offset, storage.size // step if rolls else None, axis, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +100,7 @@ class Stripe:
 
     first: Any
     count: Any
-    cut: Cut
+    cut: Axis
 
 
 def channel_blocks(operation: KernelOperation, block: int) -> list[tuple[int, int, int]]:
@@ -34,9 +113,8 @@ def channel_blocks(operation: KernelOperation, block: int) -> list[tuple[int, in
 class KernelBody:
     """Operands of a kernel, and its statements as they are written.
 
-    ``ifm2`` is None for a scalar and for an operation of one operand, ``lut`` without a look-up table. ``scratch`` are the accumulators,
-    None for an elementwise kernel, and ``accumulator`` is their type. ``macs`` counts multiply-accumulates, None if nobody asks for them.
-    ``what`` is the kernel's name in a sentence.
+    ``ifm2`` is None for a scalar and for an operation of one operand, ``lut`` without a look-up table. ``what`` is the kernel's name in a
+    sentence.
     """
 
     writer: Writer
@@ -45,9 +123,6 @@ class KernelBody:
     ifm2: Elements | None
     ofm: Elements
     lut: Any
-    scratch: Any
-    accumulator: str
-    macs: Any
     stripe: Stripe
     what: str
 
@@ -58,28 +133,11 @@ class KernelBody:
         """
         shape, stripe = self.operation.ofm.shape, self.stripe
         rows, columns, own = (0, shape.height), (0, shape.width), (stripe.first, stripe.count)
-        rows, columns = (own, columns) if stripe.cut is Cut.ROWS else (rows, own)
+        rows, columns = (own, columns) if stripe.cut is Axis.ROWS else (rows, own)
         with self.writer.loop("y", rows[1], rows[0]) as y, self.writer.loop("x", columns[1], columns[0]) as x:
             for first, blocks, lanes in channel_blocks(self.operation, block):
                 with self.writer.loop("block", blocks) as number:
                     yield y, x, first + number * lanes, lanes
-
-    @contextmanager
-    def taps(self, y: Any, x: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Loops over the taps inside the IFM for one OFM position; gives tap row and column, then the IFM's row and column."""
-        row, column = axes(self.operation)
-        with inside(self.writer, "ky", row, y) as (ky, iy), inside(self.writer, "kx", column, x) as (kx, ix):
-            yield ky, kx, iy, ix
-
-    def clear(self, lanes: int, value: int) -> None:
-        """Begin ``lanes`` accumulators with ``value``."""
-        with self.writer.loop("c", lanes) as c:
-            self.writer.store(self.scratch, c, self.writer.constant(value, self.accumulator))
-
-    def count(self, number: int) -> None:
-        """Add to the counter of multiply-accumulates, if there is one."""
-        if self.macs is not None:
-            self.writer.store(self.macs, 0, self.macs[0] + self.writer.constant(number))
 
     def store(self, y: Any, x: Any, channel: Any, value: Any) -> None:
         """Store a result, with zero point, clamp and look-up table, as an element of the OFM."""

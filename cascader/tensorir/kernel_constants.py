@@ -1,26 +1,43 @@
-"""Constants of a kernel as it computes with them: weights decoded from their stream, the table of its channels, its look-up table."""
+# SPDX-License-Identifier: Apache-2.0
+"""Constants that kernels read beside those of the network, in one block of bytes: decoded weights, channel tables, look-up tables."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CONSTANTS, LUT_SLOT, EthosuPart
-from cascader.tensorir.numerics import channel_table, clip_type, lut_entries, magnitude, table_bound
+from cascader.tensorir.numerics import clip_type, lut_entries
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import AccumulatorFormat, ActivationKind, ByteRange, KernelOperation, OperationKind
-from npu_model.values import dataclass
-from npu_model.weight_stream.weights import decode_scales, weights_from_stream
+from npu_model.program import ActivationKind, ByteRange
+from npu_model.shapes import round_up
+
+_ALIGNMENT = 16
+"""Bytes that every array begins at a multiple of: the widest vector that compilers load by default."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FilterValues:
-    """Weights (OHWI, zero point off), the flat table that :func:`channel_table` describes, and the type that holds every sum."""
+class ConstantPool:
+    """Arrays in one block of bytes, each kept once."""
 
-    weights: NDArray[np.int16]
-    table: NDArray[np.int64]
-    accumulator: str
+    def __init__(self) -> None:
+        self._content = bytearray()
+        self._offsets: dict[bytes, int] = {}
+
+    def add(self, values: NDArray[Any]) -> int:
+        """Offset of the array's bytes in the block."""
+        content = values.tobytes()
+        if content not in self._offsets:
+            self._content += bytes(round_up(len(self._content), _ALIGNMENT) - len(self._content))
+            self._offsets[content] = len(self._content)
+            self._content += content
+        return self._offsets[content]
+
+    def content(self) -> NDArray[np.uint8]:
+        """The block; one byte if nothing was added, as no tensor of the runtime is empty."""
+        return np.array(np.frombuffer(bytes(self._content) or b"\0", np.uint8))
 
 
 def take(constants: bytes, span: ByteRange, what: str) -> bytes:
@@ -50,26 +67,3 @@ def lut_values(part: EthosuPart, constants: bytes, accelerator: Accelerator, wha
     if wide:
         values = np.concatenate([(values & 0xFFFF).astype("<u2").view("<i2"), (values >> 16).astype("<u2").view("<i2")])
     return values.astype(np.int64)
-
-
-def _check(operation: KernelOperation, what: str) -> None:
-    if operation.ifm.dtype.bits == 32 or operation.global_scale or len(operation.weights) != 1 or len(operation.scales) != 1:
-        raise InputError(
-            f"{what} reads {operation.ifm.dtype} with {len(operation.weights)} weight streams: 8 or 16 bits and one are expressed."
-        )
-    if operation.accumulator is AccumulatorFormat.FP16:
-        raise InputError(f"{what} accumulates in FP16: integer accumulators are expressed in TensorIR; compile with 8 or 16 bits.")
-    if operation.kind is OperationKind.DEPTHWISE and operation.ifm.shape.depth != operation.ofm.shape.depth:
-        raise InputError(f"{what} has {operation.ifm.shape.depth} IFM and {operation.ofm.shape.depth} OFM channels: they must be as many.")
-
-
-def filter_values(operation: KernelOperation, constants: bytes, accelerator: Accelerator, what: str) -> FilterValues:
-    """The constants of a convolution or depthwise operation; InputError if 64 bits do not hold what it computes."""
-    _check(operation, what)
-    weights = weights_from_stream(operation, take(constants, operation.weights[0], what), accelerator)
-    records = decode_scales(take(constants, operation.scales[0], what), operation.ofm.shape.depth)
-    rows = channel_table([(record.bias, record.scale, record.shift) for record in records], operation.rounding)
-    bound = int(np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0)) * magnitude(operation.ifm)
-    if table_bound(rows, bound) >= 1 << 63:
-        raise InputError(f"{what} may reach {table_bound(rows, bound)} before its shift: TensorIR computes in 64 bits; use smaller scales.")
-    return FilterValues(weights, np.array(rows, np.int64).ravel(), "int32" if bound < 1 << 31 else "int64")

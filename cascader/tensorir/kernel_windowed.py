@@ -1,22 +1,240 @@
-"""Kernels with a window in TensorIR: loops over positions, blocks of output channels and taps.
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels with a window in TensorIR: convolutions, depthwise operations and poolings.
 
-Weights are laid out by blocks of output channels, the block's channels last, so that the innermost loop runs over
-consecutive weights and accumulators: compilers make vectors of it.
+The taps that lie inside the IFM, the accumulation over them, and the loops over positions, blocks of output channels and
+taps. Loops are made of the accumulation, and so are the Tensor Expressions that tests write. Weights are laid out by blocks of
+output channels, the block's channels last, so that the innermost loop runs over consecutive weights and accumulators:
+compilers make vectors of it. The rules of poolings are those that :mod:`sim.functional.pooling` has found to be the NPU's,
+written anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascader.tensorir.kernel_body import KernelBody, channel_blocks
-from cascader.tensorir.kernel_sums import WindowSum
-from npu_model.program import BRICK
+from cascader.tensorir.kernel_constants import take
+from cascader.tensorir.numerics import Value, channel_table, magnitude, rescaled, rescaled_by_table, table_bound
+from cascader.tensorir.writer import Writer
+from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
+from npu_model.program import (
+    BRICK,
+    AccumulatorFormat,
+    Kernel,
+    KernelOperation,
+    OperationKind,
+    Padding,
+    PoolKind,
+    Rounding,
+    Scale,
+    Upscale,
+)
+from npu_model.values import dataclass
+from npu_model.weight_stream.weights import decode_scales, weights_from_stream
 
 BLOCK = 32
 """Output channels that are summed up together, of all IFM channels: eight vectors of four, measured fastest of 16, 32 and 64."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxis:
+    """One axis of a window: OFM extent, taps, stride, dilation, elements of padding before it, and where the IFM ends.
+
+    Positions count from the first IFM element, or from the first one of the upscaled IFM.
+    """
+
+    outputs: int
+    taps: int
+    stride: int
+    dilation: int
+    before: int
+    limit: int
+    upscale: Upscale
+
+    def conditions(self, position: Any) -> list[Any]:
+        """Conditions for ``position`` to be an IFM element, without those that always hold."""
+        last = (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation - self.before
+        found = []
+        if self.before > 0:
+            found.append(position >= 0)
+        if last >= self.limit:
+            found.append(position < self.limit)
+        return found
+
+    def source(self, position: Any) -> Any:
+        """The IFM index behind a position."""
+        return position if self.upscale is Upscale.NONE else position // 2
+
+
+def axes(operation: KernelOperation) -> tuple[WindowAxis, WindowAxis]:
+    """The rows and the columns of an operation's window.
+
+    An upscaled map of an odd extent has one element more than the windows need: the limit leaves it out.
+    """
+    kernel, padding, ifm, ofm = operation.kernel, operation.padding, operation.ifm.shape, operation.ofm.shape
+    factor = 1 if operation.upscale is Upscale.NONE else 2
+    made = []
+    for outputs, taps, stride, dilation, before, after, extent in (
+        (ofm.height, kernel.height, kernel.stride_y, kernel.dilation_y, padding.top, padding.bottom, ifm.height),
+        (ofm.width, kernel.width, kernel.stride_x, kernel.dilation_x, padding.left, padding.right, ifm.width),
+    ):
+        covered = (outputs - 1) * stride + (taps - 1) * dilation + 1
+        limit = min(extent * factor, covered - before - after)
+        made.append(WindowAxis(outputs, taps, stride, dilation, before, limit, operation.upscale))
+    return made[0], made[1]
+
+
+@contextmanager
+def inside(writer: Writer, name: str, axis: WindowAxis, output: Any) -> Iterator[tuple[Any, Any]]:
+    """A loop over the taps of ``axis`` that lie inside the IFM for one ``output`` index; gives (tap, IFM index).
+
+    Between the elements of a map that is upscaled with zeros there is nothing to add, and such taps are skipped.
+    """
+    with writer.loop(name, axis.taps) as tap:
+        position = writer.bind("position", output * axis.stride + tap * axis.dilation - axis.before, "int32")
+        conditions = axis.conditions(position)
+        if axis.upscale is Upscale.ZEROS:
+            conditions.append(writer.tvm.tirx.truncmod(position, writer.constant(2, "int32")) == 0)
+        with writer.when(conditions):
+            yield tap, axis.source(position)
+
+
+def inside_count(writer: Writer, axis: WindowAxis, output: Any) -> Any:
+    """Number of taps of an undilated ``axis`` that lie inside the IFM for one ``output`` index, an int32 expression."""
+    tirx = writer.tvm.tirx
+    first = writer.bind("first_tap", output * axis.stride - axis.before, "int32")
+    low = tirx.max(first, writer.constant(0, "int32"))
+    return tirx.min(first + axis.taps, writer.constant(axis.limit, "int32")) - low
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilterValues:
+    """Weights (OHWI, zero point off), the flat table that :func:`channel_table` describes, and the type that holds every sum."""
+
+    weights: NDArray[np.int16]
+    table: NDArray[np.int64]
+    accumulator: str
+
+
+def _check_filter(operation: KernelOperation, what: str) -> None:
+    if operation.ifm.dtype.bits == 32 or operation.global_scale or len(operation.weights) != 1 or len(operation.scales) != 1:
+        raise InputError(
+            f"{what} reads {operation.ifm.dtype} with {len(operation.weights)} weight streams: 8 or 16 bits and one are expressed."
+        )
+    if operation.accumulator is AccumulatorFormat.FP16:
+        raise InputError(f"{what} accumulates in FP16: integer accumulators are expressed in TensorIR; compile with 8 or 16 bits.")
+    if operation.kind is OperationKind.DEPTHWISE and operation.ifm.shape.depth != operation.ofm.shape.depth:
+        raise InputError(f"{what} has {operation.ifm.shape.depth} IFM and {operation.ofm.shape.depth} OFM channels: they must be as many.")
+
+
+def filter_values(operation: KernelOperation, constants: bytes, accelerator: Accelerator, what: str) -> FilterValues:
+    """The constants of a convolution or depthwise operation; InputError if 64 bits do not hold what it computes."""
+    _check_filter(operation, what)
+    weights = weights_from_stream(operation, take(constants, operation.weights[0], what), accelerator)
+    records = decode_scales(take(constants, operation.scales[0], what), operation.ofm.shape.depth)
+    rows = channel_table([(record.bias, record.scale, record.shift) for record in records], operation.rounding)
+    bound = int(np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0)) * magnitude(operation.ifm)
+    if table_bound(rows, bound) >= 1 << 63:
+        raise InputError(f"{what} may reach {table_bound(rows, bound)} before its shift: TensorIR computes in 64 bits; use smaller scales.")
+    return FilterValues(weights, np.array(rows, np.int64).ravel(), "int32" if bound < 1 << 31 else "int64")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowSum:
+    """The accumulation of a kernel with a window; ``filters`` are the constants of a convolution or depthwise one, None for a pooling.
+
+    ``what`` is the kernel's name in a sentence.
+    """
+
+    operation: KernelOperation
+    filters: FilterValues | None
+    what: str
+
+    @property
+    def deep(self) -> bool:
+        """Whether all channels of the IFM are summed up, not the element's own one alone."""
+        return self.operation.kind is OperationKind.CONV_2D or self.operation.pool is PoolKind.REDUCE_SUM
+
+    @property
+    def is_maximum(self) -> bool:
+        """Whether the total is the largest element of the window."""
+        return self.operation.pool is PoolKind.MAX
+
+    @property
+    def accumulator(self) -> str:
+        """The type that holds every total."""
+        return "int64" if self.filters is None else self.filters.accumulator
+
+    @property
+    def start(self) -> int:
+        """The accumulator before the first tap: below every element for a maximum, so that padding never wins, as in the executor."""
+        dtype = self.operation.ifm.dtype
+        return dtype.minimum - (1 << dtype.bits) if self.is_maximum else 0
+
+    def term(self, writer: Writer, value: Any, weight: Any) -> Any:
+        """The term that one element of the IFM, of the accumulator's type, adds; ``weight`` is None for a pooling."""
+        return value if weight is None else value * writer.cast(self.accumulator, weight)
+
+    def result(self, writer: Writer, total: Any, at: tuple[Any, Any], table: Any, channel: Any) -> Any:
+        """The result, before zero point and clamp, of a ``total`` at row and column ``at``; ``table`` has a convolution's channels."""
+        operation, scale = self.operation, self.operation.ofm_scale
+        if self.filters is not None:
+            return rescaled_by_table(writer, writer.cast("int64", total), table, channel)
+        if self.is_maximum:
+            return total
+        if operation.pool is PoolKind.AVERAGE and operation.padding != Padding():
+            return _mean(writer, operation, total, at)
+        if operation.pool is PoolKind.REDUCE_SUM and not operation.global_scale:
+            return total
+        terms = operation.kernel.elements * (operation.ifm.shape.depth if self.deep else 1)
+        bounded = Value(total, magnitude(operation.ifm) * terms)
+        return rescaled(writer, bounded, scale.scale, scale.shift, operation.rounding, self.what).expression
+
+
+def window_sum(operation: KernelOperation, constants: bytes, accelerator: Accelerator, what: str) -> WindowSum:
+    """The accumulation of an operation that is not elementwise; InputError if it cannot be expressed."""
+    if operation.kind is not OperationKind.POOL:
+        return WindowSum(operation, filter_values(operation, constants, accelerator, what), what)
+    _check_pooling(operation, what)
+    return WindowSum(operation, None, what)
+
+
+def _check_pooling(operation: KernelOperation, what: str) -> None:
+    """Refuse what no source says the meaning of, as the functional executor does."""
+    padded = operation.padding != Padding()
+    if operation.pool is PoolKind.REDUCE_SUM:
+        if operation.ifm.dtype.bits == 8 or operation.kernel != Kernel() or padded or operation.ofm.shape.depth != 1:
+            raise InputError(
+                f"{what} sums {operation.ifm.dtype} channels in a window of {operation.kernel.elements}: 16 or 32 bits and 1 are known."
+            )
+        return
+    if operation.pool is PoolKind.MAX:
+        if operation.upscale is Upscale.ZEROS:
+            raise InputError(f"{what} takes the maximum behind the upscaler with zeros: nearest neighbours are expressed in TensorIR.")
+        return
+    if not padded and not operation.global_scale:
+        raise InputError(f"{what} averages without padding and without a global scale: what divides the sum is not public.")
+    if padded and ((operation.global_scale and operation.ofm_scale != Scale(1, 0)) or operation.rounding is Rounding.TRUNCATE):
+        raise InputError(f"{what} averages with padding and {operation.ofm_scale}: only Scale(1, 0) is known.")
+    if padded and (operation.upscale is Upscale.ZEROS or (operation.kernel.dilation_y, operation.kernel.dilation_x) != (1, 1)):
+        raise InputError(f"{what} averages with padding dilated or between zeros: plain windows are expressed in TensorIR.")
+
+
+def _mean(writer: Writer, operation: KernelOperation, total: Any, at: tuple[Any, Any]) -> Any:
+    """The mean of the elements inside the IFM, halves away from zero: TFLite's rule, which the NPU follows."""
+    taps = [inside_count(writer, axis, output) for axis, output in zip(axes(operation), at, strict=True)]
+    number = writer.bind("number", writer.cast("int64", taps[0] * taps[1]))
+    value = writer.bind("total", total)
+    negative = value < 0
+    size = writer.bind("size", writer.select(negative, value * writer.constant(-1), value))
+    quotient = writer.bind("quotient", writer.tvm.tirx.truncdiv(size * writer.constant(2) + number, number * writer.constant(2)))
+    return writer.select(negative, quotient * writer.constant(-1), quotient)
 
 
 def _block(sums: WindowSum) -> int:
@@ -37,32 +255,47 @@ def blocked_weights(sums: WindowSum, weights: NDArray[np.int16]) -> NDArray[np.i
     return flat.astype(np.int8) if int(flat.min()) >= -128 and int(flat.max()) <= 127 else flat
 
 
-def windowed(body: KernelBody, sums: WindowSum, weights: Any, table: Any) -> None:
-    """A stripe of a convolution (fully connected is one of 1x1), a depthwise operation or a pooling.
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Parameters of a kernel with a window, beside its operands.
 
-    ``weights`` lie as :func:`blocked_weights` says; they and the channels' ``table`` are None for a pooling.
+    ``weights`` lie as :func:`blocked_weights` says; they and the channels' ``table`` are None for a pooling. ``scratch`` are the
+    accumulators. ``macs`` counts multiply-accumulates, None if nobody asks for them.
     """
-    writer, kernel = body.writer, body.operation.kernel
+
+    sums: WindowSum
+    weights: Any
+    table: Any
+    scratch: Any
+    macs: Any
+
+
+def windowed(body: KernelBody, window: Window) -> None:
+    """A stripe of a convolution (fully connected is one of 1x1), a depthwise operation or a pooling."""
+    writer, kernel, sums, weights = body.writer, body.operation.kernel, window.sums, window.weights
     depth = body.operation.ifm.shape.depth if sums.deep else 1
+    row, column = axes(body.operation)
     for y, x, first, lanes in body.groups(_block(sums)):
-        body.clear(lanes, sums.start)
-        with body.taps(y, x) as (ky, kx, iy, ix):
+        with writer.loop("c", lanes) as c:
+            writer.store(window.scratch, c, writer.constant(sums.start, sums.accumulator))
+        with inside(writer, "ky", row, y) as (ky, iy), inside(writer, "kx", column, x) as (kx, ix):
             start = (first * kernel.elements + (ky * kernel.width + kx) * lanes) * depth
             if sums.deep:
                 with writer.loop("i", depth) as i:
-                    value = writer.bind("value", body.ifm.load(writer, iy, ix, i, body.accumulator), body.accumulator)
+                    value = writer.bind("value", body.ifm.load(writer, iy, ix, i, sums.accumulator), sums.accumulator)
                     with writer.loop("c", lanes) as c:
-                        _add(body, sums, c, value, None if weights is None else weights[start + i * lanes + c])
+                        _add(writer, window, c, value, None if weights is None else weights[start + i * lanes + c])
             else:
                 with writer.loop("c", lanes) as c:
-                    value = body.ifm.load(writer, iy, ix, first + c, body.accumulator)
-                    _add(body, sums, c, value, None if weights is None else weights[start + c])
-            body.count(depth * lanes)
+                    value = body.ifm.load(writer, iy, ix, first + c, sums.accumulator)
+                    _add(writer, window, c, value, None if weights is None else weights[start + c])
+            if window.macs is not None:
+                writer.store(window.macs, 0, window.macs[0] + writer.constant(depth * lanes))
         with writer.loop("c", lanes) as c:
-            body.store(y, x, first + c, sums.result(writer, body.scratch[c], (y, x), table, first + c))
+            body.store(y, x, first + c, sums.result(writer, window.scratch[c], (y, x), window.table, first + c))
 
 
-def _add(body: KernelBody, sums: WindowSum, lane: Any, value: Any, weight: Any) -> None:
+def _add(writer: Writer, window: Window, lane: Any, value: Any, weight: Any) -> None:
     """Add an element of the IFM to an accumulator."""
-    so_far, term = body.scratch[lane], sums.term(body.writer, value, weight)
-    body.writer.store(body.scratch, lane, body.writer.tvm.tirx.max(so_far, term) if sums.is_maximum else so_far + term)
+    so_far, term = window.scratch[lane], window.sums.term(writer, value, weight)
+    writer.store(window.scratch, lane, writer.tvm.tirx.max(so_far, term) if window.sums.is_maximum else so_far + term)

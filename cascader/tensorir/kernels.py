@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One TensorIR function per kernel of a network: any rows of its OFM, with the numerics of the hardware, on tensors that may roll."""
 
 from __future__ import annotations
@@ -9,13 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
-from cascader.tensorir.constant_pool import ConstantPool
-from cascader.tensorir.elements import Elements, Storage, elements
-from cascader.tensorir.kernel_body import KernelBody, Stripe
-from cascader.tensorir.kernel_constants import lut_values, take
+from cascader.tensorir.kernel_body import Elements, KernelBody, Storage, Stripe, elements
+from cascader.tensorir.kernel_constants import ConstantPool, lut_values, take
 from cascader.tensorir.kernel_elementwise import elementwise
-from cascader.tensorir.kernel_sums import window_sum
-from cascader.tensorir.kernel_windowed import BLOCK, blocked_weights, windowed
+from cascader.tensorir.kernel_windowed import BLOCK, Window, blocked_weights, window_sum, windowed
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.program import ByteRange, FeatureMap, OperationKind
@@ -59,57 +57,56 @@ class KernelWriter:
 
     def kernel(self, name: str, part: EthosuPart, storages: Mapping[str, Storage]) -> Kernel:
         """The function of a part whose tensors lie in ``storages``; InputError, with the part's name, if it cannot be expressed."""
-        return _KernelInTheMaking(self, name, part, storages).kernel()
+        operation, what = part.operation, f"Part {name!r} ({part.operation.mnemonic})"
+        made = _Parameters(self, part, storages, what)
+        ifm = made.feature_map("ifm", operation.ifm, part.ifm)
+        second = operation.ifm2
+        ifm2 = made.feature_map("ifm2", second, part.ifm2) if second is not None and part.ifm2 is not None else None
+        ofm = made.feature_map("ofm", operation.ofm, part.ofm)
+        lut = made.constant("lut", lut_values(part, self.constants, self.accelerator, what))
+        window = None if operation.kind is OperationKind.ELEMENTWISE else self._window(made, part, what)
+        stripe = Stripe(made.writer.integer("first"), made.writer.integer("count"), part.axis)
+        body = KernelBody(made.writer, operation, ifm, ifm2, ofm, lut, stripe, what)
+        if window is None:
+            elementwise(body)
+        else:
+            windowed(body, window)
+        # An elementwise kernel may overwrite its operand; no other kernel's parameters share bytes.
+        function = made.writer.function(no_alias=window is not None)
+        accumulator = "" if window is None else window.sums.accumulator
+        return Kernel(function, tuple(made.operands), accumulator, counts=window is not None and self.counting)
+
+    def _window(self, made: _Parameters, part: EthosuPart, what: str) -> Window:
+        """The parameters of a kernel with a window."""
+        sums = window_sum(part.operation, self.constants, self.accelerator, what)
+        weights = made.constant("weights", None if sums.filters is None else blocked_weights(sums, sums.filters.weights))
+        table = made.constant("table", None if sums.filters is None else sums.filters.table)
+        scratch = made.writer.pointer("scratch", sums.accumulator, SCRATCH)
+        return Window(sums, weights, table, scratch, made.writer.pointer("macs", "int64", 1) if self.counting else None)
 
 
-class _KernelInTheMaking:
-    """One kernel: parameters in the order of its operands, then the body."""
+class _Parameters:
+    """The parameters of one kernel, in the order of its operands."""
 
-    def __init__(self, owner: KernelWriter, name: str, part: EthosuPart, storages: Mapping[str, Storage]) -> None:
-        self.owner = owner
-        self.part, self.operation, self.storages = part, part.operation, storages
-        self.what = f"Part {name!r} ({part.operation.mnemonic})"
+    def __init__(self, owner: KernelWriter, part: EthosuPart, storages: Mapping[str, Storage], what: str) -> None:
+        self._owner, self._part, self._storages, self._what = owner, part, storages, what
         self.writer = Writer()
         self.operands: list[Operand] = []
 
-    def kernel(self) -> Kernel:
-        operation, writer, what, owner = self.operation, self.writer, self.what, self.owner
-        ifm = self._map("ifm", operation.ifm, self.part.ifm)
-        second = operation.ifm2
-        ifm2 = self._map("ifm2", second, self.part.ifm2) if second is not None and self.part.ifm2 is not None else None
-        ofm = self._map("ofm", operation.ofm, self.part.ofm)
-        values = lut_values(self.part, owner.constants, owner.accelerator, what)
-        lut = None if values is None else self._pooled("lut", "int64", values)
-        has_window = operation.kind is not OperationKind.ELEMENTWISE
-        sums = window_sum(operation, owner.constants, owner.accelerator, what) if has_window else None
-        weights = table = None
-        if sums is not None and sums.filters is not None:
-            blocked = blocked_weights(sums, sums.filters.weights)
-            weights = self._pooled("weights", str(blocked.dtype), blocked)
-            table = self._pooled("table", "int64", sums.filters.table)
-        accumulator = "" if sums is None else sums.accumulator
-        scratch = writer.pointer("scratch", accumulator, SCRATCH) if has_window else None
-        macs = writer.pointer("macs", "int64", 1) if has_window and owner.counting else None
-        stripe = Stripe(writer.integer("first"), writer.integer("count"), self.part.axis)
-        body = KernelBody(writer, operation, ifm, ifm2, ofm, lut, scratch, accumulator, macs, stripe, what)
-        if sums is None:
-            elementwise(body)
-        else:
-            windowed(body, sums, weights, table)
-        # An elementwise kernel may overwrite its operand; no other kernel's parameters share bytes.
-        return Kernel(writer.function(no_alias=has_window), tuple(self.operands), accumulator, counts=macs is not None)
-
-    def _map(self, name: str, feature_map: FeatureMap, tensor: str) -> Elements:
+    def feature_map(self, name: str, feature_map: FeatureMap, tensor: str) -> Elements:
         """The parameter of a feature map; a constant one is kept in the pool."""
         base = feature_map.base
         if feature_map.region != CONSTANTS:
-            made = elements(self.writer, name, feature_map, self.storages[tensor], self.part.axis, self.what)
+            made = elements(self.writer, name, feature_map, self._storages[tensor], self._part.axis, self._what)
             self.operands.append(Operand(tensor, made.offset))
             return made
-        content = take(self.owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self.what)
-        self.operands.append(Operand(None, self.owner.pool.add(np.frombuffer(content, np.uint8))))
-        return elements(self.writer, name, feature_map, Storage(base + len(content)), self.part.axis, self.what)
+        content = take(self._owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self._what)
+        self.operands.append(Operand(None, self._owner.pool.add(np.frombuffer(content, np.uint8))))
+        return elements(self.writer, name, feature_map, Storage(base + len(content)), self._part.axis, self._what)
 
-    def _pooled(self, name: str, dtype: str, values: NDArray[Any]) -> Any:
-        self.operands.append(Operand(None, self.owner.pool.add(values)))
-        return self.writer.pointer(name, dtype, len(values))
+    def constant(self, name: str, values: NDArray[Any] | None) -> Any:
+        """The parameter of an array that is kept in the pool; None if there is none."""
+        if values is None:
+            return None
+        self.operands.append(Operand(None, self._owner.pool.add(values)))
+        return self.writer.pointer(name, str(values.dtype), len(values))

@@ -2,11 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
-from cascader.tensorir.compat import SRAM, bytes_of, load
-from cascader.tensorir.live_ranges import in_sram, live_ranges, peak
+from cascader.allocate.extents import fixed, live_bytes
+from cascader.tensorir.compat import SRAM, buffer_of, bytes_of, load, scope_of, walk
 from npu_model.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRange:
+    """First and last statement in which a buffer is used, by their places in the text of the function."""
+
+    first: int
+    last: int
+
+    def union(self, other: LiveRange) -> LiveRange:
+        """The range that covers both."""
+        return LiveRange(min(self.first, other.first), max(self.last, other.last))
+
+
+def live_ranges(body: Any) -> dict[Any, LiveRange]:
+    """The live range of every buffer that a lowered statement uses.
+
+    A buffer that is allocated in a loop lives there from its first use to its last one; one that is allocated outside and used
+    inside lives through the whole loop, as its elements may be needed in the next iteration.
+    """
+    return _Walker().visit(body)
+
+
+def peak(ranges: Mapping[Any, LiveRange], size: Callable[[Any], int]) -> int:
+    """Most bytes alive at one statement; ``size`` says what a buffer counts."""
+    extents = [fixed("", size(buffer), live.first, live.last + 1) for buffer, live in ranges.items()]
+    return int(live_bytes(extents, max((extent.end for extent in extents), default=0)).max(initial=0))
+
+
+def allocated(body: Any) -> list[Any]:
+    """The buffers that a lowered statement allocates."""
+    return [node.buffer for node in walk(body, load().tirx.AllocBuffer)]
+
+
+def in_sram(body: Any) -> list[Any]:
+    """The buffers that a lowered statement allocates in the cascade memory."""
+    return [buffer for buffer in allocated(body) if scope_of(buffer) == SRAM]
+
+
+@dataclass(slots=True)
+class _Walker:
+    """Counts statements from the top to the bottom."""
+
+    position: int = 0
+    own: list[list[Any]] = field(default_factory=list)
+    """Buffers that are allocated inside each of the loops around the present statement, in loops inside it, too."""
+
+    def visit(self, statement: Any) -> dict[Any, LiveRange]:
+        tirx = load().tirx
+        if isinstance(statement, tirx.SeqStmt):
+            return self._all(list(statement.seq))
+        if isinstance(statement, (tirx.For, tirx.While)):
+            return self._loop(statement)
+        if isinstance(statement, tirx.IfThenElse):
+            cases = [statement.then_case, *([] if statement.else_case is None else [statement.else_case])]
+            return _merged(self._leaf(statement.condition), self._all(cases))
+        if isinstance(statement, tirx.AttrStmt):
+            return self.visit(statement.body)
+        if isinstance(statement, tirx.AllocBuffer):
+            if self.own:
+                self.own[-1].append(statement.buffer)
+            return {}
+        return self._leaf(statement)
+
+    def _all(self, statements: list[Any]) -> dict[Any, LiveRange]:
+        found: dict[Any, LiveRange] = {}
+        for statement in statements:
+            found = _merged(found, self.visit(statement))
+        return found
+
+    def _loop(self, loop: Any) -> dict[Any, LiveRange]:
+        first = self.position + 1
+        self.own.append([])
+        found = self.visit(loop.body)
+        inside = self.own.pop()
+        if self.own:
+            self.own[-1] += inside
+        through = LiveRange(first, self.position)
+        return {buffer: live if any(buffer.same_as(own) for own in inside) else through for buffer, live in found.items()}
+
+    def _leaf(self, node: Any) -> dict[Any, LiveRange]:
+        self.position += 1
+        used = [buffer_of(access) for access in walk(node, (load().load, load().tirx.BufferStore))]
+        return dict.fromkeys(used, LiveRange(self.position, self.position))
+
+
+def _merged(a: Mapping[Any, LiveRange], b: Mapping[Any, LiveRange]) -> dict[Any, LiveRange]:
+    found = dict(a)
+    for buffer, live in b.items():
+        found[buffer] = found[buffer].union(live) if buffer in found else live
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,8 @@ from math import prod
 from typing import Any
 
 from cascader.tensorir.compat import buffer_of, load, rewrite, walk
-from cascader.tensorir.matchers import Match
 from cascader.tensorir.stages import Stage, StageGraph, substitute
+from cascader.tensorir.te_frontend import Match
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.values import dataclass

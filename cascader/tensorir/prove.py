@@ -15,8 +15,7 @@ import numpy.typing as npt
 from cascader.plan.stripe_plans import StripePlan
 from cascader.tensorir.apply import Applied, apply, uncascaded
 from cascader.tensorir.compat import SRAM, bytes_of, check_form, load, scope_of, shape_of
-from cascader.tensorir.live_ranges import LiveRange, live_ranges, peak
-from cascader.tensorir.measured import Measured, compile_measured
+from cascader.tensorir.measured import LiveRange, Measured, compile_measured, live_ranges, peak
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
 from npu_model.values import dataclass

@@ -1,20 +1,174 @@
-"""The front end of RFC 0037 for today's TVM: a Tensor Expression graph becomes a CascaderGraph, Part by Part."""
+"""The front end of RFC 0037 for today's TVM: a Tensor Expression graph becomes a CascaderGraph, Part by Part.
+
+Part matchers say which stages are one Part. They are tried in order: a matcher looks at the stage that makes a wanted tensor
+and takes as many of the stages before it as belong to the same operator. The built-in ones know no device. One accumulation
+is one Part, with the reads and pads before it and the requantisation, clamps and writes behind it. So is a chain of
+element-wise stages. Data movement (reshape, slice, concatenation, transposition) is a Part of no work. :class:`StageSequence`
+matches stages by the name in their ``op`` attribute, as RFC 0037 does. A caller's own matchers are tried before all others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from math import prod
 from typing import Any
 
 import numpy.typing as npt
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Propagator
-from cascader.tensorir.compat import check_form, item_size, shape_of
+from cascader.tensorir.compat import buffer_of, check_form, item_size, load, shape_of
 from cascader.tensorir.derive import derive
-from cascader.tensorir.matchers import Match, Registry, Wanted, default_registry
-from cascader.tensorir.stages import StageGraph, read_stages
+from cascader.tensorir.stages import Stage, StageGraph, read_stages
 from npu_model.errors import InputError
 from npu_model.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Stages that are one Part, in order, the last one makes its output.
+
+    ``work`` is what an output element costs (multiply-accumulates of an accumulation). ``propagators`` are hand-written
+    ones by operand; operands without one get the derived one. ``payload`` is for the device.
+    """
+
+    kind: str
+    stages: tuple[Stage, ...]
+    work: int
+    propagators: Mapping[str, Propagator] = field(default_factory=dict)
+    payload: object = None
+
+    @property
+    def output(self) -> Stage:
+        """The stage that makes the Part's output."""
+        return self.stages[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The stage that makes a wanted tensor, in its graph, and the names of the constants."""
+
+    graph: StageGraph
+    stage: Stage
+    constants: frozenset[str]
+
+    def operands(self, stage: Stage) -> tuple[str, ...]:
+        """Names of the tensors that a stage reads and that are not constants, each once, in order."""
+        names = dict.fromkeys(self.graph.name(buffer_of(node)) for node in stage.loads())
+        return tuple(name for name in names if name not in self.constants)
+
+    def private_producer(self, name: str, reader: Stage) -> Stage | None:
+        """The stage that makes a tensor which only ``reader`` reads; None if it is a placeholder, an output or shared."""
+        shared = name in self.graph.outputs or self.graph.readers(name) != (reader,)
+        return None if shared else self.graph.producers().get(name)
+
+
+Matcher = Callable[[Wanted], Match | None]
+"""A rule: the Part that makes the wanted tensor, None if it says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageSequence:
+    """Matches stages whose attribute ``op`` has the names ``ops``, from first to last; a name with ``?`` may be missing.
+
+    At least one stage must match. ``work`` is that of an output element; None counts the loops of the accumulations.
+    """
+
+    kind: str
+    ops: tuple[str, ...]
+    work: int | None = None
+    payload: object = None
+
+    def __call__(self, wanted: Wanted) -> Match | None:
+        """The Part that ends with the wanted stage."""
+        taken: list[Stage] = []
+        stage: Stage | None = wanted.stage
+        for op in reversed(self.ops):
+            if stage is not None and str(stage.attrs.get("op", "")) == op.removesuffix("?"):
+                taken.insert(0, stage)
+                stage = _only_producer(wanted, stage)
+            elif not op.endswith("?"):
+                return None
+        work = _loops(taken) if self.work is None else self.work
+        return Match(self.kind, tuple(taken), work, payload=self.payload) if taken else None
+
+
+def _only_producer(wanted: Wanted, stage: Stage) -> Stage | None:
+    """The private producer of the first operand that has one."""
+    found = (wanted.private_producer(name, stage) for name in wanted.operands(stage))
+    return next((producer for producer in found if producer is not None), None)
+
+
+def _loops(stages: list[Stage]) -> int:
+    return max(prod(axis.extent for axis in stage.reduce_axes) for stage in stages)
+
+
+def _chain(wanted: Wanted, joins: Callable[[Stage], bool]) -> list[Stage]:
+    """The wanted stage behind those that hand it element by element, up to an accumulation or before a stage that does not join."""
+    chain = [wanted.stage]
+    while not chain[0].is_reduction:
+        operands = wanted.operands(chain[0])
+        producer = wanted.private_producer(operands[0], chain[0]) if len(operands) == 1 else None
+        if producer is None or not joins(producer) or not _reads_own_elements(wanted, chain[0], operands[0]):
+            break
+        chain.insert(0, producer)
+    return chain
+
+
+def accumulation(wanted: Wanted) -> Match | None:
+    """Reads and pads, one accumulation, and what happens to each of its elements afterwards."""
+    chain = _chain(wanted, lambda _: True)
+    if not chain[0].is_reduction:
+        return None
+    return Match("accumulation", (*_movement_before(wanted, chain[0]), *chain), _loops(chain[:1]))
+
+
+def movement(wanted: Wanted) -> Match | None:
+    """Stages that only move elements: reshape, slice, transposition, padding, nearest-neighbour upscaling, concatenation."""
+    if not _moves(wanted.stage):
+        return None
+    return Match("movement", (*_movement_before(wanted, wanted.stage), wanted.stage), 0)
+
+
+def element_wise(wanted: Wanted) -> Match:
+    """A stage without any accumulation of its own that the other rules left, with the chain of such stages before it."""
+    chain = _chain(wanted, lambda producer: not producer.is_reduction and not _moves(producer))
+    return Match("element-wise", tuple(chain), _loops(chain))
+
+
+def _movement_before(wanted: Wanted, stage: Stage) -> tuple[Stage, ...]:
+    """The stages that do nothing but bring one tensor to ``stage``, in order: reads, pads, upscaling."""
+    for name in wanted.operands(stage):
+        producer = wanted.private_producer(name, stage)
+        if producer is not None and _moves(producer) and len(producer.loads()) == 1:
+            return (*_movement_before(wanted, producer), producer)
+    return ()
+
+
+def _moves(stage: Stage) -> bool:
+    """Whether an element is a copy of one that is read, chosen by conditions on the position, or a constant."""
+    return not stage.is_reduction and _is_copy(stage.value)
+
+
+def _is_copy(value: object) -> bool:
+    tirx = load().tirx
+    if isinstance(value, (load().load, tirx.IntImm, tirx.FloatImm)):
+        return True
+    if isinstance(value, tirx.Select):
+        return _is_copy(value.true_value) and _is_copy(value.false_value)
+    if isinstance(value, load().call) and str(value.op.name).endswith("if_then_else"):
+        return all(_is_copy(branch) for branch in list(value.args)[1:])
+    return False
+
+
+def _reads_own_elements(wanted: Wanted, stage: Stage, name: str) -> bool:
+    """Whether every element is made of the element of the same position of tensor ``name``."""
+    reads = [node for node in stage.loads() if wanted.graph.name(buffer_of(node)) == name]
+    return all(
+        len(node.indices) == len(stage.axes) and all(a.same_as(b) for a, b in zip(node.indices, stage.axes, strict=True)) for node in reads
+    )
+
 
 Array = npt.NDArray[Any]
 
@@ -43,9 +197,11 @@ def read_graph(
     inputs: Sequence[Any],
     outputs: Sequence[Any],
     constants: Mapping[Any, Array] | None = None,
-    registry: Registry | None = None,
+    matchers: Sequence[Matcher] = (),
 ) -> TeGraph:
     """The graph from placeholders to outputs; ``constants`` holds the value of each placeholder that is known beforehand.
+
+    ``matchers`` are tried before the built-in ones.
 
     Every tensor that lies between two Parts is a tensor of the graph; those inside a Part are none. InputError for a
     graph that cannot be read (see :func:`~cascader.tensorir.stages.read_stages`) or a constant of another shape.
@@ -56,13 +212,13 @@ def read_graph(
     known = dict(zip(names[len(inputs) :], values.values(), strict=True))
     for (name, array), tensor in zip(known.items(), values, strict=True):
         check_form(name, array, tensor)
-    matches = _matches(stages, frozenset(known), registry or default_registry())
+    matches = _matches(stages, frozenset(known), matchers)
     parts = tuple(_part(match, derived) for match, derived in matches)
     affine = CascaderGraph(parts, _tensors(stages, tuple(names[: len(inputs)]), tuple(known), [match for match, _ in matches]))
     return TeGraph(stages, affine, tuple(names[: len(inputs)]), known)
 
 
-def _matches(stages: StageGraph, constants: frozenset[str], registry: Registry) -> list[tuple[Match, dict[str, Propagator]]]:
+def _matches(stages: StageGraph, constants: frozenset[str], matchers: Sequence[Matcher]) -> list[tuple[Match, dict[str, Propagator]]]:
     """The Parts in the order of their last stages, found from the outputs to the inputs, each with its derived propagators."""
     producers = stages.producers()
     waiting, found = list(stages.outputs), dict[str, tuple[Match, dict[str, Propagator]]]()
@@ -70,7 +226,9 @@ def _matches(stages: StageGraph, constants: frozenset[str], registry: Registry) 
         name = waiting.pop()
         if name in found or name not in producers:
             continue
-        match = registry.match(Wanted(stages, producers[name], constants))
+        wanted = Wanted(stages, producers[name], constants)
+        tried = (matcher(wanted) for matcher in (*matchers, accumulation, movement))
+        match = next(filter(None, tried), None) or element_wise(wanted)
         _check_match(name, match, stages)
         found[name] = match, derive(stages, match.stages)
         waiting += found[name][1]

@@ -12,8 +12,7 @@ from te_graphs import Quantised
 from cascader.graph.cascader_graph import Operand, TensorKind
 from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import load
-from cascader.tensorir.matchers import Match, Sequence, Wanted, accumulation, default_registry
-from cascader.tensorir.te_frontend import TeGraph, read_graph
+from cascader.tensorir.te_frontend import Match, StageSequence, TeGraph, Wanted, accumulation, read_graph
 from npu_model.errors import InputError
 
 
@@ -87,17 +86,17 @@ def test_a_sequence_matches_stages_by_their_op_attribute_and_may_miss_some() -> 
     def stage(value: Any, op: str) -> Any:
         return te.compute((8,), lambda i: value[i] + tirx.const(1, "int32"), name=op, attrs={"op": op})
 
-    matcher = Sequence("three", ("read", "scale?", "write"), work=5, payload="device")
-    registry = default_registry().with_first(matcher)
+    matcher = StageSequence("three", ("read", "scale?", "write"), work=5, payload="device")
+    matchers = [matcher]
     for ops in (("read", "scale", "write"), ("read", "write")):
         value = x
         for op in ops:
             value = stage(value, op)
-        (part,) = read_graph([x], [value], registry=registry).affine.parts
+        (part,) = read_graph([x], [value], matchers=matchers).affine.parts
         match = part.payload
         assert isinstance(match, Match)
         assert (match.kind, match.payload, part.work, len(match.stages)) == ("three", "device", 5, len(ops))
-    (part,) = read_graph([x], [stage(stage(x, "scale"), "write")], registry=registry).affine.parts
+    (part,) = read_graph([x], [stage(stage(x, "scale"), "write")], matchers=matchers).affine.parts
     assert isinstance(part.payload, Match)
     assert part.payload.kind == "element-wise"
 
@@ -109,7 +108,7 @@ def test_a_propagator_that_a_matcher_gives_takes_the_place_of_the_derived_one() 
 
     graph = quantised()
     output = graph.conv(graph.input(8, 8, 4), "c", 6)
-    found = read_graph(list(graph.inputs), [output], graph.constants, default_registry().with_first(careful))
+    found = read_graph(list(graph.inputs), [output], graph.constants, [careful])
     assert found.affine.parts[0].operands[0] == Operand("input0", Propagator.opaque((8, 8, 4), 3))
 
 
@@ -140,7 +139,7 @@ def test_a_matcher_that_does_not_fit_the_graph_is_refused(matcher: Any, message:
     a = graph.conv(graph.input(8, 8, 4), "a", 4)
     output = graph.add(graph.conv(a, "b", 4), a, "sum")
     with pytest.raises(InputError, match=message):
-        read_graph(list(graph.inputs), [output], graph.constants, default_registry().with_first(matcher))
+        read_graph(list(graph.inputs), [output], graph.constants, [matcher])
 
 
 def test_graphs_that_cannot_be_read_are_refused_in_one_sentence() -> None:

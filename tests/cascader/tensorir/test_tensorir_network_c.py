@@ -13,7 +13,7 @@ from command_line import call
 from tensorir_proofs import smallest
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.tensorir.schedule_c import schedule_c
+from cascader.tensorir.c_source import schedule_c
 from testbed.scheduling import write_schedule
 from testbed.verification import functional_outputs, seeded_inputs
 

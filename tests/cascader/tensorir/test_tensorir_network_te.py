@@ -22,7 +22,6 @@ from cascader.graph.propagator import Propagator
 from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans
 from cascader.tensorir.apply import apply, uncascaded
-from cascader.tensorir.matchers import default_registry
 from cascader.tensorir.prove import compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.accelerator import accelerator
@@ -42,8 +41,7 @@ def network_of(name: str) -> Network:
 
 def graph_of(network: Network) -> tuple[NetworkTe, TeGraph]:
     made = network_te(network, accelerator(DEFAULT))
-    registry = default_registry().with_first(made.match)
-    return made, read_graph(list(made.inputs.values()), list(made.outputs.values()), made.constants, registry)
+    return made, read_graph(list(made.inputs.values()), list(made.outputs.values()), made.constants, [made.match])
 
 
 def shaped(array: np.ndarray, tensor: Any) -> np.ndarray:
