@@ -9,7 +9,6 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from cascader.ethosu.cost.block_grid import Numbers
 from cascader.ethosu.cost.block_steps import Step, Steps
 from cascader.ethosu.cost.memory_path import Source, Sources
 from npu_model.accelerator import Accelerator
@@ -23,6 +22,7 @@ from npu_model.values import dataclass
 _NATIVE = native("cascader.ethosu")
 """Compiled: the estimates of many blocks; None if it is not built."""
 
+Numbers = npt.NDArray[np.int64]
 Cycles = npt.NDArray[np.float64]
 
 

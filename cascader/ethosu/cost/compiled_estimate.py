@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from array import array
 
-from cascader.ethosu.cost.block_choice import PROMISING, WORTHWHILE
+from cascader.ethosu.cost.block_choice import PROMISING, WORTHWHILE, candidates
 from cascader.ethosu.cost.block_estimator import Estimator
-from cascader.ethosu.cost.block_grid import candidates
 from cascader.ethosu.cost.block_option import CompiledOptions
 from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
 from cascader.ethosu.cost.memory_path import Sources

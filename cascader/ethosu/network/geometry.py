@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from math import lcm
 
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.in_place import overwritable_operands
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.overwriting import overwritable_operands
 from cascader.graph.cascader_graph import Tensor
 from cascader.graph.row_graph import RowMap, RowTensor
 from npu_model.program import FeatureMap

@@ -1,4 +1,4 @@
-"""Overwriting: pairs of parts whose order matters because both use one byte of a tensor and one of them writes it again."""
+"""Overwriting: operands that a result may be stored over, and parts that write again what others use."""
 
 from __future__ import annotations
 
@@ -7,9 +7,49 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network.byte_numbers import byte_numbers
-from cascader.ethosu.network.network import CpuPart, Network, arena_reads, arena_writes, ethosu_part
+from cascader.ethosu.network.network import ARENA, CpuPart, Network, arena_reads, arena_writes, ethosu_part
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
+from npu_model.program import BRICK, FeatureMap, Layout, OperationKind
+from npu_model.shapes import ceil_div
+
+
+def byte_numbers(feature_map: FeatureMap, rows: tuple[int, int] | None = None) -> NDArray[np.int64]:
+    """Every byte of some rows (first and end; None: of all), as offsets from the tensor's start; of NHCWB16 whole bricks.
+
+    >>> from npu_model.program import DataType, Strides, Tiles
+    >>> from npu_model.shapes import Shape3D
+    >>> shape = Shape3D(2, 2, 3)
+    >>> fm = FeatureMap(1, shape, DataType(8, signed=True), Layout.NHWC, Tiles.single(shape, 100), Strides(10, 4, 1))
+    >>> byte_numbers(fm, (1, 2)).tolist()
+    [110, 111, 112, 114, 115, 116]
+    """
+    low, high = rows or (0, feature_map.shape.height)
+    size, strides, depth = feature_map.dtype.bytes, feature_map.strides, feature_map.shape.depth
+    bricks = feature_map.layout is Layout.NHCWB16
+    column, length = (BRICK * size, BRICK * size) if bricks else (strides.x, depth * size)
+    groups = np.arange(ceil_div(depth, BRICK) if bricks else 1, dtype=np.int64) * strides.c
+    found = [np.empty(0, dtype=np.int64)]
+    for base, first_row, _, height, width in feature_map.tile_boxes():
+        inside = np.arange(max(low - first_row, 0), min(high - first_row, height), dtype=np.int64)
+        pixels = np.arange(width, dtype=np.int64) * column
+        grid = inside[:, None, None, None] * strides.y + groups[:, None, None] + pixels[:, None] + np.arange(length, dtype=np.int64)
+        found.append(base + grid.ravel())
+    return np.concatenate(found)
+
+
+def overwritable_operands(part: Part) -> tuple[str, ...]:
+    """Names of the tensors that the part's output may be stored over, in operand order; empty if there is none.
+
+    An elementwise kernel reads a block before it writes it, and no other element of the block's place; so an operand with
+    the output's shape, layout, strides, element size and offset qualifies, if the other operand does not read the same
+    tensor differently. (Vela reuses the storage of elementwise inputs by the same argument.)
+    """
+    payload = ethosu_part(part)
+    if payload is None or payload.operation.kind is not OperationKind.ELEMENTWISE:
+        return ()
+    operands, ofm = payload.operands, payload.operation.ofm
+    names = dict.fromkeys(name for name, _ in operands if name is not None and ofm.region == ARENA)
+    return tuple(name for name in names if all(m.same_places(ofm) for other, m in operands if other == name))
 
 
 def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.bool_]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cascader.ethosu.network.geometry import Geometry
-from cascader.ethosu.network.in_place import overwritable_operands
 from cascader.ethosu.network.network import EthosuPart, Network, arena_reads, ethosu_part
 from cascader.ethosu.network.operators import operand_propagator
-from cascader.ethosu.network.overwriting import overwriting_parts
+from cascader.ethosu.network.overwriting import overwritable_operands, overwriting_parts
 from cascader.graph.cascader_graph import Part, TensorKind
 from cascader.graph.in_place import is_last_reader
 from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor

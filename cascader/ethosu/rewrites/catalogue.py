@@ -16,13 +16,11 @@ from cascader.ethosu.rewrites.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.rewrites.long_steps import with_long_steps
 from cascader.ethosu.rewrites.ordered import ordered
 from cascader.ethosu.rewrites.phases import in_phases
-from cascader.ethosu.rewrites.reblock import reblocked
-from cascader.ethosu.rewrites.recode import recoded
+from cascader.ethosu.rewrites.reblock import reblocked, recoded
 from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.rewrites.slices import LARGEST, sliced
-from cascader.ethosu.rewrites.spared_copies import without_copies
+from cascader.ethosu.rewrites.spared_copies import with_transfers, without_copies
 from cascader.ethosu.rewrites.table_slots import with_table_slots
-from cascader.ethosu.rewrites.transferred import with_transfers
 from cascader.ethosu.rewrites.trimmed import trimmed
 from cascader.ethosu.rewrites.turned import turned, turned_in_place
 from cascader.ethosu.rewrites.wide_copies import with_wide_copies

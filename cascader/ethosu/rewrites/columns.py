@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_by_tensor
-from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
+from cascader.ethosu.rewrites.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import ceil_div, round_up

@@ -16,9 +16,8 @@ import numpy as np
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.rewrites.brick_tensors import bricks_by_tensor, in_forms
 from cascader.ethosu.rewrites.estimates import in_best_depth, kernel_cycles
-from cascader.ethosu.rewrites.exchanged_axes import bricks_by_tensor
-from cascader.ethosu.rewrites.nhwc_form import in_forms
 from cascader.ethosu.rewrites.slices import with_pieces
 from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_weights
 from npu_model.accelerator import Accelerator

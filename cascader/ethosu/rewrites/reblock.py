@@ -22,7 +22,7 @@ from cascader.ethosu.cost.kernel_load import operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.estimates import BestBlock, fitted, in_best_block, of_depth
-from cascader.ethosu.rewrites.weight_streams import Weights, encoded, weights_of, with_scales_again, with_streams, with_weights
+from cascader.ethosu.rewrites.weight_streams import Weights, encoded, weights_of, with_scales_again, with_stream, with_streams, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import round_up
@@ -141,3 +141,20 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
         return with_weights(with_scales_again(found, constants), weights_of(operation, constants, accelerator), constants, accelerator)
 
     return with_streams(network, deeper_or_shallower)
+
+
+def recoded(network: Network, accelerator: Accelerator, most: int | None = None) -> Network:
+    """``network`` with each weight stream in the shorter of two codings: the one that it came in, and that of the coder used here.
+
+    Streams of more than ``most`` bytes stay as they are: those of layers that are cut are coded in pieces later.
+    """
+
+    def shorter(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
+        if len(operation.weights) != 1 or (most is not None and operation.weights[0].length > most):
+            return None
+        stream = encoded(operation, weights_of(operation, constants, accelerator), accelerator)
+        if len(stream) >= operation.weights[0].length:
+            return None
+        return with_stream(with_scales_again(operation, constants), stream, constants)
+
+    return with_streams(network, shorter)

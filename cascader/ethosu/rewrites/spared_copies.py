@@ -1,8 +1,12 @@
-"""Spared copies: a tensor and its copy become one tensor, and the kernel that copied is left out, where nobody needs both.
+"""Spared copies: a tensor and its copy become one tensor where nobody needs both, or the DMA copies in place of a kernel.
 
 A compiler copies a tensor that is an output in another shape, too: the same bytes. The kernel before can write them where the output is,
 and whoever reads on can read them there. That takes no more bytes: the one tensor is no larger than either of the two, and lives while
 one of them did.
+
+Where both must be there, as of an output that is another output in another shape, a transfer within the arena copies beside the kernels:
+eight bytes a cycle, as Vela's Python core has it. Kernels that read the copy of an output read the output itself, so that they need not
+wait for the transfer.
 """
 
 from __future__ import annotations
@@ -10,11 +14,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from cascader.ethosu.codegen.transfers import copied_bytes, transfers
+from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.rewrites.moved_maps import Move
-from cascader.ethosu.rewrites.wide_copies import is_copy
+from cascader.ethosu.rewrites.wide_copies import copy_cycles, is_copy
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
+from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.values import dataclass
 
 
@@ -107,4 +115,34 @@ def without_copies(network: Network, *, shifted: bool = False) -> Network:
         if copy is not None and is_steady(network.graph, copy):
             joined = (_joined(network, name, union) for union in _unions(network.graph, copy, bound) if union.move.shifts or not shifted)
             network = next((one for one in joined if one is not None), network)
+    return network
+
+
+def _is_faster(kernel: EthosuPart, accelerator: Accelerator, sources: Sources) -> bool:
+    """Whether the DMA can copy any of its rows, and is expected to take fewer cycles for all of them than the fastest kernel."""
+    operation = kernel.operation
+    size, rows = copied_bytes(operation), operation.ofm.shape.height
+    if not transfers(operation) or (rows > 1 and size // rows % ALIGNMENT):
+        return False
+    least = copy_cycles(operation, accelerator, sources)
+    return least is not None and sources.maps.moving(size) + sources.maps.latency < least
+
+
+def _read_at_home(network: Network, copy: Copy) -> Network:
+    """``network`` with the kernels that read a copy on what was copied, if that stays to the end anyway."""
+    graph = network.graph
+    source, target = graph.tensor(copy.source), graph.tensor(copy.target)
+    if not (source.kind.stays_to_the_end and is_steady(graph, copy)):
+        return network
+    union = Union(target.name, source.name, Move(copy.ofm, copy.ifm, target.size))
+    readers = (part for part in graph.consumers(target.name) if isinstance(part.payload, EthosuPart))
+    return network.with_parts({part.name: [union.part(part) or part] for part in readers})
+
+
+def with_transfers(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with each kernel that only copies whole rows within the arena as a transfer, if that is expected to be faster."""
+    for name in network.kernels:
+        copy, kernel = found_copy(network, name), ethosu_part(network.graph.parts[network.graph.index(name)])
+        if copy is not None and kernel is not None and _is_faster(kernel, accelerator, sources):
+            network = _read_at_home(network.with_kernels({name: replace(kernel, transfer=True)}), copy)
     return network

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network.byte_numbers import byte_numbers
 from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.overwriting import byte_numbers
 from npu_model.program import FeatureMap, KernelOperation, Upscale
 
 _Rows = tuple[int, int]

@@ -15,9 +15,8 @@ from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps
+from cascader.ethosu.rewrites.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms, in_place, is_pixel, with_window_exchanged
 from cascader.ethosu.rewrites.estimates import in_best_block, kernel_cycles, of_depth
-from cascader.ethosu.rewrites.exchanged_axes import Bricks, bricks_by_tensor, in_place, is_pixel, with_window_exchanged
-from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
 from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout

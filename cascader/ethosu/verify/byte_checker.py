@@ -17,8 +17,7 @@ from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.byte_owners import Access, ByteOwners
-from cascader.ethosu.verify.staged import copied_bytes
-from cascader.ethosu.verify.windows import Rows, Span, arena_operands, element_offsets, row_step, rows_of, rows_read, spans
+from cascader.ethosu.verify.windows import Rows, Span, arena_operands, copied_bytes, element_offsets, row_step, rows_of, rows_read, spans
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.errors import InputError

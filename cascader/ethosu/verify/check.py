@@ -8,8 +8,7 @@ from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.byte_checker import check_bytes
-from cascader.ethosu.verify.staged import copied_bytes, copied_content
-from cascader.ethosu.verify.windows import rows_of
+from cascader.ethosu.verify.windows import copied_bytes, copied_content, rows_of
 from cascader.ethosu.verify.writers import check_writers
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer, Copy, Job

@@ -1,4 +1,4 @@
-"""Rows of feature maps that a job touches, and the bytes behind them, from the definition of its operation alone.
+"""Rows of feature maps that a job touches, the bytes behind them and those of staged constants, from the definition of its operation alone.
 
 Rows are counted along an axis: for columns they are the columns of the map. Written apart from the lowering, so that a
 check of schedules does not repeat its mistakes.
@@ -15,6 +15,7 @@ from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
 from npu_model.values import dataclass
 
@@ -146,3 +147,23 @@ def element_offsets(feature_map: FeatureMap) -> NDArray[np.int64]:
             pixels, deep = columns * BRICK * size, channels // BRICK * strides.c + channels % BRICK * size
         found[y0 : y0 + height, x0 : x0 + width] = base + rows[:, None, None] + pixels[:, None] + deep
     return found
+
+
+def _runs(operation: KernelOperation) -> list[tuple[int, int]]:
+    """First and last (exclusive) of the units that hold bytes of the operation's weights or scales, run by run."""
+    runs: list[tuple[int, int]] = []
+    for low, high in sorted((span.start // ALIGNMENT, -(-span.end // ALIGNMENT)) for span in (*operation.weights, *operation.scales)):
+        first = max(low, runs[-1][1]) if runs else low
+        if first < high:
+            runs.append((first, high))
+    return runs
+
+
+def copied_bytes(operation: KernelOperation) -> int:
+    """Bytes of the arena that a copy of the operation's weights and scales takes; 0 if it has none."""
+    return ALIGNMENT * sum(high - low for low, high in _runs(operation))
+
+
+def copied_content(operation: KernelOperation, constants: bytes) -> bytes:
+    """The bytes of that copy; those behind the end of ``constants`` are left out."""
+    return b"".join(constants[ALIGNMENT * low : ALIGNMENT * high] for low, high in _runs(operation))

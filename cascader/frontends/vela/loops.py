@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascader.ethosu.network.byte_numbers import byte_numbers
+from cascader.ethosu.network.overwriting import byte_numbers
 from cascader.frontends.vela.backward_steps import moves_elements
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Strides, Upscale

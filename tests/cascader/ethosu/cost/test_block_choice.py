@@ -13,9 +13,8 @@ import pytest
 from scheduling import network
 
 from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.cost.block_choice import Ranking, choose_block
+from cascader.ethosu.cost.block_choice import SIDES, Ranking, choose_block
 from cascader.ethosu.cost.block_estimator import Estimator
-from cascader.ethosu.cost.block_grid import SIDES
 from cascader.ethosu.cost.estimate_terms import BLOCKS
 from cascader.ethosu.cost.kernel_flow import kernel_flow
 from cascader.ethosu.cost.kernel_load import operation_load

@@ -20,9 +20,8 @@ from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.rewrites.exchanged_axes import Bricks
+from cascader.ethosu.rewrites.brick_tensors import Bricks, Element, NhwcForm, first_element
 from cascader.ethosu.rewrites.layouts import dense_layouts, quick_layouts
-from cascader.ethosu.rewrites.nhwc_form import Element, NhwcForm, first_element
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule

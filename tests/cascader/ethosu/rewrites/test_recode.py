@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
-from cascader.ethosu.rewrites.recode import recoded
+from cascader.ethosu.rewrites.reblock import recoded
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator
 from npu_model.weight_stream.weights import weights_from_stream

@@ -17,7 +17,7 @@ from cascader.allocate.moving import allocate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.rewrites.nhwc_form import NhwcForm, in_forms
+from cascader.ethosu.rewrites.brick_tensors import NhwcForm, in_forms
 from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer

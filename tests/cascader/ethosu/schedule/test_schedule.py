@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network, schedule
 
-from cascader.ethosu.network.in_place import overwritable_operands
 from cascader.ethosu.network.network import EthosuPart
+from cascader.ethosu.network.overwriting import overwritable_operands
 from cascader.ethosu.schedule.file import digest, from_json, indented, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
