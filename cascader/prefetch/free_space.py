@@ -122,10 +122,6 @@ class CopyRoom:
         self._room = room
         self._free_from = free_from
 
-    def copied(self) -> CopyRoom:
-        """The same copies, to go on from with others."""
-        return CopyRoom(self._room, self._free_from.copy())
-
     def gaps(self, size: int, first: int, last: int) -> Gaps | None:
         """The gaps of ``size`` bytes that are free at jobs ``first`` to ``last``; None if there is none."""
         room = self._room

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
 from typing import NamedTuple
 
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
@@ -79,132 +78,109 @@ _NO_JOB = JobTimes(part=-1, staged=0, direct=0, lead=0, tail=0, contended=0, hom
 """Before the first job."""
 
 
-@dataclass(slots=True)
-class _Moment:
-    """State of a run: the next job and the next copy, the cycle in which each unit is free, and the copies so far.
-
-    The command processor reaches job k at ``arrival``, when job k - 1 begins. The constants' port is free from cycle ``port`` on.
-    """
-
-    room: CopyRoom
-    step: int = 0
-    copy: int = 0
-    arrival: int = 0
-    copier: int = 0
-    finish: int = 0
-    port: int = 0
-    ready: dict[int, int] = field(default_factory=dict)
-    issues: list[Issue] = field(default_factory=list)
-
-    def copied(self) -> _Moment:
-        """The same moment, to go on from in another way."""
-        times = self.arrival, self.copier, self.finish, self.port
-        return _Moment(self.room.copied(), self.step, self.copy, *times, self.ready.copy(), self.issues.copy())
-
-
 class _Run:
     """The jobs in order, with the copier beside them, on one time axis in cycles.
 
-    A copy waits for the one before it and for the jobs that still use its place, and the command processor with it; a job
-    waits for its constants. ``moments[i]`` is when copy i of those ``wanted`` came to the head of the line: nothing before it
-    depends on that copy or a later one, so that other lines with the same copies before it go on from there.
+    A copy waits for the one before it and for the jobs that still use its place, and the command processor with it; a job waits for its
+    constants. ``step`` and ``copy`` are the next job and the next copy. The command processor reaches job k at ``arrival``, when job
+    k - 1 begins. The copier is free from cycle ``copier`` on, the constants' port from ``port``, and the last job ends at ``finish``.
     """
 
-    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], shared: Shared, moments: list[_Moment], *, ends: int) -> None:
+    def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom, shared: Shared, *, ends: int) -> None:
         self.jobs = jobs
         self.wanted = wanted
+        self.room = room
         self.shared = shared
-        self.moments = moments
         self.ends = ends
-        self.now = moments[-1].copied()
+        self.step = self.copy = self.arrival = self.copier = self.finish = self.port = 0
+        self.ready: dict[int, int] = {}
+        self.issues: list[Issue] = []
         self.gaps: Gaps | None = None
 
     def _worth(self, constants: Constants, ready: int) -> bool:
         """Whether waiting until ``ready`` for a copy may take less time than to read at home beside other copies."""
         own = (job for job in self.jobs[constants.first : constants.last + 1] if job.part == constants.part)
         gain = sum(job.contended - job.staged for job in own)
-        return ready - max(self.now.finish, self.now.arrival) <= gain
+        return ready - max(self.finish, self.arrival) <= gain
 
     def _delay(self, step: int, start: int) -> None:
         """Job ``step`` and a copy share the constants' memory from ``start`` on until one of them ends."""
-        now, job = self.now, self.jobs[step]
-        if now.copier <= start or not job.home or now.finish <= start or job.part in now.ready:
+        job = self.jobs[step]
+        if self.copier <= start or not job.home or self.finish <= start or job.part in self.ready:
             return
         # Beside the copy the job makes direct / contended of its way, and takes home / contended of the copy's turns.
-        copying, left = now.copier - start, now.finish - start
+        copying, left = self.copier - start, self.finish - start
         if left * (job.contended - job.home) <= copying * job.direct:
-            now.finish = start + left * job.contended // job.direct
-            now.copier += left * job.home // job.direct
+            self.finish = start + left * job.contended // job.direct
+            self.copier += left * job.home // job.direct
         else:
             together = copying * job.contended // (job.contended - job.home)
-            now.copier = start + together
-            now.finish += together * (job.contended - job.direct) // job.contended
+            self.copier = start + together
+            self.finish += together * (job.contended - job.direct) // job.contended
         # Only the copy issued last is still on its way: the command processor has waited for those before it.
-        now.ready[now.issues[-1].constants.part] = now.copier
+        self.ready[self.issues[-1].constants.part] = self.copier
 
     def _issue(self) -> bool:
         """Issue the next copy before the next job if it holds nobody up, or must be; whether it is done with."""
-        now, constants = self.now, self.wanted[self.now.copy]
-        must = constants.first == now.step
-        free = max(now.arrival, now.copier)
-        if now.step < constants.earliest or (not must and free >= now.finish):
+        constants = self.wanted[self.copy]
+        must = constants.first == self.step
+        free = max(self.arrival, self.copier)
+        if self.step < constants.earliest or (not must and free >= self.finish):
             return False
         if self.gaps is None:
-            self.gaps = now.room.gaps(constants.size, constants.first, constants.last)
+            self.gaps = self.room.gaps(constants.size, constants.first, constants.last)
         if self.gaps is None:
             return self._drop()
-        if self.gaps.first_start > (now.step if must else now.step - 1):
+        if self.gaps.first_start > (self.step if must else self.step - 1):
             return False
-        gap = self.gaps.at(now.step - 1, highest=self.ends > 0 and (now.copy + self.ends) % 2 == 0)
-        start = max(free, now.finish if gap.start == now.step else 0)
+        gap = self.gaps.at(self.step - 1, highest=self.ends > 0 and (self.copy + self.ends) % 2 == 0)
+        start = max(free, self.finish if gap.start == self.step else 0)
         if must and not self._worth(constants, start + constants.transfer):
             return self._drop()
-        now.room.put(gap, constants.size, constants.last)
-        now.issues.append(Issue(constants, now.step, gap.start, gap.address))
-        now.arrival, now.copier = start, start + constants.transfer
-        now.ready[constants.part] = now.copier
-        if now.step:
-            self._delay(now.step - 1, start)
+        self.room.put(gap, constants.size, constants.last)
+        self.issues.append(Issue(constants, self.step, gap.start, gap.address))
+        self.arrival, self.copier = start, start + constants.transfer
+        self.ready[constants.part] = self.copier
+        if self.step:
+            self._delay(self.step - 1, start)
         return self._drop()
 
     def _drop(self) -> bool:
         """Go on to the next copy."""
-        self.now.copy += 1
+        self.copy += 1
         self.gaps = None
-        self.moments.append(self.now.copied())
         return True
 
     def _execute(self) -> None:
         """The next job."""
-        now, step = self.now, self.now.step
+        step = self.step
         job, last = self.jobs[step], self.jobs[step - 1] if step else _NO_JOB
-        before, staged = last.part in now.ready, job.part in now.ready
+        before, staged = last.part in self.ready, job.part in self.ready
         tail = last.staged_tail if before else last.tail
         overlap = self.shared(step, before, staged) if step else 0
         # Before its constants are there, and before the command processor knows of the job, nothing is read ahead.
-        known = max(now.arrival, now.ready.get(job.part, 0))
-        begin = max(now.finish - overlap, known)
+        known = max(self.arrival, self.ready.get(job.part, 0))
+        begin = max(self.finish - overlap, known)
         ahead = min(job.staged_lead if staged else job.lead, tail, begin - known)
-        now.finish = begin - ahead + (job.staged if staged else job.direct)
+        self.finish = begin - ahead + (job.staged if staged else job.direct)
         if not staged and job.home:
             # All constants pass their port, at the earliest once the decoder is done with those of the job before.
-            now.port = max(now.port, begin - tail) + job.home
-            now.finish = max(now.finish, now.port)
+            self.port = max(self.port, begin - tail) + job.home
+            self.finish = max(self.finish, self.port)
         self._delay(step, begin - ahead)
-        now.step, now.arrival = step + 1, begin
+        self.step, self.arrival = step + 1, begin
 
     def timeline(self) -> Timeline:
         """All jobs."""
-        now, copies = self.now, len(self.wanted)
-        while now.step < len(self.jobs):
-            while now.copy < copies and self._issue():
+        while self.step < len(self.jobs):
+            while self.copy < len(self.wanted) and self._issue():
                 pass
             self._execute()
-        return Timeline(tuple(now.issues), now.finish)
+        return Timeline(tuple(self.issues), self.finish)
 
 
 class Prefetcher:
-    """The timelines of some jobs in one room, each with other copies; it goes on from where it parts from the one before."""
+    """The timelines of some jobs in one room, each with other copies."""
 
     def __init__(self, jobs: Sequence[JobTimes], room: Room, shared: Shared = nothing_shared, *, ends: int = 0) -> None:
         """With ``ends`` copies take the lowest and the highest of equally good places by turns: 1 the lowest first, 2 the highest.
@@ -212,10 +188,9 @@ class Prefetcher:
         So two that are there at the same time stay apart at both ends of what is free, and the next one need not fit between them.
         """
         self._jobs = jobs
+        self._room = room
         self._shared = shared
         self._ends = ends
-        self._wanted: Sequence[Constants] = ()
-        self._moments = [_Moment(room.copies())]
 
     def timeline(self, wanted: Collection[Constants]) -> Timeline:
         """Copy the ``wanted`` constants as early as there is room for them and the copier is free, in the order of first use.
@@ -224,11 +199,7 @@ class Prefetcher:
         longer than it saves.
         """
         ordered = sorted(wanted, key=lambda constants: (constants.first, constants.part))
-        pairs = zip(ordered, self._wanted, strict=False)
-        same = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(ordered), len(self._wanted)))
-        run = _Run(self._jobs, ordered, self._shared, self._moments[: same + 1], ends=self._ends)
-        self._wanted, self._moments = ordered, run.moments
-        return run.timeline()
+        return _Run(self._jobs, ordered, self._room.copies(), self._shared, ends=self._ends).timeline()
 
 
 def choose_copies(constants: Mapping[int, Constants], start: Timeline, prefetcher: Prefetcher) -> Timeline:

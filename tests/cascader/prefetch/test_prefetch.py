@@ -288,7 +288,6 @@ def test_jobs_and_a_copy_that_share_a_memory_take_each_other_the_turns_that_they
 @settings(max_examples=200)
 @given(cases(contended=True), st.data())
 def test_a_timeline_does_not_depend_on_those_that_were_asked_for_before(case: Case, data: st.DataObject) -> None:
-    """Each goes on from where it parts from the one before, as if it had begun with the first job."""
     prefetcher = Prefetcher(case.jobs, case.room, lambda step, before, now: step + 2 * before + now)
     for wanted in data.draw(st.lists(st.lists(st.sampled_from(case.constants), unique=True), max_size=5)) if case.constants else ():
         fresh = prefetch(case.jobs, wanted, case.room, lambda step, before, now: step + 2 * before + now)
