@@ -19,7 +19,7 @@ from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.buffers import storages
+from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from cascader.plan.jobs import Copy
 from npu_model.compiled.network import CompiledNetwork
@@ -79,8 +79,8 @@ def cascade_of(
         accelerator,
         graph,
         jobs,
-        {tensor: address for store, address in zip(stores, addresses, strict=False) for tensor in store.tensors},
-        {tensor: store.rows for store in stores for tensor in store.tensors},
+        Buffers.of(stores, len(jobs)),
+        addresses[: len(stores)],
         [Copy(part, extent.start, address) for (part, extent), address in zip(copies, addresses[len(stores) :], strict=True)],
     )
 

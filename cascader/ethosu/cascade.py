@@ -119,14 +119,13 @@ class Cascader:
         readers = {issue.constants.part: self._drafter.readers(draft, issue.constants.part) for issue in issues}
         kept = {part for served in readers.values() for part in served}
         names = [part.name for part in self.graph.parts]
-        stores = placement.stores
         schedule = make_schedule(
             self.network,
             self.accelerator,
             self.graph,
             jobs,
-            {tensor: address for tensors, address in zip(stores.tensors, placement.addresses, strict=True) for tensor in tensors},
-            {tensor: rows for tensors, rows in zip(stores.tensors, stores.rows, strict=True) for tensor in tensors},
+            placement.stores,
+            placement.addresses,
             tuple(
                 Copy(names[part], issue.step, issue.address, tuple(names[other] for other in readers[part][1:]))
                 for issue in issues

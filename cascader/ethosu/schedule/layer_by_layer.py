@@ -48,8 +48,7 @@ def schedule_layer_by_layer(  # noqa: PLR0913  # what a schedule is made of
     jobs = np.array([job for index, part in enumerate(graph.parts) for job in _stripes(index, part)], dtype=np.int64).reshape(-1, 3)
     stores = buffers(scheduler, jobs, groups, in_place=in_place)
     _, addresses = allocate(stores.extents)
-    places = {tensor: address for tensors, address in zip(stores.tensors, addresses, strict=True) for tensor in tensors}
-    schedule = make_schedule(network, accelerator, graph, stripe_jobs(jobs), places, provenance=provenance, checked=checked)
+    schedule = make_schedule(network, accelerator, graph, stripe_jobs(jobs), stores, addresses, provenance=provenance, checked=checked)
     size = schedule.arena_size
     if arena_cache_size is not None and size > arena_cache_size:
         raise InputError(

@@ -21,7 +21,7 @@ from cascader.ethosu.network.network import CONSTANTS, CpuPart
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.buffers import storages
+from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, first_read
 from cascader.plan.jobs import Copy
 from cascader.prefetch.free_space import Room
@@ -53,10 +53,8 @@ def simulated(name: str, groups: Sequence[Group], copies: tuple[Copy, ...] = ())
     jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     stores = storages(graph, jobs, groups)
     peak, addresses = allocate([store.extent for store in stores], moves=0)
-    places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
-    rolling = {tensor: store.rows for store in stores for tensor in store.tensors}
     copies = tuple(Copy(copy.part, copy.step, copy.address + peak) for copy in copies)
-    schedule = make_schedule(network(name), DEFAULT, graph, jobs, places, rolling, copies)
+    schedule = make_schedule(network(name), DEFAULT, graph, jobs, Buffers.of(stores, len(jobs)), addresses, copies)
     (replay,) = replay_network(lower(schedule), SYSTEM).replays
     return replay.operations
 

@@ -29,7 +29,7 @@ from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.buffers import storages
+from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
 from npu_model.program import BRICK, DataType, FeatureMap, Layout, Strides, Tiles
@@ -142,8 +142,7 @@ def cascaded(net: Network, graph: RowGraph, groups: list[Group]) -> Schedule:
     jobs = [job for group in groups for job in schedule_groups(scheduler, [group])]
     stores = storages(graph, jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
-    places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
-    return make_schedule(net, DEFAULT, graph, jobs, places, {tensor: store.rows for store in stores for tensor in store.tensors})
+    return make_schedule(net, DEFAULT, graph, jobs, Buffers.of(stores, len(jobs)), addresses)
 
 
 @settings(max_examples=15)

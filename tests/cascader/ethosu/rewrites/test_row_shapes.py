@@ -22,7 +22,7 @@ from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.graph.cascader_graph import CascaderGraph
-from cascader.plan.buffers import storages
+from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap, OperationKind, Strides, Tiles
@@ -100,7 +100,5 @@ def test_any_cascade_of_the_reshaped_network_computes_the_same_bytes(data: st.Da
     jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     stores = storages(graph, jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
-    places = {tensor: address for store, address in zip(stores, addresses, strict=True) for tensor in store.tensors}
-    rolling = {tensor: store.rows for store in stores for tensor in store.tensors}
-    made = make_schedule(net, DEFAULT, graph, jobs, places, rolling)
+    made = make_schedule(net, DEFAULT, graph, jobs, Buffers.of(stores, len(jobs)), addresses)
     assert outputs(lower(made)) == expected("tiny_residual")
