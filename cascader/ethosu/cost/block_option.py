@@ -42,8 +42,8 @@ _OPTION = 12
 """Integers of an option: ``Option`` of cascader/ethosu/native/option.h."""
 
 
-class CompiledOptions(Sequence[BlockOption]):
-    """The options of a kernel as the compiled core has written them, ``length`` from ``begin`` on; each is made once it is asked for.
+class Options(Sequence[BlockOption]):
+    """The options of a kernel as its estimates have them, ``length`` from ``begin`` on; each is made once it is asked for.
 
     The first number of ``flat`` is where the loads begin that the options refer to.
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from math import ceil
 
-from cascader.ethosu.cost.block_option import BlockOption, CompiledOptions
+from cascader.ethosu.cost.block_option import BlockOption, Options
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.cost.kernel_flow import Pipeline
 from npu_model.accelerator import Accelerator
@@ -100,7 +100,7 @@ class Coupling:
 
         With the first place that has it.
         """
-        if _NATIVE is not None and isinstance(ones, CompiledOptions) and isinstance(twos, CompiledOptions):
+        if _NATIVE is not None and isinstance(ones, Options) and isinstance(twos, Options):
             found = self._compiled(ones, twos, array("q", costs))
             return list(zip(found[::2], found[1::2], strict=True))
         return [self._least(costs, ones, two) for two in twos]
@@ -117,7 +117,7 @@ class Coupling:
 
     def together(self, ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> int:
         """Cycles of the two in the blocks that cost least together, of several those that take the fewest cycles."""
-        if _NATIVE is not None and isinstance(ones, CompiledOptions) and isinstance(twos, CompiledOptions):
+        if _NATIVE is not None and isinstance(ones, Options) and isinstance(twos, Options):
             return self._compiled(ones, twos, _NO_COSTS)[0]
         best: tuple[int, int] | None = None
         for two in twos:
@@ -131,7 +131,7 @@ class Coupling:
         assert best is not None  # noqa: S101  # a kernel has its own block at least
         return best[1]
 
-    def _compiled(self, ones: CompiledOptions, twos: CompiledOptions, costs: array[int]) -> array[int]:
+    def _compiled(self, ones: Options, twos: Options, costs: array[int]) -> array[int]:
         """The cycles of :meth:`together` without costs, with costs the least and its place of :meth:`least` for each block."""
         timing, limit, pair = twos.sources.timing, 0, _NO_PAIR
         further = further_responses(timing, twos.latency)

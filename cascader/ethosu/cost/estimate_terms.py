@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 from cascader.ethosu.cost.memory_path import Source, Sources
 from cascader.ethosu.network.network import ARENA, CONSTANTS
@@ -30,8 +31,7 @@ KERNEL_WORDS = 29
 """Words of the command stream for a kernel: the mean of the measured streams (25 to 37), as registers keep what does not change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins.
 
     ``tail`` are the cycles at its end in which the decoder reads for the next kernel,

@@ -9,23 +9,46 @@ from __future__ import annotations
 from array import array
 from functools import lru_cache
 
-from cascader.ethosu.cost.compiled_estimate import IS_BUILT, CompiledEstimate, CompiledEstimates, Core
-from cascader.ethosu.cost.estimate_terms import Terms
-from cascader.ethosu.cost.kernel_estimate import KernelEstimate, KernelEstimates
+from cascader.ethosu.cost.block_choice import PROMISING, WORTHWHILE, candidates
+from cascader.ethosu.cost.block_estimator import Estimator
+from cascader.ethosu.cost.block_option import Options
+from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
+from cascader.ethosu.cost.kernel_estimate import kernel_estimates
+from cascader.ethosu.cost.memory_path import Sources
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.cost.shram import BlockQuery, flat_query
+from npu_model.native import native
 from npu_model.program import KernelOperation
 from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.shares import decoding_cycles
+
+_NATIVE = native("cascader.ethosu")
+"""Compiled: the estimates of a kernel; None if it is not built."""
 
 _MOST_BYTES = 64 << 20
 """Bytes of loads and decoders' work that are kept before all estimates are forgotten."""
 
+_FACTS = len(Facts._fields)
 
-AnyEstimates = KernelEstimates | CompiledEstimates
-"""Estimates of a kernel, of the compiled core or not: both are the same."""
 
-AnyEstimate = KernelEstimate | CompiledEstimate
-"""One of the two."""
+class Estimate:
+    """The estimate of a kernel with its constants in one place: the integers from ``begin`` on of what :func:`kernel_estimates` gives."""
+
+    def __init__(self, flat: memoryview, begin: int, sources: Sources, latency: int) -> None:
+        self.facts = Facts(*flat[begin : begin + _FACTS])
+        self.options = Options(flat, begin + _FACTS + 1, flat[begin + _FACTS], sources, latency)
+        """The operation's own block, and the fastest ones of different partitions of the shared buffer, so that neighbours may agree."""
+
+
+class KernelEstimates:
+    """The two estimates of a kernel: with its constants in the arena, and at home."""
+
+    def __init__(self, found: bytes, terms: Terms) -> None:
+        flat = memoryview(found).cast("q")
+        self.staged = Estimate(flat, 1, terms.staged, terms.overhead)
+        self.direct = Estimate(flat, self.staged.options.end, terms.direct, terms.overhead)
+        self.size = flat.nbytes
+        """Bytes that they keep, about."""
 
 
 class Estimates:
@@ -33,33 +56,44 @@ class Estimates:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._core = Core(terms)
-        self._known: dict[object, AnyEstimates] = {}
+        staged, direct = terms.staged, terms.direct
+        rates = staged.constants.rate, direct.constants.rate
+        self._memories = array("d", (*staged.flat, *direct.flat, *terms.contended.flat, *rates, PROMISING, WORTHWHILE, READ_PENALTY))
+        self._known: dict[object, KernelEstimates] = {}
         self._bytes = 0
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process has estimates of its own."""
         return shared_estimates, (self._terms,)
 
-    def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes) -> AnyEstimates:
+    def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes) -> KernelEstimates:
         """The estimates of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
         row: array[int] = flat_operation(operation, self._terms.accelerator, self._terms.timing, is_known=bool(work))
         query = flat_query(BlockQuery.of(operation), self._terms.accelerator)
         key = row.tobytes(), query.tobytes(), operation.shram, decoding, self._terms.operand_latency(operation)
         found = self._known.get(key)
         if found is None:
-            self._make_room(len(decoding))
-            found = self._core.estimates(operation, row, query, work) if IS_BUILT else KernelEstimates(operation, self._terms, work)
+            made = kernel_estimates(operation, self._terms, work) if _NATIVE is None else self._compiled(operation, row, query, work)
+            found = KernelEstimates(made, self._terms)
+            self._bytes += found.size + len(decoding)
+            if self._bytes > _MOST_BYTES:
+                self._known.clear()
+                self._bytes = found.size + len(decoding)
             self._known[key] = found
         return found
 
-    def _make_room(self, size: int) -> None:
-        # The newest estimate has worked out what is asked of it first by the time that the next one is made.
-        newest = next(reversed(self._known.values()), None)
-        self._bytes += size + (newest.size if newest is not None else 0)
-        if self._bytes > _MOST_BYTES:
-            self._known.clear()
-            self._bytes = 0
+    def _compiled(self, operation: KernelOperation, row: array[int], query: array[int], work: tuple[DecoderWork, ...]) -> bytes:
+        """As :func:`kernel_estimates`, by the compiled core; ``row`` and ``query`` are the kernel's flat forms."""
+        terms, shram = self._terms, operation.shram
+        decoding = decoding_cycles(work, terms.timing) if operation.weights else None
+        kernel = Estimator(operation, terms.accelerator, terms.staged, decoding).flat
+        latencies = terms.operand_latency(operation), terms.worst_operand_latency(operation)
+        counts = terms.command_cycles, terms.overhead, BLOCKS, PARTITIONS, terms.choose_blocks
+        numbers = array("q", (shram.ib_end, shram.ab_start, shram.ib2_start, *latencies, *counts))
+        blocks = candidates(operation, terms.accelerator)
+        assert _NATIVE is not None  # noqa: S101  # whoever calls knows
+        found: bytes = _NATIVE.kernel_estimates(row, flat_decoding(work), kernel, query, blocks, self._memories, numbers)
+        return found
 
 
 @lru_cache(maxsize=8)

@@ -2,59 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
-from functools import cached_property
 from math import ceil
 
 from cascader.ethosu.cost.block_choice import Ranking
-from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
-from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
+from cascader.ethosu.cost.kernel_flow import Pipeline
 from cascader.ethosu.cost.kernel_load import KernelLoad, operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import decoding_cycles
-
-
-class _Kernel:
-    """An operation in one of its blocks: what it asks of the units, and how it flows through them."""
-
-    def __init__(self, block: Shape3D, shram: Shram, load: KernelLoad, terms: Terms, sources: Sources, least: int) -> None:
-        """``least`` are the cycles that the kernel takes at least, whatever its flow."""
-        self.block = block
-        self.shram = shram
-        self.load = load
-        self._terms = terms
-        self._sources = sources
-        self._least = least
-        self._flows: dict[bool, Flow] = {}
-
-    def flow(self, *, prefetched: bool) -> Flow:
-        """The flow of the kernel alone; ``prefetched`` if its first weights are there already."""
-        if prefetched not in self._flows:
-            self._flows[prefetched] = Pipeline().run(self.load, self._sources, prefetched=prefetched)
-        return self._flows[prefetched]
-
-    def cycles(self, *, prefetched: bool) -> int:
-        """Cycles of the kernel alone."""
-        return self._paced(self.flow(prefetched=prefetched), self._sources)
-
-    def contended_cycles(self) -> int:
-        """Cycles beside a copy."""
-        return self._paced(Pipeline().run(self.load, self._terms.contended), self._terms.contended)
-
-    def _paced(self, flow: Flow, sources: Sources) -> int:
-        # What passes a port moves no faster than its memory keeps up.
-        written = 0 if sources.timing.shared_cap else self.load.stored
-        read = self.load.maps - written + (self.load.constants if sources.shared else 0)
-        return ceil(max(flow.cycles, sources.moving(read, written), self._least)) + self._terms.overhead
-
-    def tail(self, *, prefetched: bool = False) -> int:
-        """Cycles at its end in which the decoder reads for the next kernel."""
-        return ceil(self.flow(prefetched=prefetched).tail) + self._terms.overhead
 
 
 def ranked(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...], sources: Sources) -> Ranking:
@@ -63,89 +25,91 @@ def ranked(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ..
     return Ranking(operation, terms.accelerator, sources, decoding, terms.worst_operand_latency(operation))
 
 
+@dataclass(frozen=True, slots=True)
+class _InBlock:
+    """A kernel alone in one of its blocks: its cycles and its tail, ``prefetched`` if its first weights are there already, else ``cold``.
+
+    A tail are the cycles at the end in which the decoder reads for the next kernel. ``read_penalty`` is set against reads at home, which
+    hold up the copies beside them.
+    """
+
+    block: Shape3D
+    shram: Shram
+    load: KernelLoad
+    prefetched: tuple[int, int]
+    cold: tuple[int, int]
+    read_penalty: int
+
+
 class KernelEstimate:
-    """Estimates of one kernel with its constants in the arena (``staged``) or at home; each part of it is worked out once."""
+    """A kernel with its constants in the arena (``staged``) or at home; ``work`` is the decoder's for its weight streams."""
 
     def __init__(self, operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...], *, staged: bool) -> None:
         self._operation, self._terms, self._work = operation, terms, work
         self._staged = staged
         self._sources = terms.staged if staged else terms.direct
         self._home_rate = self._sources.constants.rate
-        self._operand_latency = terms.operand_latency(operation)
-        self._kernels: dict[object, _Kernel] = {}
 
-    @cached_property
-    def _ranking(self) -> Ranking:
-        return ranked(self._operation, self._terms, self._work, self._sources)
+    def in_blocks(self) -> tuple[list[_InBlock], list[_InBlock]]:
+        """The kernel in its own block and in those that may be faster, and in the fastest ones of different partitions."""
+        operation, terms = self._operation, self._terms
+        found = [[(operation.block, operation.shram)] for _ in range(2)]
+        if terms.choose_blocks:
+            ranking = ranked(operation, terms, self._work, self._sources)
+            found[0] += ranking.fastest(BLOCKS)
+            found[1] += ranking.fastest(PARTITIONS, partitions=True)
+        made = {one: self._in_block(*one) for one in dict.fromkeys(found[0] + found[1])}
+        return [made[one] for one in found[0]], [made[one] for one in found[1]]
 
-    def _in_blocks(self, count: int, *, partitions: bool) -> list[_Kernel]:
-        """The kernel in its own block and in those that may be faster."""
-        operation = self._operation
-        found = self._ranking.fastest(count, partitions=partitions) if self._terms.choose_blocks else []
-        kernels = []
-        for block, shram in ((operation.block, operation.shram), *found):
-            if (block, shram) not in self._kernels:
-                load = self._load(block)
-                least = max(self._operand_latency * load.places, self._terms.command_cycles)
-                self._kernels[block, shram] = _Kernel(block, shram, load, self._terms, self._sources, least)
-            kernels.append(self._kernels[block, shram])
-        return kernels
+    def _in_block(self, block: Shape3D, shram: Shram) -> _InBlock:
+        sources, operation = self._sources, replace(self._operation, block=block)
+        bursts = sources.maps.burst, sources.constants.burst
+        load = operation_load(operation, self._terms.accelerator, self._work, *bursts, self._terms.timing)
+        prefetched, cold = (self._paced(load, sources, prefetched=ahead) for ahead in (True, False))
+        return _InBlock(block, shram, load, prefetched, cold, 0 if self._staged else int(load.constants * self._home_rate * READ_PENALTY))
 
-    def _load(self, block: Shape3D) -> KernelLoad:
-        """The load of the kernel in another block."""
-        operation, maps, constants = replace(self._operation, block=block), self._sources.maps, self._sources.constants
-        return operation_load(operation, self._terms.accelerator, self._work, maps.burst, constants.burst, self._terms.timing)
+    def _paced(self, load: KernelLoad, sources: Sources, *, prefetched: bool) -> tuple[int, int]:
+        """Cycles and tail of a load: what passes a port moves no faster than its memory keeps up."""
+        terms, flow = self._terms, Pipeline().run(load, sources, prefetched=prefetched)
+        written = 0 if sources.timing.shared_cap else load.stored
+        read = load.maps - written + (load.constants if sources.shared else 0)
+        least = max(terms.operand_latency(self._operation) * load.places, terms.command_cycles)
+        return ceil(max(flow.cycles, sources.moving(read, written), least)) + terms.overhead, ceil(flow.tail) + terms.overhead
 
-    def _read_penalty(self, load: KernelLoad) -> int:
-        """Cycles that are set against a kernel's reads at home, which hold up the copies beside it."""
-        return 0 if self._staged else int(load.constants * self._home_rate * READ_PENALTY)
-
-    @cached_property
-    def facts(self) -> Facts:
-        """The facts of the fastest block; of a kernel that reads its constants in the arena that counts with the first ones there."""
-        # Whatever neighbours may agree on counts for one alone too: else each of two pairs would be said to gain by it.
-        kernels = self._in_blocks(BLOCKS, partitions=False) + self._in_blocks(PARTITIONS, partitions=True)[1:]
-        best = min(kernels, key=lambda kernel: kernel.cycles(prefetched=self._staged) + self._read_penalty(kernel.load))
-        return self._beside(best)
-
-    def _beside(self, kernel: _Kernel) -> Facts:
-        """The facts of a kernel: what it takes if its first weights are there already and if not, and beside a copy."""
-        constants = kernel.load.constants
-        if not constants:
-            cycles = kernel.cycles(prefetched=self._staged)
-            return Facts(cycles, 0, kernel.tail(prefetched=self._staged), cycles, 0)
-        prefetched, cold = kernel.cycles(prefetched=True), kernel.cycles(prefetched=False)
+    def facts(self, blocks: list[_InBlock]) -> Facts:
+        """The facts in the fastest of some blocks: with the first constants there, for a kernel that reads them in the arena."""
+        alone = [one.prefetched if self._staged else one.cold for one in blocks]
+        (cycles, tail), best = min(zip(alone, blocks, strict=True), key=lambda found: found[0][0] + found[1].read_penalty)
+        if not best.load.constants:
+            return Facts(cycles, 0, tail, cycles, 0)
+        (cold, tail), lead = best.cold, best.cold[0] - best.prefetched[0]
         if self._staged:
-            return Facts(cold, cold - prefetched, kernel.tail(), cold, 0)
-        home = ceil(constants * self._home_rate)
-        return Facts(cold, cold - prefetched, kernel.tail(), max(kernel.contended_cycles(), cold), home)
+            return Facts(cold, lead, tail, cold, 0)
+        contended, _ = self._paced(best.load, self._terms.contended, prefetched=False)
+        return Facts(cold, lead, tail, max(contended, cold), ceil(best.load.constants * self._home_rate))
 
-    @cached_property
-    def options(self) -> tuple[BlockOption, ...]:
-        """The operation's own block, and the fastest ones of different partitions of the shared buffer, so that neighbours may agree."""
-        return tuple(self._option(kernel) for kernel in self._in_blocks(PARTITIONS, partitions=True))
-
-    def _option(self, kernel: _Kernel) -> BlockOption:
-        """Facts of a block while the kernel before drains: the first weights are read, but all of them pass their port."""
-        sources, overhead, load = self._sources, self._terms.overhead, kernel.load
-        cycles = max(kernel.cycles(prefetched=True), ceil(load.constants * self._home_rate) + overhead)
-        lead = max(0, kernel.cycles(prefetched=False) - cycles)
-        return BlockOption(kernel.block, kernel.shram, cycles, load, sources, overhead, self._read_penalty(load), lead, kernel.tail())
-
-    @property
-    def size(self) -> int:
-        """Bytes that it keeps, about."""
-        return sum(kernel.load.flat.nbytes for kernel in self._kernels.values())
+    def option(self, one: _InBlock) -> tuple[int, ...]:
+        """A block while the kernel before drains: the first weights are read, but all of them pass their port. As a BlockOption has it."""
+        cycles = max(one.prefetched[0], ceil(one.load.constants * self._home_rate) + self._terms.overhead)
+        return cycles, one.read_penalty, max(0, one.cold[0] - cycles), one.cold[1]
 
 
-class KernelEstimates:
-    """The two estimates of a kernel: with its constants in the arena, and at home."""
+def kernel_estimates(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...]) -> bytes:
+    """The estimates of a kernel, as the compiled core writes them (``kernel_estimates`` of ``cascader/ethosu/native/kernel.c``).
 
-    def __init__(self, operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...]) -> None:
-        self.staged = KernelEstimate(operation, terms, work, staged=True)
-        self.direct = KernelEstimate(operation, terms, work, staged=False)
-
-    @property
-    def size(self) -> int:
-        """Bytes that they keep, about."""
-        return self.staged.size + self.direct.size
+    Facts and options with its constants in the arena, the same with them at home, and the loads that the options refer to, behind a
+    number that says where these begin. ``work`` is the decoder's for its weight streams.
+    """
+    found, loads = array("q", (0,)), array("q")
+    for staged in (True, False):
+        kernel = KernelEstimate(operation, terms, work, staged=staged)
+        some, partitions = kernel.in_blocks()
+        # Whatever neighbours may agree on counts for one alone too: else each of two pairs would be said to gain by it.
+        found.extend((*kernel.facts(some + partitions[1:]), len(partitions)))
+        for one in partitions:
+            (block, shram), begin = (one.block, one.shram), len(loads)
+            loads.extend(one.load.flat)
+            sides = block.height, block.width, block.depth, shram.ib_end, shram.ab_start, shram.ib2_start
+            found.extend((*sides, *kernel.option(one), begin, len(loads)))
+    found[0] = len(found)
+    return (found + loads).tobytes()

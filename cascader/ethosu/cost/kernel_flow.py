@@ -8,7 +8,7 @@ from array import array
 from collections import deque
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
-from cascader.ethosu.cost.kernel_load import BlockLoad, KernelLoad
+from cascader.ethosu.cost.kernel_load import STEP, BlockLoad, KernelLoad
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.native import native
 from npu_model.values import dataclass
@@ -33,17 +33,17 @@ _BlockCosts = tuple[list[_StepCosts], int, float]
 
 
 def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
-    maps, home = sources.maps, sources.constants
+    (output_cycles, stored, _, *numbers), maps, home = block, sources.maps, sources.constants
     steps: list[_StepCosts] = [
         (
-            maps.cycles(step.fetched, step.fetches) if step.fetched else None,
-            home.cycles(step.words, step.reads) if step.words else None,
-            step.words * home.sustained,
-            step.mac_cycles,
+            maps.cycles(fetched, fetches) if fetched else None,
+            home.cycles(words, reads) if words else None,
+            words * home.sustained,
+            mac_cycles,
         )
-        for step in block.steps
+        for fetched, fetches, words, reads, mac_cycles in zip(*[iter(numbers)] * STEP, strict=True)
     ]
-    return steps, block.output_cycles, block.stored * maps.word
+    return steps, output_cycles, stored * maps.word
 
 
 _STORES = 11

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
@@ -20,28 +20,24 @@ _WORK, _LOAD = native("npu_model"), native("cascader.ethosu")
 """Compiled: the work of an operation's blocks, and what is made of it here; None if they are not built."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepLoad:
-    """The load of a step on the units: words and transactions of its fetches, those of its constants, MAC cycles."""
+BlockLoad = Sequence[int]
+"""The load of an OFM block on the units: output cycles, stored words, the number of its steps, and five numbers for each of these.
 
-    fetched: int
-    fetches: int
-    words: int
-    reads: int
-    mac_cycles: int
+They are words and transactions of its fetches, those of its constants (the scales are among the first step's), and MAC cycles.
+"""
 
-
-@dataclass(frozen=True, slots=True)
-class BlockLoad:
-    """The load of an OFM block on the units: its steps, output cycles, stored words. The scales are among the first step's constants."""
-
-    steps: tuple[StepLoad, ...]
-    output_cycles: int
-    stored: int
-
-
-_HEAD, _BLOCK, _STEP = 4, 3, 5
+_HEAD, _BLOCK, STEP = 4, 3, 5
 """Integers before the blocks of a flat load, before the steps of a block, and of a step."""
+
+
+def _fetched(block: BlockLoad) -> int:
+    """Words that a block fetches."""
+    return sum(block[_BLOCK::STEP])
+
+
+def _constants(block: BlockLoad) -> int:
+    """Words of a block's constants."""
+    return sum(block[_BLOCK + 2 :: STEP])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ class KernelLoad:
     """The load of a kernel on the units, block by block, as a row of integers; blocks that are equal are there once.
 
     The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins;
-    and of each kind output cycles, stored words, number of steps and the integers of its steps.
+    and the kinds.
     """
 
     flat: memoryview
@@ -57,18 +53,11 @@ class KernelLoad:
     @classmethod
     def of(cls, order: Sequence[int], kinds: Sequence[BlockLoad]) -> KernelLoad:
         """The load of a kernel whose blocks are of these ``kinds`` in this ``order``."""
-        maps = constants = 0
-        for number, times in Counter(order).items():
-            maps += times * (kinds[number].stored + sum([step.fetched for step in kinds[number].steps]))
-            constants += times * sum([step.words for step in kinds[number].steps])
-        flat = array("q", (len(order), len(kinds), maps, constants, *order))
-        begin = len(flat) + len(kinds)
-        for block in kinds:
-            flat.append(begin)
-            begin += _BLOCK + _STEP * len(block.steps)
-        for block in kinds:
-            flat.extend((block.output_cycles, block.stored, len(block.steps)))
-            flat.extend(chain.from_iterable((s.fetched, s.fetches, s.words, s.reads, s.mac_cycles) for s in block.steps))
+        times = Counter(order)
+        maps = sum(times[number] * (block[1] + _fetched(block)) for number, block in enumerate(kinds))
+        constants = sum(times[number] * _constants(block) for number, block in enumerate(kinds))
+        *begins, _ = accumulate((len(block) for block in kinds), initial=_HEAD + len(order) + len(kinds))
+        flat = array("q", (len(order), len(kinds), maps, constants, *order, *begins, *chain.from_iterable(kinds)))
         return cls(memoryview(flat.tobytes()).cast("q"))
 
     @property
@@ -90,12 +79,8 @@ class KernelLoad:
     def kinds(self) -> tuple[BlockLoad, ...]:
         """Blocks that are not equal."""
         flat, count = self.flat, self.flat[1]
-        found = []
-        for begin in flat[_HEAD + self.places : _HEAD + self.places + count]:
-            output_cycles, stored, steps = flat[begin : begin + _BLOCK]
-            numbers = iter(flat[begin + _BLOCK : begin + _BLOCK + _STEP * steps])
-            found.append(BlockLoad(tuple(StepLoad(*five) for five in zip(*[numbers] * _STEP, strict=True)), output_cycles, stored))
-        return tuple(found)
+        begins = flat[_HEAD + self.places : _HEAD + self.places + count]
+        return tuple(flat[begin : begin + _BLOCK + STEP * flat[begin + 2]] for begin in begins)
 
     @property
     def order(self) -> Sequence[int]:
@@ -105,21 +90,13 @@ class KernelLoad:
     @property
     def stored(self) -> int:
         """Words of its feature maps that it writes."""
-        flat, table = self.flat, _HEAD + self.places
-        return sum([flat[flat[table + number] + 1] for number in self.order])
+        return self.words(0, self.places)[1]
 
     def words(self, first: int, last: int) -> tuple[int, int, int]:
         """Words of feature maps read and written, and of constants, of some blocks alone."""
-        flat, table = self.flat, _HEAD + self.places
-        fetched = stored = constants = 0
-        for number in self.order[first:last]:
-            begin = flat[table + number]
-            steps = begin + _BLOCK
-            end = steps + _STEP * flat[begin + 2]
-            fetched += sum(flat[steps:end:_STEP])
-            stored += flat[begin + 1]
-            constants += sum(flat[steps + 2 : end : _STEP])
-        return fetched, stored, constants
+        kinds = self.kinds
+        blocks = [kinds[number] for number in self.order[first:last]]
+        return sum(map(_fetched, blocks)), sum(block[1] for block in blocks), sum(map(_constants, blocks))
 
 
 def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
@@ -129,11 +106,11 @@ def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
 
 
 def _block_load(job: BlockJob, map_burst: int, burst: int) -> BlockLoad:
-    steps = []
+    load = [job.output_cycles, sum(job.writes), len(job.steps)]
     for number, step in enumerate(job.steps):
         constants = step.weights if number else step.weights + job.scales
-        steps.append(StepLoad(*_words(step.fetches, map_burst), *_words(constants, burst), step.mac_cycles))
-    return BlockLoad(tuple(steps), job.output_cycles, sum(job.writes))
+        load += (*_words(step.fetches, map_burst), *_words(constants, burst), step.mac_cycles)
+    return load
 
 
 def kernel_load(jobs: Sequence[BlockJob], map_burst: int = 4, burst: int = 8) -> KernelLoad:

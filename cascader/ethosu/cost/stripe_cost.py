@@ -14,7 +14,7 @@ from cascader.ethosu.codegen.stripes import Place, stripe, whole
 from cascader.ethosu.codegen.transfers import copied_bytes
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
-from cascader.ethosu.cost.estimates import AnyEstimate, AnyEstimates, decoding_bytes, shared_estimates
+from cascader.ethosu.cost.estimates import Estimate, KernelEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.cost.kernel_estimate import ranked
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.staging import staged_bytes, staged_content
@@ -69,14 +69,14 @@ class StripeCost:
         self._terms = Terms.of(accelerator, system, timing, choose_blocks=choose_blocks)
         self._estimates = shared_estimates(self._terms)
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
-        self._known: dict[tuple[int, int], AnyEstimates | None] = {}
+        self._known: dict[tuple[int, int], KernelEstimates | None] = {}
         self._times: dict[tuple[int, int], JobTimes] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Estimates stay in this process: another one has its own."""
         return self.__dict__ | {"_known": {}}
 
-    def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> AnyEstimate | None:
+    def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> Estimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
         key = part, end - start
         if key not in self._known:
@@ -86,7 +86,7 @@ class StripeCost:
             return None
         return found.staged if staged and self._constants[part] else found.direct
 
-    def _made(self, part: int, height: int) -> AnyEstimates | None:
+    def _made(self, part: int, height: int) -> KernelEstimates | None:
         payload, rows = self._payloads[part], self._graph.parts[part]
         if payload is None or payload.transfer:
             return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from unittest.mock import patch
 
 import numpy as np
@@ -23,20 +23,19 @@ from cascader.ethosu.cost import block_estimator, blockdep, kernel_flow
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.blockdep import Dependency
-from cascader.ethosu.cost.compiled_estimate import Core
 from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.cost.estimate_terms import Facts, Terms
-from cascader.ethosu.cost.estimates import AnyEstimate
-from cascader.ethosu.cost.kernel_estimate import KernelEstimates
+from cascader.ethosu.cost.estimates import Estimate, Estimates, KernelEstimates, decoding_bytes
+from cascader.ethosu.cost.kernel_estimate import kernel_estimates
 from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
-from cascader.ethosu.cost.kernel_load import BlockLoad, KernelLoad, StepLoad, kernel_load, operation_load
+from cascader.ethosu.cost.kernel_load import KernelLoad, kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Source, Sources
 from cascader.ethosu.network.network import CONSTANTS, ethosu_part
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.cost import shram
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
-from npu_model.cost.shram import BlockQuery, ShramQuery, flat_query
+from npu_model.cost.shram import BlockQuery, ShramQuery
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.native import native
@@ -195,9 +194,9 @@ FLOW_TIMINGS = st.builds(
     weights_ahead=st.booleans(),
 )
 SOURCES = st.builds(Sources, SOURCE, SOURCE, st.booleans(), st.one_of(st.just(DEFAULT_TIMING), FLOW_TIMINGS), st.sampled_from([0, 32]))
-STEPS = st.lists(st.builds(StepLoad, WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4)
+STEPS = st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4)
 KINDS_OF_BLOCKS = st.lists(
-    st.builds(lambda steps, output, stored: BlockLoad(tuple(steps), output, stored), STEPS, WORDS, WORDS),
+    st.builds(lambda steps, output, stored: (output, stored, len(steps), *chain.from_iterable(steps)), STEPS, WORDS, WORDS),
     min_size=1,
     max_size=3,
 )
@@ -251,7 +250,7 @@ def test_estimates_are_equal_to_the_last_bit(name: str, ports: int, timing: Timi
                 assert estimator.cycles_of(blocks).tolist() == compiled
 
 
-def stated(estimate: AnyEstimate) -> tuple[Facts, list[object]]:
+def stated(estimate: Estimate) -> tuple[Facts, list[object]]:
     """All that an estimate states: its facts and its options with their loads."""
     options = [
         (o.block, o.shram, o.cycles, o.read_penalty, o.lead, o.tail, o.latency, o.sources, o.load.flat.tolist()) for o in estimate.options
@@ -271,9 +270,8 @@ def test_estimates_of_kernels_state_the_same(name: str, system: str, timing: Tim
     for op, work in operations(name):
         in_home = replace(op, ifm2=None if op.ifm2 is None else replace(op.ifm2, region=CONSTANTS))
         for one in (op, in_home):
-            row = flat_operation(one, DEVICE, timing, is_known=bool(work))
-            query = flat_query(BlockQuery.of(one), DEVICE)
-            compiled, twin = Core(terms).estimates(one, row, query, work), KernelEstimates(one, terms, work)
+            compiled = Estimates(terms).of(one, work, decoding_bytes(work))
+            twin = KernelEstimates(kernel_estimates(one, terms, work), terms)
             assert stated(compiled.staged) == stated(twin.staged)
             assert stated(compiled.direct) == stated(twin.direct)
 
@@ -292,11 +290,9 @@ def test_estimates_of_kernels_state_the_same(name: str, system: str, timing: Tim
 @pytest.mark.parametrize("name", NETWORKS)
 def test_two_kernels_share_the_same_in_all_of_their_blocks(name: str, device: str, timing: TimingParameters) -> None:
     chosen = accelerator(device)
-    core = Core(Terms.of(chosen, profile("u55_high_end").memory_system(), timing))
+    estimates = Estimates(Terms.of(chosen, profile("u55_high_end").memory_system(), timing))
     kernels = operations(name) if device == "ethos-u55-128" else [(op, ()) for op, _ in operations(name)]
-    rows = [flat_operation(op, chosen, timing, is_known=bool(work)) for op, work in kernels]
-    queries = [flat_query(BlockQuery.of(op), chosen) for op, _ in kernels]
-    found = [core.estimates(op, row, query, work) for (op, work), row, query in zip(kernels, rows, queries, strict=True)]
+    found = [estimates.of(op, work, decoding_bytes(work)) for op, work in kernels]
     for ((before, _), (after, _)), (first, second) in zip(pairwise(kernels), pairwise(found), strict=True):
         for ones, twos in product((first.staged.options, first.direct.options), (second.staged.options, second.direct.options)):
             compiled, twin, costs = Coupling(before, after, chosen), Coupling(before, after, chosen), [one.cost for one in ones]
