@@ -4,6 +4,7 @@
 #include "coupling.h"
 #include "estimate.h"
 #include "flow.h"
+#include "home_reads.h"
 #include "kernel.h"
 #include "least_step.h"
 
@@ -14,6 +15,7 @@ static PyMethodDef METHODS[] = {
     {"kernel_estimates", (PyCFunction)(void (*)(void))kernel_estimates, METH_FASTCALL, "A kernel's estimates in its fastest blocks."},
     {"coupling", (PyCFunction)(void (*)(void))coupling, METH_FASTCALL, "What two kernels share in any of their blocks."},
     {"blockdep_distance", (PyCFunction)(void (*)(void))blockdep_distance, METH_FASTCALL, "Blocks between a writer and its reader."},
+    {"home_reads", (PyCFunction)(void (*)(void))home_reads, METH_FASTCALL, "Times behind a kernel that reads its constants at home."},
     {"least_step", (PyCFunction)(void (*)(void))least_step, METH_FASTCALL, "Least times behind a kernel in each of its blocks."},
     {NULL, NULL, 0, NULL},
 };

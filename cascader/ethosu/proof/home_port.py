@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
@@ -12,6 +13,22 @@ from npu_model.values import dataclass
 
 _FETCH_BEATS = 8
 _COMMANDS_PER_BEAT = 2
+
+_ENDS = 8
+"""Transactions whose ends are kept: more that may be outstanding hold up none."""
+
+_LARGEST = 1 << 20
+"""Largest number of a pace that is counted with: a finer one is rounded down."""
+
+Issued = tuple[int, ...]
+"""What has been issued at a port: the cycle of the last issue, words in its period, when the data path is free in parts of a cycle, and the
+ends of the last transactions, the newest first."""
+
+ENDS = 3
+"""Place of the newest end."""
+
+NOT_ISSUED: Issued = (-1, 0, 0, *[-(1 << 60)] * _ENDS)
+"""Before the first transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +50,51 @@ class HomePort:
     """Whether the command stream comes through this port, too."""
     fetch: int
     """Cycles of a fetch of commands, which comes one after the other."""
+    flat: tuple[int, ...] = ()
+    """For single transactions: words after which the gate closes, cycles of a period for which it may be open, and the period (0: no gate).
+
+    Then reads that may be outstanding (0: any number), latency, cycles and words that take so many, and cycles by which an issue may be
+    ahead of the data path.
+    """
 
     @classmethod
-    def of(cls, system: MemorySystem) -> HomePort:
-        """The port of a memory system's constants."""
+    def of(cls, system: MemorySystem, lookahead: int) -> HomePort:
+        """The port of a memory system's constants, of which a transaction may be issued so many cycles ahead of the data path."""
         home, arena = system.ports[system.port_of(CONSTANTS)], system.ports[system.port_of(ARENA)]
         pace, commands = Pace.of(home), system.ports[system.command_port]
         fetch = commands.read_latency + floor(_FETCH_BEATS * commands.cycles_per_word)
         fetches = system.command_port == system.port_of(CONSTANTS)
         copied = home.read_latency + arena.write_latency
-        return cls(pace.cycles_per_word.as_integer_ratio(), pace.period, pace.capped, home.read_latency, copied, fetches, fetch)
+        cycles, words = pace.cycles_per_word.as_integer_ratio()
+        moving = (cycles, words) if words <= _LARGEST else (cycles // words, 1)
+        gate = (home.pulse.cap_words, home.pulse.on, pace.period) if home.pulse and pace.period else (0, 0, 0)
+        outstanding = home.max_reads if home.max_reads <= _ENDS else 0
+        flat = *gate, outstanding, home.read_latency, *moving, home.read_latency + lookahead
+        return cls((cycles, words), pace.period, pace.capped, home.read_latency, copied, fetches, fetch, flat)
+
+    def issue(self, issued: Issued, request: int, words: int) -> Issued:
+        """Issue a transaction of so many words that is asked for at a cycle as the port's server does: the first cycle that may be.
+
+        >>> port = HomePort((1, 1), 400, 57, 64, 96, fetches=True, fetch=72, flat=(50, 320, 400, 2, 64, 1, 1, 320))
+        >>> port.issue(NOT_ISSUED, 100, 8)[:4], port.issue((150, 50, *NOT_ISSUED[2:]), 160, 8)[:4]
+        ((100, 8, 172, 172), (400, 8, 472, 472))
+        """
+        (cap, on, length, outstanding, latency, cycles, parts, ahead), (before, passed, path, *ends) = self.flat, issued
+        time = max(request, before + 1, ceil_div(path, parts) - ahead, ends[outstanding - 1] if outstanding else request)
+        if length:
+            period = time // length
+            passed = passed if period == before // length else 0
+            if passed >= cap or time - period * length >= on:
+                time, passed = (period + 1) * length, 0
+            passed += words
+        path = max(path, (time + latency) * parts) + words * cycles
+        return time, passed, path, ceil_div(path, parts), *ends[:-1]
+
+    def least(self, ways: Sequence[Issued]) -> Issued:
+        """What has been issued at least in one of some ways."""
+        time, _, *rest = map(min, *ways, ways[0])
+        length = self.flat[2] or 1
+        return time, min((way[0] // length, way[1]) for way in ways)[1], *rest
 
     def passed(self, words: int) -> int:
         """Cycles from a period's beginning on until the last of so many words is there at least.

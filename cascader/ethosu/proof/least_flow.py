@@ -8,7 +8,7 @@ else uses the ports.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cascader.ethosu.proof.least_work import Block, LeastWork
@@ -40,7 +40,7 @@ def _behind(ends: Sequence[int], slots: int) -> int:
     return ends[-slots] if len(ends) >= slots else LONG_AGO
 
 
-class _Begun(NamedTuple):
+class Begun(NamedTuple):
     """Cycles from which on the units may take up a kernel, and at which the kernel before has left the last slots behind each."""
 
     load: int
@@ -51,24 +51,28 @@ class _Begun(NamedTuple):
 
 
 _FREE = (
-    _Begun(0, 0, 0, 0, 0),
-    _Begun(LONG_AGO, LONG_AGO, 0, 0, 0),
-    _Begun(LONG_AGO, LONG_AGO, LONG_AGO, 0, 0),
-    _Begun(LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO, 0),
+    Begun(0, 0, 0, 0, 0),
+    Begun(LONG_AGO, LONG_AGO, 0, 0, 0),
+    Begun(LONG_AGO, LONG_AGO, LONG_AGO, 0, 0),
+    Begun(LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO, 0),
 )
 """One unit free at cycle 0, in the order of :class:`Times`; those behind it are not free earlier, those before it long ago."""
 
-_RELEASED = _Begun(0, LONG_AGO, 0, 0, 0)
-"""All units free at cycle 0, the constants there."""
+_RELEASED = Begun(0, LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO)
+"""The input load free at cycle 0, the other units long ago: the decoder goes on while a kernel waits."""
 
-_GATED = _Begun(LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO)
+_GATED = Begun(LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO)
 """All units free long ago."""
 
 
-class _Run:
+Decode = Callable[[int, int], int]
+"""Cycle at which the constants of a block's step are there, from the step's number and the cycle from which on they may be asked for."""
+
+
+class Run:
     """Some blocks through the units."""
 
-    def __init__(self, slots: int, begun: _Begun) -> None:
+    def __init__(self, slots: int, begun: Begun) -> None:
         self._slots = slots
         self.load, self.decoded, self.mac, self.output, self.store = begun
         self._groups = [begun.mac]
@@ -76,26 +80,23 @@ class _Run:
         self._outputs = [begun.output]
         self._stores = [begun.store]
 
-    def block(self, block: Block, response: int, passed: Sequence[int] = ()) -> None:
-        """One more block, the constants of whose steps are there when they have ``passed`` their port."""
-        steps, output, stored = block
+    def block(self, block: Block, response: int, decode: Decode) -> None:
+        """One more block."""
         slots = self._slots
         accumulators = _behind(self._outputs, slots)
-        for number, (fetched, constants, macs, continues) in enumerate(steps):
+        for number, (fetched, _, macs, continues) in enumerate(block.steps):
             # Both may be ahead of the MAC array by as many steps as they have slots.
             self.load = (self.load if continues else max(self.load, _behind(self._groups, slots))) + fetched
-            self.decoded = max(self.decoded, _behind(self._steps, slots)) + constants
-            if passed:
-                self.decoded = max(self.decoded, passed[number])
+            self.decoded = decode(number, max(self.decoded, _behind(self._steps, slots)))
             self.mac = max(self.mac, self.load, self.decoded, accumulators) + macs
             self._steps.append(self.mac)
             if continues:
                 self._groups[-1] = self.mac
             else:
                 self._groups.append(self.mac)
-        self.output = max(self.output, self.mac, _behind(self._stores, slots)) + output
+        self.output = max(self.output, self.mac, _behind(self._stores, slots)) + block.output
         self._outputs.append(self.output)
-        self.store = max(self.store, self.output) + stored + response
+        self.store = max(self.store, self.output) + block.stored + response
         self._stores.append(self.store)
 
 
@@ -105,22 +106,44 @@ class LeastFlow:
     def __init__(self, work: LeastWork, timing: TimingParameters) -> None:
         self.work = work
         self._timing = timing
+        self.slots = timing.buffer_slots
+        self._stream: tuple[int, ...] | None = None
         # Where writes are not posted, the write-back waits for each response.
-        self._response = 0 if timing.posted_writes else work.response
-        self._rest = work.response if timing.posted_writes else 0
+        self.response = 0 if timing.posted_writes else work.response
+        self.rest = work.response if timing.posted_writes else 0
         self._drain = timing.drain_responses * work.response
         self._released: dict[int, Times | None] = {}
         start = timing.kernel_start_cycles
         self._free = tuple(self._flow(0, free) for free in (_FREE[0]._replace(load=start), *_FREE[1:]))
         self._gated = self._flow(0, _GATED, work.passed) if work.passed else None
 
-    def _flow(self, first: int, begun: _Begun, passed: Sequence[int] = ()) -> Times:
-        run = _Run(self._timing.buffer_slots, begun)
-        step = 0
+    def _flow(self, first: int, begun: Begun, passed: Sequence[int] = ()) -> Times:
+        run, step = Run(self.slots, begun), 0
         for block in self.work.blocks[first:]:
-            run.block(block, self._response, passed[step : step + len(block[0])])
-            step += len(block[0])
-        return Times(run.load, run.mac, run.output, run.store, run.store + self._rest)
+            chained, there = [constants for _, constants, _, _ in block.steps], passed[step : step + len(block.steps)]
+            run.block(block, self.response, lambda at, time: max((time + chained[at], *there[at : at + 1])))  # noqa: B023  # called at once
+            step += len(block.steps)
+        return self.ended(run)
+
+    def ended(self, run: Run) -> Times:
+        """The times behind all blocks."""
+        return Times(run.load, run.mac, run.output, run.store, run.store + self.rest)
+
+    @property
+    def stream(self) -> tuple[int, ...]:
+        """The blocks as numbers: how many there are, response, cycles from the last word to the last response, and block by block.
+
+        Of a block the number of steps, cycles of output and stores, and step by step those of the fetches and of the MACs, whether it goes
+        on with the IFM of the step before, numbers of transactions of weights and of scales, and the words of each.
+        """
+        if self._stream is None:
+            numbers = [len(self.work.blocks), self.response, self.rest]
+            for block in self.work.blocks:
+                numbers += [len(block.steps), block.output, block.stored]
+                for (fetched, _, macs, continues), (weights, scales) in zip(block.steps, block.reads, strict=True):
+                    numbers += [fetched, macs, continues, len(weights), len(scales), *weights, *scales]
+            self._stream = tuple(numbers)
+        return self._stream
 
     def _from(self, first: int) -> Times | None:
         """The flow of the blocks from ``first`` on, of which the first ones' constants may be there; None if there are none."""
@@ -140,7 +163,7 @@ class LeastFlow:
         for unit, late in enumerate(self.released(distance, drained)):
             found[unit] = max(found[unit], finish + late)
         load, mac, output, store = found
-        return Times(load, mac, output, store, store + self._rest)
+        return Times(load, mac, output, store, store + self.rest)
 
     @property
     def flat(self) -> tuple[int, ...]:
@@ -150,7 +173,7 @@ class LeastFlow:
         until MACs, output and write-back are done from the moment on at which the constants begin to pass.
         """
         late = (LONG_AGO,) * 3 if self._gated is None else self._gated[1:4]
-        return (*(time for free in self._free for time in free[:RELEASED]), self._rest, *late)
+        return (*(time for free in self._free for time in free[:RELEASED]), self.rest, *late)
 
     def released(self, distance: int | None, drained: int = 0) -> tuple[int, ...]:
         """Cycles from the end of the kernel before until load, MACs, output and write-back are done, as :meth:`behind` has them."""

@@ -13,6 +13,7 @@ from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
+from cascader.ethosu.proof.home_reads import Before, HomeReads
 from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow
 from cascader.ethosu.proof.least_step import step
 from cascader.ethosu.proof.least_work import WorkModel
@@ -31,6 +32,10 @@ from npu_model.timing import BlockdepRule
 
 _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
+
+
+NEVER = (1 << 40, 0)
+"""No block waits for the kernel before."""
 
 
 class LeastTimes:
@@ -54,6 +59,7 @@ class LeastTimes:
         self._distances: dict[tuple[int, int], int | None] = {}
         self._words: dict[tuple[int, int], int] = {}
         self._links: dict[tuple[int, int], array[int]] = {}
+        self._at_home: dict[tuple[int, int], HomeReads] = {}
         self._both: dict[StripeJob, Kernels] = {}
         self._rest = self._work_left(plans)
         self._words_left = self._constants_left(plans)
@@ -171,7 +177,30 @@ class LeastTimes:
         elif staged is None and part in self._uncopied:
             # The port may have opened anew long before the kernel begins, but by less than a period.
             gate = state.least.load - max(home.period, home.passed(1) - home.read)
-        return (kernels, step(state.rows, self._link(state.kernels, kernels), start, gate, passed)), traffic
+        rows = step(state.rows, self._link(state.kernels, kernels), start, gate, passed)
+        if traffic is not None and not staged and self.constants(part):
+            least = state.least._replace(load=max(state.least.load, start))
+            rows, issued = self._reads(state.kernels, kernels).behind(Before(*least, gate, state.begin, traffic.issued), rows)
+            traffic = traffic._replace(issued=issued)
+        return (kernels, rows), traffic
+
+    def _reads(self, before: Kernels, kernels: Kernels) -> HomeReads:
+        """The reads at home of a kernel behind another one."""
+        key = id(before), id(kernels)
+        if key not in self._at_home:
+            # A later block waits less, whichever the kernel before was made in.
+            waits = ([self._hold(one, kernel) for one in before] for kernel in kernels)
+            held = [max(ways, key=lambda hold: (hold[0], -hold[1]), default=NEVER) for ways in waits]
+            self._at_home[key] = HomeReads([kernel.flow for kernel in kernels], held, self._home)
+        return self._at_home[key]
+
+    def _hold(self, before: Kernel, kernel: Kernel) -> tuple[int, int]:
+        if self._timing.shram_drains and before.operation.shram != kernel.operation.shram:
+            return 0, 0
+        distance = self._distance(before.operation, kernel.operation)
+        if distance is None:
+            return NEVER
+        return distance, 0 if distance else self._timing.drain_responses * self._response
 
     def _issued(self, traffic: Traffic, before: Kernels, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
         """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""
@@ -183,7 +212,7 @@ class LeastTimes:
         size, commands = ceil_div(self.constants(part), BEAT_BYTES), commands + COPY_WORDS
         copies = max(traffic.copies, home.turn(home.copy(traffic.copies))) + size
         ready = max(home.fetched(commands), home.copy(copies), home.passed(words + size + home.beats(commands)))
-        return Traffic(traffic.words + size, max(traffic.turns, copies), copies, commands, traffic.copied | {source}), ready
+        return Traffic(traffic.words + size, max(traffic.turns, copies), copies, commands, traffic.copied | {source}, traffic.issued), ready
 
     def _commands(self, before: KernelOperation | None, after: KernelOperation) -> int:
         """Words of commands of a kernel behind another one, at least."""
@@ -204,10 +233,8 @@ class LeastTimes:
         """Cycles from the end of the kernel before, which may be waited for, until a kernel's units are done."""
         if before is None:
             return kernel.flow.released(None)
-        if self._timing.shram_drains and before.operation.shram != kernel.operation.shram:
-            return kernel.flow.released(0)
-        distance = self._distance(before.operation, kernel.operation)
-        return kernel.flow.released(distance, 0 if distance else self._timing.drain_responses * self._response)
+        distance, drained = self._hold(before, kernel)
+        return kernel.flow.released(None if distance == NEVER[0] else distance, drained)
 
     def _distance(self, before: KernelOperation, after: KernelOperation) -> int | None:
         """Blocks of a kernel before another one that may be unfinished when that begins, at most (None: it does not wait)."""

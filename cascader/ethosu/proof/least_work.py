@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import ceil
+from typing import NamedTuple
 
 from cascader.ethosu.network.network import CONSTANTS
 from cascader.ethosu.proof.home_port import HomePort
@@ -23,8 +24,18 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 Step = tuple[int, int, int, bool]
 """Least cycles of a step's fetches, of its constants and of its MACs; whether it goes on with the IFM of the step before."""
 
-Block = tuple[tuple[Step, ...], int, int]
-"""A block: its steps, the output unit's cycles, and the least cycles until its words are handed over to be written."""
+Reads = tuple[tuple[int, ...], tuple[int, ...]]
+"""Words of a step's transactions at home, those of its weights and those of its scales."""
+
+
+class Block(NamedTuple):
+    """A block: its steps, the output unit's cycles, the least cycles until its words are handed over to be written, and reads at home."""
+
+    steps: tuple[Step, ...]
+    output: int
+    stored: int
+    reads: tuple[Reads, ...] = ()
+    """Those of each step if the constants are at home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,17 @@ def _transactions(runs: Iterable[int], burst: int) -> int:
     return sum(ceil_div(run, burst) for run in runs)
 
 
+def _pieces(reads: Iterable[Read], burst: int) -> tuple[int, ...]:
+    """Words of the transactions of some reads, which end at multiples of a burst."""
+    pieces = []
+    for read in reads:
+        head, *runs = read.runs
+        first = min(-read.phase % burst, head)
+        pieces += [first] if first else []
+        pieces += [min(burst, run - done) for run in (head - first, *runs) for done in range(0, run, burst)]
+    return tuple(pieces)
+
+
 def _is_aligned(feature_map: FeatureMap, word: int) -> bool:
     """Whether each row begins at a whole word wherever the feature map lies."""
     return feature_map.layout is Layout.NHCWB16 or feature_map.strides.y % word == 0
@@ -68,7 +90,7 @@ class WorkModel:
         self._system = system
         self._timing = timing
         self._word = accelerator.port_bytes_per_cycle
-        self.home = HomePort.of(system)
+        self.home = HomePort.of(system, timing.lookahead)
 
     def of(self, operation: KernelOperation, decoding: tuple[DecoderWork, ...], constants: int) -> LeastWork:
         """The least work of a kernel that reads its constants from region ``constants``; ``decoding`` is its weight decoder's work."""
@@ -89,9 +111,10 @@ class WorkModel:
     def _block(self, job: BlockJob, memory: Memory, spare: int, constants: int) -> tuple[Block, tuple[int, ...]]:
         """The block, and the words of constants of each of its steps."""
         steps = tuple(self._steps(job, spare, constants))
-        reads = [step.weights if number else (*step.weights, *job.scales) for number, step in enumerate(job.steps)]
-        words = tuple(sum(sum(read.runs) for read in some) for some in reads)
-        return (steps, job.output_cycles, self._stored(job, memory, spare)), words
+        burst = max(1, self._system.ports[self._system.port_of(constants)].burst_bytes // self._word)
+        reads = tuple((_pieces(step.weights, burst), () if number else _pieces(job.scales, burst)) for number, step in enumerate(job.steps))
+        words = tuple(sum(map(sum, some)) for some in reads)
+        return Block(steps, job.output_cycles, self._stored(job, memory, spare), reads if constants == CONSTANTS else ()), words
 
     def _steps(self, job: BlockJob, spare: int, constants: int) -> Iterator[Step]:
         for number, step in enumerate(job.steps):

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from cascader.ethosu.proof.home_port import NOT_ISSUED, Issued
 from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
 from cascader.ethosu.proof.least_step import with_least
 from cascader.plan.depth_first import StripeJob
@@ -58,7 +59,8 @@ class Traffic(NamedTuple):
     """Traffic that has passed the port of the constants when the MACs of some jobs are done.
 
     These are so many ``words`` of constants at least, in so many ``turns`` of the port; ``copies`` are the turns that the copier alone has
-    taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched.
+    taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched. ``issued`` are the
+    transactions of kernels alone.
     """
 
     words: int = 0
@@ -66,6 +68,7 @@ class Traffic(NamedTuple):
     copies: int = 0
     commands: int = 0
     copied: Staged = frozenset()
+    issued: Issued = NOT_ISSUED
 
 
 class Done(NamedTuple):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cascader.ethosu.proof.least_flow import FLOW, LONG_AGO, RELEASED, START, LeastFlow
 from cascader.ethosu.proof.least_step import python_step, step, with_least
-from cascader.ethosu.proof.least_work import LeastWork
+from cascader.ethosu.proof.least_work import Block, LeastWork
 from npu_model.native import native
 from npu_model.timing import DEFAULT_TIMING
 
@@ -29,7 +29,7 @@ def test_the_compiled_step_is_the_python_one(data: st.DataObject, before: int, b
 
 
 def test_a_step_behind_several_blocks_is_the_least_of_the_flows_behind_each() -> None:
-    flow = LeastFlow(LeastWork(((((10, 5, 100, False),), 20, 8),) * 4, 0, 32), DEFAULT_TIMING)
+    flow = LeastFlow(LeastWork((Block(((10, 5, 100, False),), 20, 8),) * 4, 0, 32), DEFAULT_TIMING)
     before = [START._replace(mac=50), START._replace(finish=1000)]
     link = array("q", [*flow.flat, *flow.released(None), *flow.released(3, 7)])
     found = step(with_least([*before[0], *before[1]]), link, LONG_AGO, LONG_AGO, LONG_AGO)
@@ -39,7 +39,7 @@ def test_a_step_behind_several_blocks_is_the_least_of_the_flows_behind_each() ->
 
 def test_a_step_waits_for_its_start_and_for_its_constants() -> None:
     """Its second block's constants are there after 500 cycles, behind which come its MACs, its output and its last response."""
-    flow = LeastFlow(LeastWork(((((10, 5, 100, False),), 20, 8),) * 2, 4, 32, (5, 500)), DEFAULT_TIMING)
+    flow = LeastFlow(LeastWork((Block(((10, 5, 100, False),), 20, 8),) * 2, 4, 32, (5, 500)), DEFAULT_TIMING)
     link = array("q", [*flow.flat, *flow.released(None)])
     end = flow.behind(START, None).finish
     assert step(with_least(START), link, 1000, LONG_AGO, LONG_AGO)[-1] == 1000 + end

@@ -16,7 +16,7 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_flow import START, LeastFlow
 from cascader.ethosu.proof.least_times import LeastTimes
-from cascader.ethosu.proof.least_work import LeastWork
+from cascader.ethosu.proof.least_work import Block, LeastWork
 from cascader.ethosu.proof.state import NO_REST, State
 from cascader.ethosu.rewrites import variants
 from cascader.ethosu.schedule.schedule import Provenance
@@ -57,8 +57,10 @@ NETWORKS = (
     "portfolio:channels_17",
     "portfolio:conv1d",
     "portfolio:int16_add_skip",
+    "portfolio:cpu_gather",
+    "portfolio:autoencoder",
 )
-"""Convolutions, a sum, tables, operators on the CPU, rows that begin in the middle of a word, columns, 16 bits."""
+"""Convolutions, a sum, tables, operators on the CPU, rows that begin in the middle of a word, columns, 16 bits, many weights."""
 
 
 @cache
@@ -129,7 +131,7 @@ def test_the_bounds_of_the_default_timing_are_near() -> None:
 
 def test_a_flow_is_that_of_its_slowest_unit_and_what_comes_before_and_behind_it() -> None:
     """Four blocks: fetch 10, constants 5, MACs 100, output 20, store 8, and a response of 32 at the end."""
-    block = (((10, 5, 100, False),), 20, 8)
+    block = Block(((10, 5, 100, False),), 20, 8)
     flow = LeastFlow(LeastWork((block,) * 4, 0, 32), DEFAULT_TIMING)
     alone = flow.behind(START, None)
     assert alone.finish == 10 + 4 * 100 + 20 + 8 + 32
@@ -142,9 +144,17 @@ def test_a_flow_is_that_of_its_slowest_unit_and_what_comes_before_and_behind_it(
     assert flow.behind(late, None) == alone
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_decoder_goes_on_while_its_kernel_waits_for_the_one_before(slots: int) -> None:
+    """Its constants, of 500 cycles, are there when its IFM is fetched at last."""
+    block = Block(((10, 500, 100, False),), 20, 8)
+    flow = LeastFlow(LeastWork((block,), 0, 32), TimingParameters(buffer_slots=slots))
+    assert flow.behind(START._replace(finish=1000), 0).finish == 1000 + 10 + 100 + 20 + 8 + 32
+
+
 @pytest.mark.parametrize(("slots", "end"), [(1, 4 * 101 + 1), (2, 1 + 3 * 100 + 1), (3, 1 + 2 * 100 + 1)])
 def test_a_fetch_waits_for_a_slot(slots: int, end: int) -> None:
     """Five fetches of one cycle before MACs of a hundred: with one slot each waits for the MACs before, with more for earlier ones."""
-    block = (((1, 0, 100, False),) * 5, 0, 0)
+    block = Block(((1, 0, 100, False),) * 5, 0, 0)
     flow = LeastFlow(LeastWork((block,), 0, 0), TimingParameters(buffer_slots=slots))
     assert flow.behind(START, None).load == end
