@@ -16,7 +16,7 @@ from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Axis, Propagator, window
 from cascader.graph.stripe_config import StripeConfig
-from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.plan import BufferMode
 from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans, plan
 from cascader.plan.stripe_trace import StripedGroup

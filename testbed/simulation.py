@@ -217,7 +217,7 @@ class _VelaPlan:
 def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
     # A compiled file does not need the compiler.
     from cascader.frontends.vela import CompilerOptions, checked_network, compile_network  # noqa: PLC0415  # as said above
-    from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
 
     optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
     device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator

@@ -13,7 +13,7 @@ from tabulate import tabulate
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.frontends.vela.constant_outputs import without_constant_outputs
+from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.tensorir.compat import load
 from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compile_schedule
 from npu_model.printable import printable

@@ -7,7 +7,7 @@ from math import prod
 
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.graph.intervals import Box, elements
-from cascader.plan.buffer_modes import BufferMode, StripeBuffer
+from cascader.plan.plan import BufferMode, StripeBuffer
 from cascader.plan.stripe_plans import StripePlan
 from cascader.plan.stripe_trace import StripeTrace
 

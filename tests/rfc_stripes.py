@@ -8,7 +8,7 @@ from math import ceil, floor, prod
 from cascader.graph.cascader_graph import CascaderGraph, Tensor
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import StripeConfig
-from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.plan import BufferMode
 from cascader.plan.stripe_trace import StripedGroup
 
 

@@ -15,9 +15,8 @@ from math import ceil, lcm, prod
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.graph.intervals import elements
 from cascader.graph.stripe_config import Rational, StripeConfig
-from cascader.plan.buffer_modes import BufferMode
 from cascader.plan.pareto import pareto
-from cascader.plan.plan import Plan
+from cascader.plan.plan import BufferMode, Plan
 from cascader.plan.stripe_trace import StripedGroup, StripeTrace, interior, keepable, trace
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div, round_up

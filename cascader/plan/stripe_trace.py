@@ -16,7 +16,7 @@ import numpy as np
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.graph.intervals import Box, clip, elements, hull, is_empty, lengths
 from cascader.graph.stripe_config import StripeConfig
-from cascader.plan.buffer_modes import BufferMode, StripeBuffer
+from cascader.plan.plan import BufferMode, StripeBuffer
 from npu_model.errors import InputError
 from npu_model.values import dataclass
 
@@ -199,21 +199,31 @@ def _fills(wanted: Sequence[Box], mode: BufferMode) -> list[Box]:
     return _new_boxes(wanted) if mode is BufferMode.ROLLING else _changed_boxes(wanted)
 
 
+class _Grid:
+    """A grid of all borders of some boxes, so that every box is whole cells; ``have`` are those that were taken."""
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self.borders = [sorted({border for box in boxes for border in box[axis]}) for axis in range(len(boxes[0]))]
+        self._places = [{border: place for place, border in enumerate(own)} for own in self.borders]
+        self.have = np.zeros([max(1, len(own) - 1) for own in self.borders], dtype=bool)
+
+    def cells(self, box: Box) -> tuple[slice, ...]:
+        """The cells of a box."""
+        return tuple(slice(place[low], place[high]) for place, (low, high) in zip(self._places, box, strict=True))
+
+
 def _covered(boxes: Sequence[Box]) -> int:
     """Elements of the union of boxes.
 
     >>> _covered([((0, 3),), ((2, 5),), ((0, 1),)])
     5
     """
-    borders = [sorted({border for box in boxes for border in box[axis]}) for axis in range(len(boxes[0]))]
-    have = np.zeros([max(1, len(own) - 1) for own in borders], dtype=bool)
+    grid = _Grid(boxes)
     for box in boxes:
-        have[tuple(slice(own.index(low), own.index(high)) for own, (low, high) in zip(borders, box, strict=True))] = True
-    total = have.astype(np.int64)
-    for own in borders:
-        # Cells become elements, axis by axis; an axis without any has one empty cell.
-        total = np.tensordot(np.diff(own) if len(own) > 1 else np.zeros(1, dtype=np.int64), total, axes=(0, 0))
-    return int(total)
+        grid.have[grid.cells(box)] = True
+    # An axis without any element has one empty cell.
+    sizes = [np.diff(own) if len(own) > 1 else np.zeros(1, dtype=np.int64) for own in grid.borders]
+    return int(reduce(np.multiply.outer, sizes)[grid.have].sum())
 
 
 def _changed_boxes(wanted: Sequence[Box]) -> list[Box]:
@@ -239,24 +249,17 @@ def _new_boxes(wanted: Sequence[Box]) -> list[Box]:
     >>> _new_boxes([((0, 3), (0, 2)), ((0, 3), (1, 4)), ((2, 5), (0, 4))])
     [((0, 3), (0, 2)), ((0, 3), (2, 4)), ((3, 5), (0, 4))]
     """
-    # On a grid of all borders every stripe is whole cells.
-    borders = [sorted({border for box in wanted for border in box[axis]}) for axis in range(len(wanted[0]))]
-    places = [{border: place for place, border in enumerate(own)} for own in borders]
-    have = np.zeros([max(1, len(own) - 1) for own in borders], dtype=bool)
+    grid = _Grid(wanted)
     found: list[Box] = []
     for box in wanted:
-        empty = tuple((0, 0) for _ in box)
-        if is_empty(box):
-            found.append(empty)
+        cells = grid.cells(box)
+        new = np.argwhere(~grid.have[cells])
+        grid.have[cells] = True
+        if is_empty(box) or not len(new):
+            found.append(tuple((0, 0) for _ in box))
             continue
-        cells = tuple(slice(place[low], place[high]) for place, (low, high) in zip(places, box, strict=True))
-        new = np.argwhere(~have[cells])
-        have[cells] = True
-        if not len(new):
-            found.append(empty)
-            continue
-        first, last = new.min(axis=0), new.max(axis=0) + 1
-        found.append(tuple((own[cell.start + a], own[cell.start + b]) for own, cell, a, b in zip(borders, cells, first, last, strict=True)))
+        ends = zip(grid.borders, cells, new.min(axis=0), new.max(axis=0) + 1, strict=True)
+        found.append(tuple((own[cell.start + first], own[cell.start + last]) for own, cell, first, last in ends))
     return found
 
 

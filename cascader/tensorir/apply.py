@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Striped groups as TensorIR: at each stripe every part makes its planned box, in a buffer of exactly the planned bytes.
 
 The boxes are those of the plan's own trace. Numbers that differ from stripe to stripe are in a table, a constant of the
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.intervals import Box, elements, hull
 from cascader.graph.stripe_config import StripeConfig
-from cascader.plan.buffer_modes import StripeBuffer
+from cascader.plan.plan import StripeBuffer
 from cascader.plan.stripe_trace import StripedGroup, trace
 from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.part_body import Counter, PartBody, Room

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Functions in TensorIR as C99 for any processor: TVM's code, the constants, and a function that works in an arena.
 
 RFC 0037 names Cortex-M as an outlook: cascading needs no NPU. The C needs nothing of TVM's runtime, no heap, and of the

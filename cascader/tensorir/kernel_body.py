@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The body of a kernel in TensorIR: its operands, where their elements lie, and the loops and stores of kernels of every kind.
 
 An element of a feature map lies in rolling rows, in a layout, in bricks: its index is an expression of its position.

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Constants that kernels read beside those of the network, in one block of bytes: decoded weights, channel tables, look-up tables."""
 
 from __future__ import annotations

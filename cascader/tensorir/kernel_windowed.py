@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Kernels with a window in TensorIR: convolutions, depthwise operations and poolings.
 
 The taps that lie inside the IFM, the accumulation over them, and the loops over positions, blocks of output channels and

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """One TensorIR function per kernel of a network: any rows of its OFM, with the numerics of the hardware, on tensors that may roll."""
 
 from __future__ import annotations

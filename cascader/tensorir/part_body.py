@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """A Part as TensorIR statements: all its stages for one element, or for all channels of one."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """A Schedule as a TensorIR module: one function per kernel, called job by job on storage of exactly the schedule's bytes.
 
 Two functions of the module run the whole schedule. ``arena`` works in one arena of exactly ``arena_size`` bytes, which it is

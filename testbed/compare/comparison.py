@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.wish import EVERYTHING
-from cascader.frontends.vela.constant_outputs import without_constant_outputs
+from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError

@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_data import shared_data
 
-from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler import VelaResult, compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
-from cascader.frontends.vela.results import VelaResult
 from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError

@@ -17,10 +17,20 @@ from math import ceil
 from pathlib import Path
 
 from cascader.frontends.children import GUARD, LIMITS
-from cascader.frontends.vela.compiler import MEMORY_BYTES, child, compile_network, read_model, unfinished, vela_version
+from cascader.frontends.vela.compiler import (
+    CORES,
+    MEMORY_BYTES,
+    VelaResult,
+    child,
+    compile_network,
+    failure,
+    read_model,
+    read_result,
+    unfinished,
+    vela_version,
+)
 from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.direct import ARENA_LIMIT
-from cascader.frontends.vela.results import CORES, VelaResult, failure, read_result
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.values import dataclass

@@ -1,4 +1,4 @@
-"""Vela's debug database: which layer every operation of a command stream belongs to.
+"""Vela's debug database: which layer every operation of a command stream belongs to, and Programs with the names of their layers.
 
 The file holds CSV tables in CDATA sections. ``queue`` maps the byte offset of a kernel command in its stream to
 ``optimised_id``; ``optimised`` maps that to ``source_id``; ``source`` has the operator's index in the .tflite file
@@ -12,8 +12,12 @@ import io
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 
+from cascader.frontends.vela.compiler import VelaResult
+from npu_model.compiled.network import CompiledNetwork, read_compiled
+from npu_model.program import Control, Program
 from npu_model.tflite.model import TfliteModel, TfliteOperator
 
 Tables = Mapping[str, tuple[dict[str, str], ...]]
@@ -65,3 +69,26 @@ def layer_names(text: str, model: TfliteModel) -> tuple[dict[int, str], ...]:
         return optimised.get(row.get("optimised_id", "")) or scheduled.get(row.get("scheduled_id", ""), "")
 
     return tuple({offset: layer(row) for offset, row in rows.items()} for rows in kernel_rows(tables))
+
+
+def name_operations(program: Program, layers: dict[int, str]) -> Program:
+    """``program`` with the names of its layers, which ``layers`` gives by the byte offset of the kernel command.
+
+    A DMA transfer or a wait belongs to the kernel that it prepares, the next one; STOP to none.
+    """
+    names = [""] * len(program.operations)
+    upcoming, offsets = "", program.kernel_offsets
+    for index in reversed(range(len(names))):
+        upcoming = layers.get(offsets[index], "") if index in offsets else upcoming
+        names[index] = "" if isinstance(program.operations[index], Control) else upcoming
+    return replace(program, names=tuple(names))
+
+
+def named_network(result: VelaResult) -> CompiledNetwork:
+    """Decode a compilation; every Program gets ``names`` if the debug database was asked for."""
+    network = read_compiled(result.compiled)
+    if not result.layers:
+        return network
+    streams = iter(result.layers)
+    steps = tuple(name_operations(step, next(streams, {})) if isinstance(step, Program) else step for step in network.steps)
+    return replace(network, steps=steps)

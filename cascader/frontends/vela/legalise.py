@@ -8,9 +8,8 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from cascader.frontends.children import nothing
-from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
-from cascader.frontends.vela.results import CORES, VelaResult
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.tflite.identifiers import is_tosa
@@ -21,6 +20,10 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.mend import Mended
     from npu_model.compiled.network import CompiledNetwork
     from npu_model.program import ConstantOutput
+
+MANY_SPARED = 500
+"""Kernels spared by merged loops above which a network is searched with these alone: each part of it takes its time in every form."""
+
 
 # What reads Vela's answer is imported in functions: a network is read while Vela runs, and nothing keeps Vela from its start.
 
@@ -45,7 +48,7 @@ class Legalised:
     @property
     def spared(self) -> int:
         """Kernels that there are fewer with loops merged."""
-        from cascader.frontends.vela.loops import spared_kernels  # noqa: PLC0415  # as said above
+        from cascader.frontends.vela.moves import spared_kernels  # noqa: PLC0415  # as said above
 
         return spared_kernels(self.stream)
 
@@ -53,61 +56,43 @@ class Legalised:
         """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do.
 
         ``merge`` merges loops of kernels (None: where that spares so many that a search would take long,
-        :data:`cascader.frontends.vela.loops.MANY_SPARED`).
+        :data:`MANY_SPARED`).
         """
         from cascader.frontends.vela.lift import lift  # noqa: PLC0415  # as said above
-        from cascader.frontends.vela.loops import MANY_SPARED  # noqa: PLC0415
 
         merged = self.spared > MANY_SPARED if merge is None else merge
         return replace(lift(self.mended.network, merge=merged), mended=self.mended.layers) if mend else lift(self.stream, merge=merged)
 
 
-def _legalised(model: bytes, result: VelaResult) -> Legalised | str:
-    """The compilation, or what is wrong with its stream."""
-    from cascader.frontends.vela.known_faults import known_fault  # noqa: PLC0415  # as said above
-    from cascader.frontends.vela.mend import mended_network  # noqa: PLC0415
-    from cascader.frontends.vela.naming import named_network  # noqa: PLC0415
+def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) -> Legalised:
+    """The compilation; InputError, a clause that says what is wrong with its stream.
+
+    Without ``unsigned_copies``, which the C++ core makes of a model without signed bytes as if it had some, these are mended.
+    """
+    from cascader.frontends.vela.debug_database import named_network  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.known_faults import known_fault  # noqa: PLC0415
+    from cascader.frontends.vela.mend import mended_network, with_whole_bytes  # noqa: PLC0415
     from cascader.frontends.vela.stream_check import stream_fault  # noqa: PLC0415
 
     stream = named_network(result)
-    return (
-        known_fault(model, result.core, result.version)
-        or stream_fault(stream, result.database)
-        or Legalised(result, stream, mended_network(result, model, stream))
-    )
+    if not unsigned_copies:
+        stream = with_whole_bytes(stream, model)
+    fault = known_fault(model, result.core, result.version, unsigned_copies=unsigned_copies) or stream_fault(stream, result.database)
+    if fault:
+        raise InputError(fault)
+    return Legalised(result, stream, mended_network(result, model, stream))
 
 
-def _with_whole_bytes(model: bytes, result: VelaResult) -> Legalised | None:
-    """The C++ core's compilation with its copies of unsigned bytes mended; None if that is not its only fault."""
-    from cascader.frontends.vela.known_faults import known_fault  # noqa: PLC0415  # as said above
-    from cascader.frontends.vela.mend import mended_network  # noqa: PLC0415
-    from cascader.frontends.vela.naming import named_network  # noqa: PLC0415
-    from cascader.frontends.vela.stream_check import stream_fault  # noqa: PLC0415
-    from cascader.frontends.vela.unsigned_copies import is_unsigned, with_whole_bytes  # noqa: PLC0415
-    from npu_model.tflite.tosa import model_of  # noqa: PLC0415
-
-    if not is_unsigned(model_of(model)) or known_fault(model, result.core, result.version, unsigned_copies=False):
-        return None
-    stream, mended = with_whole_bytes(named_network(result)), mended_network(result, model)
-    if stream_fault(stream, result.database):
-        return None
-    return Legalised(result, stream, replace(mended, network=with_whole_bytes(mended.network)))
-
-
-def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised | str:
-    """The Python core's compilation, or why it cannot be taken: a wrong stream, or one that is no layer graph."""
-    try:
-        found = _legalised(model, compile_network(model, replace(options, legacy=True)))
-        if isinstance(found, Legalised):
-            found.network()
-    except InputError as error:
-        return str(error).rstrip(".")
+def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised:
+    """The Python core's compilation; InputError if it cannot be taken: a wrong stream, or one that is no layer graph."""
+    found = _checked(model, compile_network(model, replace(options, legacy=True)))
+    found.network()
     return found
 
 
 def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised | None:
     """The first core's compilation of the network with operators of one image each; None if it has none to part, or no core can."""
-    from cascader.frontends.vela.simpler_operators import with_simpler_operators  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.model_changes import with_simpler_operators  # noqa: PLC0415  # as said above
     from npu_model.compiled.cpu_operators import OperatorFinder  # noqa: PLC0415
     from npu_model.compiled.network import COPIES, CpuOperator  # noqa: PLC0415
     from npu_model.tflite.model import read_tflite  # noqa: PLC0415
@@ -116,42 +101,43 @@ def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised |
     if made is None:
         return None
     for legacy in (False, True):
-        try:
-            found = _legalised(made, compile_network(made, replace(options, legacy=legacy)))
-            if not isinstance(found, Legalised):
-                continue
+        with suppress(InputError):
+            found = _checked(made, compile_network(made, replace(options, legacy=legacy)))
             found.network()
             finder = OperatorFinder(read_tflite(model))
             for step in found.stream.steps:
                 if isinstance(step, CpuOperator) and step.code not in COPIES:
                     finder.find(step)  # what the original model does not have cannot be executed
-        except InputError:
-            continue
-        return found
+            return replace(found, note=f"its {found.core} core legalised the network with simpler operators instead")
     return None
 
 
-def _stand_in(model: bytes, options: CompilerOptions) -> Legalised | str:
-    """The compilation that replaces a wrong one of the C++ core, with what was done as its note, or why the Python core's cannot be taken.
+def _stand_in(model: bytes, options: CompilerOptions) -> Legalised:
+    """The compilation that replaces a wrong one of the C++ core, with what was done as its note; InputError of the Python core if none can.
 
     It is the Python core's, unless operators of several images are left to the CPU there that run on the NPU for one image each.
     """
-    second = _by_python_core(model, options)
-    if not isinstance(second, Legalised) or _on_cpu(second):
+    try:
+        found = _by_python_core(model, options)
+    except InputError:
         simpler = _by_simpler_operators(model, options)
-        if simpler is not None and (not isinstance(second, Legalised) or _on_cpu(simpler) < _on_cpu(second)):
-            return replace(simpler, note=f"its {simpler.core} core legalised the network with simpler operators instead")
-    return replace(second, note=f"its {second.core} core legalised the network instead") if isinstance(second, Legalised) else second
+        if simpler is None:
+            raise
+        return simpler
+    simpler = _by_simpler_operators(model, options) if _on_cpu(found) else None
+    if simpler is not None and _on_cpu(simpler) < _on_cpu(found):
+        return simpler
+    return replace(found, note=f"its {found.core} core legalised the network instead")
 
 
 def _with(found: Legalised, constants: tuple[ConstantOutput, ...]) -> Legalised:
     """A compilation with outputs that are constants beside those of its model."""
-    from cascader.frontends.vela.constant_outputs import loss  # noqa: PLC0415  # as said above
-
     if not constants:
         return found
     stream, mended = (replace(one, constant_outputs=constants) for one in (found.stream, found.mended.network))
-    note = " ".join(filter(None, (found.note, loss(constants))))
+    names = ", ".join(repr(one.name) for one in constants)
+    loss = f"Both of Vela's cores lose the values of outputs that are constants ({names}): they got the network without these."
+    note = f"{found.note} {loss}" if found.note else loss
     return replace(found, stream=stream, mended=replace(found.mended, network=mended), note=note)
 
 
@@ -191,7 +177,7 @@ class _ConstantOutputsError(Exception):
 
 def _require_no_constants(model: bytes) -> None:
     """Raise what ends Vela's work on a model with outputs that are constants; of a model that cannot be read Vela says so."""
-    from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
 
     with suppress(InputError):
         bare, constants = without_constant_outputs(model)
@@ -203,43 +189,44 @@ def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], ob
     """As :func:`legalised`, of a model without outputs that are constants, or until ``meanwhile`` finds that it has some."""
     try:
         result = compile_network(model, options, meanwhile=meanwhile)
-        from cascader.frontends.vela.identities import without_identities  # noqa: PLC0415  # as said above
+        from cascader.frontends.vela.model_changes import without_identities  # noqa: PLC0415  # as said above
 
         plain = without_identities(model)
         if plain is not model:
             model, result = plain, compile_network(plain, options)
     except InputError as error:
-        second = _stand_in(model, options)
-        if not isinstance(second, Legalised):
-            raise
         reason = str(error).rpartition(": ")[0] or str(error).rstrip(".")  # without the remedy
+        try:
+            second = _stand_in(model, options)
+        except InputError:
+            raise error from None
         return replace(second, note=f"{reason}; {second.note}.")
     try:
-        first = _legalised(model, result)
-    except InputError as error:  # what it emits cannot even be read
-        first = str(error).rstrip(".")
-    if isinstance(first, Legalised):
-        return first
-    wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {first}"
-    second = _stand_in(model, options)
-    if isinstance(second, Legalised):
+        return _checked(model, result)
+    except InputError as error:  # a wrong stream, or one that cannot even be read
+        wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {str(error).rstrip('.')}"
+    try:
+        second = _stand_in(model, options)
         return replace(second, note=f"{wrong}; {second.note}.")
-    wrong = f"{wrong}; its {CORES[1]} core cannot stand in: {second}"
-    mended = _with_whole_bytes(model, result)
-    if mended is not None:
+    except InputError as error:
+        wrong = f"{wrong}; its {CORES[1]} core cannot stand in: {str(error).rstrip('.')}"
+    with suppress(InputError):
+        mended = _checked(model, result, unsigned_copies=False)
         return replace(mended, note=f"{wrong}; the {CORES[0]} core's copies were mended.")
     raise InputError(f"{wrong}; change that part of the network.")
 
 
 def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR) -> Legalised | None:
     """The Python core's compilation beside ``first``, of the C++ core; None if it is wrong, or leaves more operators on the CPU."""
-    from cascader.frontends.vela.constant_outputs import without_constant_outputs  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
 
     if first.core != CORES[0]:
         return None
     bare, constants = without_constant_outputs(model)
-    found = _by_python_core(bare, CompilerOptions(accelerator_name, legalise=True))
-    return _with(found, constants) if isinstance(found, Legalised) and _on_cpu(found) <= _on_cpu(first) else None
+    with suppress(InputError):
+        found = _by_python_core(bare, CompilerOptions(accelerator_name, legalise=True))
+        return _with(found, constants) if _on_cpu(found) <= _on_cpu(first) else None
+    return None
 
 
 def _on_cpu(legalised: Legalised) -> int:

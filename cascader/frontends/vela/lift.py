@@ -9,11 +9,9 @@ from math import prod
 
 from cascader.ethosu.codegen.constants import Packing, constant_ranges
 from cascader.ethosu.network.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
-from cascader.frontends.vela.address_map import AddressMap
 from cascader.frontends.vela.arena_copies import without_arena_copies
-from cascader.frontends.vela.backward_steps import forwards
-from cascader.frontends.vela.loops import merged
-from cascader.frontends.vela.tensors import TensorTable, unique
+from cascader.frontends.vela.moves import forwards, merged
+from cascader.frontends.vela.tensors import AddressMap, TensorTable, unique
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator

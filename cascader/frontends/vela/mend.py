@@ -1,22 +1,24 @@
-"""Fully connected layers rounded once, as LiteRT does, where Vela rounds them twice.
+"""Kernels mended: fully connected layers rounded once, and copies of unsigned bytes that keep all their bits.
 
 LiteRT's reference kernels scale the sums of an 8-bit (int8 or uint8) FULLY_CONNECTED with one rounding, those of a
 convolution with two. Vela 5.2.0 lowers both to the same kernel and gives it the rounding of the convolution, so that single
 output bytes differ by 1. The NPU has both roundings (field of OFM_PRECISION); changing that one field changes no address, no
-weight and no cycle.
+weight and no cycle. A 16-bit one cannot be mended: LiteRT multiplies its sums by 32 bits, the NPU's 40-bit sums only by 16. Those
+layers are named.
 
-A 16-bit one cannot be mended: LiteRT multiplies its sums by 32 bits, the NPU's 40-bit sums only by 16. Those layers are named.
+Vela 5.2.0 lowers a TRANSPOSE to average poolings of single elements. Of uint8 tensors their maps are int8, and what comes out is cut off
+below 0. The range of the activation is one field: with all of it, and zero points of 0, such a kernel moves bytes as they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cascader.frontends.vela.debug_database import Tables, kernel_rows, read_tables, source_operators
-from cascader.frontends.vela.naming import named_network
-from cascader.frontends.vela.results import VelaResult
+from cascader.frontends.vela.compiler import VelaResult
+from cascader.frontends.vela.debug_database import Tables, kernel_rows, named_network, read_tables, source_operators
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.program import KernelOperation, OperationKind, Program, Rounding
+from npu_model.errors import InputError
+from npu_model.program import ActivationKind, Kernel, KernelOperation, Operation, OperationKind, PoolKind, Program, Rounding
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
 from npu_model.values import dataclass
@@ -93,3 +95,35 @@ def mended_network(result: VelaResult, model: bytes, decoded: CompiledNetwork | 
     layers: dict[bool, dict[str, None]] = {True: {}, False: {}}
     steps = [_mend(step, next(streams, frozenset()), layers) if isinstance(step, Program) else step for step in network.steps]
     return Mended(replace(network, steps=tuple(steps)), tuple(layers[True]), tuple(layers[False]))
+
+
+def _moves_signed_bytes(operation: KernelOperation) -> bool:
+    ifm, ofm = operation.ifm, operation.ofm
+    return (
+        operation.pool is PoolKind.AVERAGE
+        and operation.kernel == Kernel()
+        and operation.activation.kind is ActivationKind.NONE
+        and ifm.dtype == ofm.dtype
+        and ifm.dtype.signed
+        and ifm.dtype.bits == 8  # bytes
+        and (ifm.shape, ifm.zero_point) == (ofm.shape, ofm.zero_point)
+    )
+
+
+def _whole(operation: Operation) -> Operation:
+    if not isinstance(operation, KernelOperation) or not _moves_signed_bytes(operation):
+        return operation
+    activation = replace(operation.activation, minimum=operation.ofm.dtype.minimum, maximum=operation.ofm.dtype.maximum)
+    return replace(operation, activation=activation, ifm=replace(operation.ifm, zero_point=0), ofm=replace(operation.ofm, zero_point=0))
+
+
+def with_whole_bytes(network: CompiledNetwork, model: bytes) -> CompiledNetwork:
+    """The ``network`` whose copies of single bytes keep all their bits.
+
+    InputError if a tensor of the ``model`` has signed bytes: which of them a kernel moves cannot be told then.
+    """
+    signed = next((tensor for tensor in model_of(model).tensors if tensor.dtype == "INT8"), None)
+    if signed is not None:
+        raise InputError(f"Tensor {signed.name!r} has signed bytes: copies of unsigned ones are mended in models without any.")
+    steps = (replace(step, operations=tuple(map(_whole, step.operations))) if isinstance(step, Program) else step for step in network.steps)
+    return replace(network, steps=tuple(steps))

@@ -13,9 +13,8 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network, import_network, legalised
-from cascader.frontends.vela.arena_copies import is_arena_copy, without_arena_copies
-from cascader.frontends.vela.copy_kernels import copied_map
-from cascader.frontends.vela.naming import named_network
+from cascader.frontends.vela.arena_copies import copied_map, is_arena_copy, without_arena_copies
+from cascader.frontends.vela.debug_database import named_network
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding, ByteRange, DataType, DmaOperation, Program

@@ -14,9 +14,9 @@ from small_programs import INT8, feature_map
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network, import_network
-from cascader.frontends.vela.backward_steps import forwards
+from cascader.frontends.vela.debug_database import named_network
 from cascader.frontends.vela.lift import lift
-from cascader.frontends.vela.naming import named_network
+from cascader.frontends.vela.moves import forwards
 from npu_model.command_stream.registers import ADDRESS_BITS, Cmd1, RegisterFile
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError

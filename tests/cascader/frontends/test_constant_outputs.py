@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cascader.frontends.vela import CompilerOptions, compile_network
-from cascader.frontends.vela.constant_outputs import without_constant_outputs
+from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from cascader.frontends.vela import compiler, direct
-from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler import VelaResult, compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
-from cascader.frontends.vela.results import VelaResult
 from cascader.frontends.zoo import build
 
 

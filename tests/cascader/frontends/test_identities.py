@@ -9,7 +9,7 @@ from scheduling import DEFAULT
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
-from cascader.frontends.vela.identities import without_identities
+from cascader.frontends.vela.model_changes import without_identities
 from sim.functional import run
 from validation.portfolio.builder import PortfolioBuilder
 

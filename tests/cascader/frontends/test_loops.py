@@ -13,7 +13,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.overwriting import byte_numbers
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import MANY_SPARED, Legalised, legalised
-from cascader.frontends.vela.loops import merged
+from cascader.frontends.vela.moves import merged
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.program import (
     Activation,

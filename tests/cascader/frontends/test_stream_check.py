@@ -24,17 +24,17 @@ from cascader.frontends.vela import (
     alternative,
     checked_network,
     compile_network,
+    debug_database,
     import_network,
     legalised,
     mended_network,
     named_network,
-    naming,
     stream_check,
     stream_fault,
 )
-from cascader.frontends.vela.allocations import allocations, stray_accesses
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.lift import lift
+from cascader.frontends.vela.stream_check import allocations, stray_accesses
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
@@ -180,7 +180,7 @@ def by_core(monkeypatch: pytest.MonkeyPatch, *cores: str) -> None:
         network = named_network(result)
         return reads_24_rows_of_a_slice(network) if result.core in cores else network
 
-    for module in (naming, stream_check):
+    for module in (debug_database, stream_check):
         monkeypatch.setattr(module, "named_network", emitted)
 
 

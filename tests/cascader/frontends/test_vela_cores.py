@@ -14,7 +14,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CORES, CompilerOptions, checked_network, compile_network, legalised
 from cascader.frontends.vela.known_faults import known_fault
-from cascader.frontends.vela.simpler_operators import with_simpler_operators
+from cascader.frontends.vela.model_changes import with_simpler_operators
 from cascader.frontends.zoo import TensorHandle
 from cascader.search.workers import workers
 from npu_model.compiled.network import CpuOperator, read_compiled

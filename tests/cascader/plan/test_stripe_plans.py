@@ -21,7 +21,7 @@ from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, 
 from cascader.graph.intervals import elements, whole
 from cascader.graph.propagator import Axis, Propagator
 from cascader.graph.stripe_config import StripeConfig
-from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.plan import BufferMode
 from cascader.plan.proposals import frontier, propose, smallest_limit
 from cascader.plan.stripe_plans import (
     StripeOptions,

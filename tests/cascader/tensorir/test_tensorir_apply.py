@@ -15,7 +15,7 @@ import tensorir_only  # noqa: F401  # skips where TVM is missing
 from te_graphs import Quantised, named, random_graph
 
 from cascader.graph.stripe_config import StripeConfig
-from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.plan import BufferMode
 from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, StripePlan, all_plans, plan
 from cascader.plan.stripe_trace import StripedGroup, interior

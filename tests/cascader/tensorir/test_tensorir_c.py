@@ -11,7 +11,7 @@ from c_runner import run_c
 from te_graphs import Quantised
 
 from cascader.graph.stripe_config import StripeConfig
-from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.plan import BufferMode
 from cascader.plan.stripe_trace import StripedGroup, interior
 from cascader.tensorir.apply import Applied, apply, uncascaded
 from cascader.tensorir.c_source import c_source

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cascader.frontends.zoo import NetworkBuilder, layers
+from cascader.frontends.zoo import NetworkBuilder
+from cascader.frontends.zoo.base import one_of
 from cascader.frontends.zoo.calibration import quantise, round_scale
 from cascader.frontends.zoo.kernels import Array
-from cascader.frontends.zoo.precision import precision_of
-from cascader.frontends.zoo.recorder import TensorHandle, Value
+from cascader.frontends.zoo.recorder import TensorHandle, Value, precision_of
 from npu_model.errors import InputError
 
 _CURVES: dict[str, Callable[[Array], Array]] = {
@@ -64,27 +64,27 @@ class Pointwise(NetworkBuilder):
     def unary(self, kind: str, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
         """One of the operators of one input without options: ABS, NEG, ELU, EXP, GELU, HARD_SWISH, LOG, RSQRT and the RELUs."""
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, kind.lower())
-        real = _CURVES[layers.one_of(f"Operator of {layer}", kind, tuple(_CURVES))](value.real)
-        return self._recorder.operator(kind, (x.index,), layers.add_activated(self._recorder, layer, real, "NONE"), _OPTIONS.get(kind, ""))
+        real = _CURVES[one_of(f"Operator of {layer}", kind, tuple(_CURVES))](value.real)
+        return self._recorder.operator(kind, (x.index,), self._activated(layer, real, "NONE"), _OPTIONS.get(kind, ""))
 
     def logistic(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
         """LOGISTIC of every element (a lookup table on the NPU); its sample is the piecewise linear hard sigmoid."""
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, "logistic")
-        output = layers.add_probability(self._recorder, layer, np.clip(value.real / 6 + 0.5, 0.0, 1.0))
+        output = self._probability(layer, np.clip(value.real / 6 + 0.5, 0.0, 1.0))
         return self._recorder.operator("LOGISTIC", (x.index,), output)
 
     def tanh(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
         """TANH of every element, whose output scale TFLite fixes: 1/128, or 1/32768 for 16 bits."""
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, "tanh")
         scale = 2.0**-15 if self._recorder.precision.is_symmetric else 2.0**-7
-        output = layers.add_scaled(self._recorder, layer, np.clip(value.real, -1.0, 1.0), scale, 0)
+        output = self._scaled(layer, np.clip(value.real, -1.0, 1.0), scale, 0)
         return self._recorder.operator("TANH", (x.index,), output)
 
     def leaky_relu(self, x: TensorHandle, slope: float = 0.125, *, name: str | None = None) -> TensorHandle:
         """LEAKY_RELU: values below zero times ``slope``."""
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, "leaky_relu")
         real = np.where(value.real < 0, value.real * slope, value.real)
-        output = layers.add_activated(self._recorder, layer, real, "NONE")
+        output = self._activated(layer, real, "NONE")
         return self._recorder.operator("LEAKY_RELU", (x.index,), output, "LeakyReluOptions", Alpha=slope)
 
     def prelu(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
@@ -92,7 +92,7 @@ class Pointwise(NetworkBuilder):
         value, layer = self._image(x), self._recorder.layer_name(name, "prelu")
         slopes = self.constant((1, 1, x.shape[3]), reach=0.5, name=f"{layer}/slopes")
         slope = self._recorder.value(slopes).real[:1]
-        output = layers.add_activated(self._recorder, layer, np.where(value.real < 0, value.real * slope, value.real), "NONE")
+        output = self._activated(layer, np.where(value.real < 0, value.real * slope, value.real), "NONE")
         return self._recorder.operator("PRELU", (x.index, slopes.index), output)
 
     def quantize(self, x: TensorHandle, like: TensorHandle | None = None, *, name: str | None = None) -> TensorHandle:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import NetworkBuilder, layers
+from cascader.frontends.zoo import NetworkBuilder
 from cascader.frontends.zoo.calibration import Normalisation, Spread, normalise, quantise, round_scale
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.recorder import TensorHandle, Value
@@ -86,7 +86,7 @@ class Recurrent(NetworkBuilder):
             self._recorder.constant(f"{layer}/bias", np.zeros(units, "<i4"), tflite.TensorType.INT32, (bias_scale,)),
             self._recorder.held(f"{layer}/state", (x.shape[0], units * memory), tflite.TensorType.INT16, state_scale),
         )
-        output = layers.add_activated(self._recorder, layer, real * 2, "RELU")
+        output = self._activated(layer, real * 2, "RELU")
         fields = {"Rank": 1, "FusedActivationFunction": _RELU}
         return self._recorder.operator("SVDF", (x.index, *constants), output, "SVDFOptions", **fields)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import NetworkBuilder, layers
+from cascader.frontends.zoo import NetworkBuilder
 from cascader.frontends.zoo.base import per_image
 from cascader.frontends.zoo.kernels import Array
 from cascader.frontends.zoo.recorder import TensorHandle
@@ -49,7 +49,7 @@ class Reductions(NetworkBuilder):
         right = per_image(second) - second.zero_point
         sums = (per_image(first) - first.zero_point) @ (right.swapaxes(-1, -2) if transpose_b else right)
         real = sums.reshape(-1, *sums.shape[2:]) * (first.scale * second.scale)
-        output = layers.add_activated(self._recorder, layer, real, "NONE")
+        output = self._activated(layer, real, "NONE")
         return self._recorder.operator("BATCH_MATMUL", (a.index, b.index), output, "BatchMatMulOptions", AdjY=transpose_b)
 
     def _reduced(self, kind: str, x: TensorHandle, axes: tuple[int, ...], *, keep: bool, name: str | None) -> TensorHandle:
@@ -67,5 +67,5 @@ class Reductions(NetworkBuilder):
             total = (inner - value.zero_point).sum(axis=along, keepdims=keep)
             count = np.prod([x.shape[axis] for axis in at]) if kind == "MEAN" else 1
             real = total.reshape(-1, *total.shape[2:]) * (value.scale / count)
-            output = layers.add_activated(self._recorder, layer, real, "NONE")
+            output = self._activated(layer, real, "NONE")
         return self._recorder.operator(kind, (x.index, constant), output, "ReducerOptions", KeepDims=keep)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cascader.frontends.zoo import NetworkBuilder, TensorHandle, layers
+from cascader.frontends.zoo import NetworkBuilder, TensorHandle
+from cascader.frontends.zoo.base import PADDINGS, Weighted, one_of
+from cascader.frontends.zoo.builder import Grid
 from cascader.frontends.zoo.kernels import Array, Pair
-from cascader.frontends.zoo.layers import Weighted
-from cascader.frontends.zoo.resampling import Grid
 from npu_model.errors import InputError
 
 _TRANSPOSED_DECAYS = (228, 234)
@@ -46,15 +46,15 @@ class Resampling(NetworkBuilder):
         value, layer = self._image(x), self._recorder.layer_name(name, "transpose_conv")
         if filters < 1 or min(*kernel, *strides) < 1:
             raise InputError(f"{layer} has {filters} filters, kernel {kernel} and strides {strides}: give at least 1 of each.")
-        layers.one_of(f"Padding of {layer}", padding, layers.PADDINGS)
+        one_of(f"Padding of {layer}", padding, PADDINGS)
         more = [0 if padding == "SAME" else max(kernel[axis] - strides[axis], 0) for axis in (0, 1)]
         size = (x.shape[1] * strides[0] + more[0], x.shape[2] * strides[1] + more[1])
         weights = self._draw(layer, (filters, *kernel, x.shape[3]), _TRANSPOSED_DECAYS)
         sums = _convolve_transposed(value.centred, weights, strides, size)
         shape = self._integers(f"{layer}/shape", (x.shape[0], *size, filters))
-        fields = {"Padding": layers.PADDINGS.index(padding), "StrideH": strides[0], "StrideW": strides[1]}
+        fields = {"Padding": PADDINGS.index(padding), "StrideH": strides[0], "StrideW": strides[1]}
         op = Weighted("TRANSPOSE_CONV", layer, weights, sums, 0, per_channel=True, options="TransposeConvOptions", fields=fields)
-        return layers.add_weighted(self._recorder, value, op, activation, shape=shape)
+        return self._weighted(value, op, activation, shape=shape)
 
 
 def _convolve_transposed(x: Array, weights: Array, strides: Pair, size: Pair) -> Array:

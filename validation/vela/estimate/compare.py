@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cascader.frontends.vela.compiler import compile_network
+from cascader.frontends.vela.compiler import VelaSummary, compile_network
 from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
-from cascader.frontends.vela.results import VelaSummary
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.values import dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import read_tables
-from cascader.frontends.vela.results import VelaResult
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, Kernel, KernelOperation, Layout, Program

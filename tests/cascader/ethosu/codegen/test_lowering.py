@@ -16,7 +16,7 @@ from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, blockdep
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network
-from cascader.frontends.vela.backward_steps import forwards
+from cascader.frontends.vela.moves import forwards
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer
 from npu_model.accelerator import accelerator, accelerator_names

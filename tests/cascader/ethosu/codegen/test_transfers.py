@@ -23,7 +23,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.frontends.vela.copy_kernels import copy_kernel
+from cascader.frontends.vela.arena_copies import copy_kernel
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.plan.depth_first import Group
 from npu_model.accelerator import accelerator

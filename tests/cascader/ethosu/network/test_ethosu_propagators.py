@@ -25,7 +25,7 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.frontends.zoo import zoo_names
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, TensorKind
 from cascader.graph.intervals import Box, elements, whole
-from cascader.plan.buffer_modes import BufferMode
+from cascader.plan.plan import BufferMode
 from cascader.plan.proposals import propose, smallest_limit
 from cascader.plan.stripe_plans import StripeOptions, all_plans, group_plans
 from cascader.plan.stripe_trace import trace

@@ -17,7 +17,7 @@ from cascader.ethosu.rewrites.estimates import kernel_cycles
 from cascader.ethosu.rewrites.wide_copies import is_copy, wide_copies, with_wide_copies
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
-from cascader.frontends.vela.copy_kernels import copy_kernel
+from cascader.frontends.vela.arena_copies import copy_kernel
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.accelerator import accelerator
 from npu_model.program import (

@@ -1,0 +1,281 @@
+"""Networks changed before Vela 5.2 gets them: what a core of Vela compiles wrongly or needlessly, in operators that it compiles well.
+
+Outputs that are constants are kept from both cores: the Python core drops them, the C++ core drops their values. Operators
+that change nothing become reshapes, as the C++ core runs kernels for them. What neither core compiles rightly becomes
+simpler operators: the C++ core cannot compile a resize or an ARG_MAX of several images, mixes images in grouped convolutions and in
+convolutions of a part of a tensor, and takes other elements than a STRIDED_SLICE with steps; the Python core leaves convolutions
+of several images to the CPU, and copies the part of one image alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import prod
+
+import tflite
+
+from npu_model.compiled.network import constant_outputs
+from npu_model.errors import InputError
+from npu_model.program import LONGEST_STRIDE, ConstantOutput
+from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
+from npu_model.tflite.record_reader import read_records
+from npu_model.tflite.records import FieldValue, OperatorRecord, SignatureRecord, TensorRecord
+from npu_model.tflite.tosa import model_of
+from npu_model.tflite.writer import write_tflite
+
+_CODES = tflite.BuiltinOperator
+_IMAGE_RANK = 4
+_CHANNELS = 3
+_AXIS, _WEIGHTS = 1, 1
+"""The operands of ARG_MAX and of a convolution that hold the axis and the weights."""
+
+_MASKS = ("EllipsisMask", "NewAxisMask", "ShrinkAxisMask")
+"""Fields of STRIDED_SLICE by which its numbers are no longer those of the input's axes."""
+
+_ENDS = ("BeginMask", "EndMask")
+"""Fields of STRIDED_SLICE with a bit for each axis whose begin or end does not count."""
+
+_SINGLE = (("Padding", tflite.Padding.VALID), ("FilterHeight", 1), ("FilterWidth", 1), ("FusedActivationFunction", 0))
+"""Fields of a pool of single elements."""
+
+
+def integers(tensor: TensorRecord | TfliteTensor) -> tuple[int, ...]:
+    """The values of a constant of 32-bit integers."""
+    return struct.unpack(f"<{len(tensor.data) // 4}i", tensor.data[: len(tensor.data) // 4 * 4])
+
+
+def without_constant_outputs(model: bytes) -> tuple[bytes, tuple[ConstantOutput, ...]]:
+    """The .tflite ``model`` without those outputs that are constants, and these; itself if it has none, or no others.
+
+    Operators may read the constants all the same. A TOSA network has none, as it is not read. InputError if a .tflite cannot be read.
+    """
+    parsed = model_of(model)
+    found = constant_outputs(parsed)
+    if not found or len(found) == len(parsed.outputs):
+        return model, ()
+    try:
+        records = read_records(model)
+    except InputError:  # it holds what no records can
+        return model, ()
+    places = {one.place for one in found}
+    kept = tuple(index for place, index in enumerate(records.outputs) if place not in places)
+
+    def named(signature: SignatureRecord) -> SignatureRecord:
+        own = signature.subgraph == 0
+        return replace(signature, outputs=tuple(entry for entry in signature.outputs if not own or entry[1] in kept))
+
+    return write_tflite(replace(records, outputs=kept, signatures=tuple(map(named, records.signatures)))), found
+
+
+def is_of_single_elements(model: TfliteModel, operator: TfliteOperator) -> bool:
+    """Whether it is a MEAN along axes of one element, which at most gives the elements another scale or zero point."""
+    if operator.code != "MEAN":
+        return False
+    return prod(model.tensors[operator.inputs[0]].shape) == prod(model.tensors[operator.outputs[0]].shape)
+
+
+def keeps_values(model: TfliteModel, operator: TfliteOperator) -> bool:
+    """Whether the operator's output has the type, the scale and the zero point of its first input."""
+    given, made = model.tensors[operator.inputs[0]], model.tensors[operator.outputs[0]]
+    return (given.dtype, given.scales, given.zero_points) == (made.dtype, made.scales, made.zero_points)
+
+
+def without_identities(model: bytes) -> bytes:
+    """The .tflite ``model`` with a RESHAPE for each MEAN of single elements that keeps their values; itself if it has none.
+
+    A TOSA network has none, as it is not read. InputError if a .tflite cannot be read.
+    """
+    known = model_of(model)
+    found = {one.outputs[0] for one in known.operators if is_of_single_elements(known, one) and keeps_values(known, one)}
+
+    def reshaped(made: _Rewriter, operator: OperatorRecord) -> bool:
+        if found.isdisjoint(operator.outputs):
+            return False
+        made.reshape(operator.inputs[0], operator.outputs[0])
+        return True
+
+    if found:
+        with suppress(InputError):  # it holds what no records can
+            return _rewritten(model, (reshaped,)) or model
+    return model
+
+
+def with_simpler_operators(model: bytes) -> bytes | None:
+    """The .tflite ``model`` with operators of several images run for one image each, and with pools for steps; None if it has none.
+
+    InputError if it holds what no records can.
+    """
+    return _rewritten(model, (_cut, _one_by_one, _numbered, _strided))
+
+
+@dataclass(slots=True)
+class _Rewriter:
+    """A model under change: its tensors, to which others are added, and its operators in their new order."""
+
+    tensors: list[TensorRecord]
+    operators: list[OperatorRecord] = field(default_factory=list)
+
+    def constant(self, name: str, values: tuple[int, ...], *, is_scalar: bool = False) -> int:
+        """A new constant of 32-bit integers, along one axis or without axes; its number."""
+        data = struct.pack(f"<{len(values)}i", *values)
+        return self._added(TensorRecord(name, () if is_scalar else (len(values),), tflite.TensorType.INT32, data=data))
+
+    def like(self, tensor: int, name: str, shape: tuple[int, ...]) -> int:
+        """A new tensor of another name and shape, quantised as ``tensor``; its number."""
+        return self._added(replace(self.tensors[tensor], name=name, shape=shape, shape_signature=()))
+
+    def images(self, tensor: int, what: str) -> list[int]:
+        """A new tensor for each image of ``tensor``; their numbers."""
+        found = self.tensors[tensor]
+        return [self.like(tensor, f"{found.name}/{what}_{number}", (1, *found.shape[1:])) for number in range(found.shape[0])]
+
+    def add(self, kind: str, inputs: Sequence[int], outputs: Sequence[int], options: str, *fields: tuple[str, FieldValue]) -> None:
+        """A new operator."""
+        self.operators.append(OperatorRecord(getattr(_CODES, kind), 1, tuple(inputs), tuple(outputs), options, fields))
+
+    def join(self, images: list[int], output: int) -> None:
+        """The CONCATENATION of ``images`` that writes ``output``."""
+        self.add("CONCATENATION", images, [output], "ConcatenationOptions", ("Axis", 0), ("FusedActivationFunction", 0))
+
+    def slice(self, source: int, begin: tuple[int, ...], size: int, output: int) -> None:
+        """The SLICE of ``source`` that writes ``output``: from ``begin`` on, as many elements as the constant ``size`` says."""
+        at = self.constant(f"{self.tensors[output].name}/begin", begin)
+        self.add("SLICE", [source, at, size], [output], "SliceOptions")
+
+    def reshape(self, tensor: int, output: int) -> None:
+        """The RESHAPE of a tensor that writes ``output``."""
+        shape = self.constant(f"{self.tensors[output].name}/shape", self.tensors[output].shape)
+        self.add("RESHAPE", [tensor, shape], [output], "ReshapeOptions")
+
+    def is_of_images(self, operator: OperatorRecord) -> bool:
+        """Whether some operand that is no constant is several images, which all have elements."""
+        shapes = [self.tensors[number].shape for number in operator.inputs if number >= 0 and not self.tensors[number].data]
+        return any(len(shape) == _IMAGE_RANK and shape[0] > 1 and prod(shape) > 0 for shape in shapes)
+
+    def _added(self, tensor: TensorRecord) -> int:
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+
+_Rule = Callable[[_Rewriter, OperatorRecord], bool]
+"""A rule puts others in the place of an operator; False if it has nothing to say of it."""
+
+
+def _rewritten(model: bytes, rules: Sequence[_Rule]) -> bytes | None:
+    """The .tflite ``model`` after the first rule that changes it, operator by operator; None if none does.
+
+    InputError if it holds what no records can.
+    """
+    records = read_records(model)
+    made = _Rewriter(list(records.tensors))
+    changed = False
+    for operator in records.operators:
+        if any(rule(made, operator) for rule in rules):
+            changed = True
+        else:
+            made.operators.append(operator)
+    return write_tflite(replace(records, tensors=tuple(made.tensors), operators=tuple(made.operators))) if changed else None
+
+
+def _begins(made: _Rewriter, operator: OperatorRecord) -> tuple[int, list[tuple[int, ...]]] | None:
+    """The tensor that an operator cuts, and where each of its outputs begins; None if it is no SLICE and no SPLIT."""
+    if operator.code == _CODES.SLICE:
+        return operator.inputs[0], [integers(made.tensors[operator.inputs[1]])]
+    if operator.code in (_CODES.SPLIT, _CODES.SPLIT_V):
+        source, axis = (operator.inputs[1], 0) if operator.code == _CODES.SPLIT else (operator.inputs[0], 2)
+        rank = len(made.tensors[source].shape)
+        along = integers(made.tensors[operator.inputs[axis]])[0] % rank
+        starts = accumulate((made.tensors[output].shape[along] for output in operator.outputs[:-1]), initial=0)
+        return source, [tuple(start if number == along else 0 for number in range(rank)) for start in starts]
+    return None
+
+
+def _cut(made: _Rewriter, operator: OperatorRecord) -> bool:
+    """A part of several images: cut out of each of them."""
+    found = _begins(made, operator) if made.is_of_images(operator) else None
+    if found is None:
+        return False
+    source, begins = found
+    count = made.tensors[source].shape[0]
+    if any(len(begin) != len(made.tensors[source].shape) for begin in begins):
+        return False
+    if any(made.tensors[output].shape[0] != count for output in operator.outputs):
+        return False
+    for output, begin in zip(operator.outputs, begins, strict=True):
+        images = made.images(output, "image")
+        size = made.constant(f"{made.tensors[output].name}/size", (1, *made.tensors[output].shape[1:]))
+        for number, image in enumerate(images):
+            made.slice(source, (number, *begin[1:]), size, image)
+        made.join(images, output)
+    return True
+
+
+def _one_by_one(made: _Rewriter, operator: OperatorRecord) -> bool:
+    """A resize or a grouped convolution of several images: run for one after the other, as none knows of another."""
+    if not made.is_of_images(operator):
+        return False
+    if operator.code == _CODES.CONV_2D:
+        shape, weights = (made.tensors[operator.inputs[operand]].shape for operand in (0, _WEIGHTS))
+        parts = len(weights) == _IMAGE_RANK and weights[3] < shape[3]
+    else:
+        parts = operator.code in (_CODES.RESIZE_NEAREST_NEIGHBOR, _CODES.RESIZE_BILINEAR)
+    if not parts:
+        return False
+    source, output = operator.inputs[0], operator.outputs[0]
+    name = made.tensors[output].name
+    given = made.images(source, f"{name}/image")
+    axis = made.constant(f"{name}/axis", (0,), is_scalar=True)
+    made.add("SPLIT", [axis, source], given, "SplitOptions", ("NumSplits", len(given)))
+    results = made.images(output, "image")
+    for image, result in zip(given, results, strict=True):
+        made.operators.append(replace(operator, inputs=(image, *operator.inputs[1:]), outputs=(result,)))
+    made.join(results, output)
+    return True
+
+
+def _numbered(made: _Rewriter, operator: OperatorRecord) -> bool:
+    """The largest channel of each position of several images: of one image with the rows of all."""
+    if operator.code != _CODES.ARG_MAX or not made.is_of_images(operator):
+        return False
+    if integers(made.tensors[operator.inputs[_AXIS]])[:1] not in ((_CHANNELS,), (-1,)):
+        return False
+    source, output = operator.inputs[0], operator.outputs[0]
+    name, (count, rows, *rest) = made.tensors[output].name, made.tensors[source].shape
+    stacked = made.like(source, f"{name}/rows", (1, count * rows, *rest))
+    numbers = made.like(output, f"{name}/numbers", (1, count * rows, *made.tensors[output].shape[2:]))
+    made.reshape(source, stacked)
+    made.operators.append(replace(operator, inputs=(stacked, *operator.inputs[1:]), outputs=(numbers,)))
+    made.reshape(numbers, output)
+    return True
+
+
+def _strided(made: _Rewriter, operator: OperatorRecord) -> bool:
+    """Every so many rows and columns of whole images: the part of each image that has them, and a pool of single elements."""
+    if operator.code != _CODES.STRIDED_SLICE or any(dict(operator.fields).get(mask) for mask in _MASKS):
+        return False
+    source, output = operator.inputs[0], operator.outputs[0]
+    shape, count = made.tensors[source].shape, made.tensors[source].shape[0]
+    begin, end, steps = (integers(made.tensors[constant]) for constant in operator.inputs[1:4])
+    if len(shape) != _IMAGE_RANK or made.tensors[output].shape[0] != count:
+        return False
+    if not 1 <= min(steps) <= max(steps) <= LONGEST_STRIDE or (steps[0], steps[3]) != (1, 1) or max(count, *steps) == 1:
+        return False
+    masks = [int(mask) if isinstance(mask := dict(operator.fields).get(name, 0), int) else 0 for name in _ENDS]
+    kept = []
+    for axis, extent in enumerate(shape):
+        first, last = (None if mask >> axis & 1 else ends[axis] for mask, ends in zip(masks, (begin, end), strict=True))
+        kept.append(range(*slice(first, last, steps[axis]).indices(extent)))
+    part = (1, *(places[-1] + 1 - places[0] for places in kept[1:]))
+    size = made.constant(f"{made.tensors[output].name}/size", part)
+    images = [output] if count == 1 else made.images(output, "image")
+    for number, image in enumerate(images):
+        source_part = made.like(source, f"{made.tensors[image].name}/part", part)
+        made.slice(source, (number, *(places[0] for places in kept[1:])), size, source_part)
+        made.add("MAX_POOL_2D", [source_part], [image], "Pool2DOptions", *_SINGLE, ("StrideH", steps[1]), ("StrideW", steps[2]))
+    if count > 1:
+        made.join(images, output)
+    return True
