@@ -12,12 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.rewrites.estimates import in_best_block
-from cascader.ethosu.rewrites.weight_streams import weights_of, with_streams, with_weights
+from cascader.ethosu.rewrites.workbench import Workbench, in_best_block
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, KernelOperation, Layout, OperationKind, Strides
 from npu_model.shapes import Shape3D, ceil_div
@@ -59,22 +57,22 @@ def _folded(operation: KernelOperation, accelerator: Accelerator, sources: Sourc
     return best.operation if best is not None and best.cycles[0] < before else None
 
 
-def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
+def _encoded(before: KernelOperation, after: KernelOperation, bench: Workbench) -> KernelOperation:
     """``after`` with the weights of ``before`` for pairs of columns, zeros where a window begins or ends between two pairs."""
-    weights = weights_of(before, constants, accelerator)
+    weights = bench.weights(before)
     depth, height, width, channels = weights.shape
     even = np.zeros((depth, height, 2 * after.kernel.width, channels), weights.dtype)
     first = before.padding.left % 2
     even[:, :, first : first + width] = weights
-    folded = even.reshape(depth, height, after.kernel.width, 2 * channels)
-    return with_weights(after, folded, constants, accelerator)
+    return bench.with_weights(after, even.reshape(depth, height, after.kernel.width, 2 * channels))
 
 
 def folded(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with every convolution on pairs of columns that is faster so."""
+    bench = Workbench(network, accelerator)
 
-    def on_pairs(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
+    def on_pairs(operation: KernelOperation) -> KernelOperation | None:
         changed = _folded(operation, accelerator, sources) if _may_be_folded(operation) else None
-        return _encoded(operation, changed, constants, accelerator) if changed is not None else None
+        return _encoded(operation, changed, bench) if changed is not None else None
 
-    return with_streams(network, on_pairs)
+    return bench.changed(on_pairs)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.rewrites.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_form, in_forms
-from cascader.ethosu.rewrites.estimates import kernel_cycles
+from cascader.ethosu.rewrites.workbench import kernel_cycles
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap
 from npu_model.shapes import ceil_div

@@ -15,16 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import in_best_block, in_best_depth, of_depth
 from cascader.ethosu.rewrites.position_grids import PositionGrid, position_grids
-from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
-from cascader.graph.cascader_graph import Part, Tensor, TensorKind
+from cascader.ethosu.rewrites.workbench import Workbench, in_best_block, in_best_depth, of_depth
+from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import (
     LONGEST_STRIDE,
@@ -66,13 +64,12 @@ def _one_row(operation: KernelOperation) -> KernelOperation:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Maker:
-    """Makes kernels for one device and its memories; what is encoded anew goes to ``constants``."""
+class _Maker(Workbench):
+    """Makes kernels for one device and its memories."""
 
-    accelerator: Accelerator
-    sources: Sources
-    constants: StreamEditor
+    def __init__(self, network: Network, accelerator: Accelerator, sources: Sources) -> None:
+        super().__init__(network, accelerator)
+        self.sources = sources
 
     def cycles(self, operations: Iterable[KernelOperation]) -> float:
         """The estimated cycles of some kernels, each in its best block."""
@@ -92,7 +89,7 @@ class _Maker:
             return None
         chosen = best.operation
         after = replace(after, block=chosen.block, shram=chosen.shram, part_kernel=chosen.part_kernel)
-        return with_weights(after, weights_of(before, self.constants, self.accelerator).reshape(shape), self.constants, self.accelerator)
+        return self.with_weights(after, self.weights(before).reshape(shape))
 
 
 def _is_far(operation: KernelOperation) -> bool:
@@ -205,16 +202,13 @@ def _made(grid: PositionGrid, position: KernelOperation, maker: _Maker) -> _Made
 
 def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with as few kernels as are known in place of those that compute one position each of a kernel with long steps."""
-    maker = _Maker(accelerator, sources, StreamEditor(network.constants))
-    parts: dict[str, Sequence[Part]] = {}
+    maker, kernels = _Maker(network, accelerator, sources), network.kernels
+    found: dict[str, Sequence[EthosuPart]] = {}
     tensors: list[Tensor] = []
-    kernels = network.kernels
     for grid in position_grids(network):
         first = grid.parts[0]
         made = _made(grid, kernels[first].operation, maker) if _is_far(grid.kernel.operation) else None
         if made is not None:
-            names = [f"{first}/{number}" for number in range(len(made.kernels))] if len(made.kernels) > 1 else [first]
-            parts |= dict.fromkeys(grid.parts, ())
-            parts[first] = [Part(name, (kernel.ifm,), (kernel.ofm,), kernel) for name, kernel in zip(names, made.kernels, strict=True)]
+            found |= dict.fromkeys(grid.parts, ()) | {first: made.kernels}
             tensors += made.tensors
-    return repacked(network.with_parts(parts, (*network.graph.tensors, *tensors)), maker.constants) if parts else network
+    return maker.replaced(found, tensors)

@@ -13,13 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.rewrites.brick_tensors import bricks_by_tensor, in_forms
-from cascader.ethosu.rewrites.estimates import in_best_depth, kernel_cycles
-from cascader.ethosu.rewrites.slices import with_pieces
-from cascader.ethosu.rewrites.weight_streams import Weights, weights_of, with_weights
+from cascader.ethosu.rewrites.workbench import Weights, Workbench, in_best_depth, kernel_cycles
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Upscale
 from npu_model.shapes import Shape3D, ceil_div
@@ -133,15 +130,15 @@ def _best(operation: KernelOperation, weights: Weights, accelerator: Accelerator
     return min((kernels for kernels in found if kernels is not None), key=lambda kernels: kernels.cycles, default=None)
 
 
-def _pieces(name: str, kernel: EthosuPart, made: _Kernels, constants: StreamEditor, accelerator: Accelerator) -> dict[str, EthosuPart]:
-    """The kernels that stand for one, by the names of their parts, with streams of their own."""
+def _pieces(kernel: EthosuPart, made: _Kernels, bench: Workbench) -> list[EthosuPart]:
+    """The kernels that stand for one, with streams of their own."""
     depth = kernel.operation.ofm.shape.depth
-    records = constants.read(kernel.operation.scales[0])[: depth * RECORD_BYTES]
-    pieces = {}
-    for number, (operation, values) in enumerate(zip(made.operations, made.weights, strict=True)):
-        encoded = with_weights(operation, values, constants, accelerator)
-        scales = (constants.append(records * (operation.ofm.shape.depth // depth)),)
-        pieces[f"{name}/{number}"] = replace(kernel, operation=replace(encoded, scales=scales))
+    records = bench.read(kernel.operation.scales[0])[: depth * RECORD_BYTES]
+    pieces = []
+    for operation, values in zip(made.operations, made.weights, strict=True):
+        encoded = bench.with_weights(operation, values)
+        scales = (bench.append(records * (operation.ofm.shape.depth // depth)),)
+        pieces.append(replace(kernel, operation=replace(encoded, scales=scales)))
     return pieces
 
 
@@ -172,16 +169,12 @@ def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> N
         return network
     dense = _in_nhwc(network)
     before, after = (kernel_cycles(_touching(one), accelerator, sources) for one in (network, dense))
-    constants = StreamEditor(network.constants)
-    pieces: dict[str, dict[str, EthosuPart]] = {}
+    bench, pieces = Workbench(dense, accelerator), dict[str, list[EthosuPart]]()
     for name, kernel in dense.kernels.items():
         if not _is_transposed(kernel.operation) or kernel.operation.ofm.layout is not Layout.NHWC:
             continue
-        weights = weights_of(kernel.operation, constants, accelerator)
-        made = _best(kernel.operation, weights, accelerator, sources)
+        made = _best(kernel.operation, bench.weights(kernel.operation), accelerator, sources)
         if made is not None and made.cycles < after[name]:
-            pieces[name] = _pieces(name, kernel, made, constants, accelerator)
+            pieces[name] = _pieces(kernel, made, bench)
             after[name] = made.cycles
-    if not pieces or sum(after.values()) >= sum(before.values()):
-        return network
-    return with_pieces(dense, pieces, constants)
+    return bench.replaced(pieces) if pieces and sum(after.values()) < sum(before.values()) else network

@@ -13,23 +13,23 @@ that, so that such kernels are followed block by block, with what the decoder do
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.kernel_flow import kernel_flow
 from cascader.ethosu.cost.kernel_load import operation_load
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.rewrites.estimates import BestBlock, fitted, in_best_block, of_depth
-from cascader.ethosu.rewrites.weight_streams import Weights, encoded, weights_of, with_scales_again, with_stream, with_streams, with_weights
+from cascader.ethosu.rewrites.workbench import BestBlock, Weights, Workbench, fitted, in_best_block, of_depth
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import round_up
 from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.shares import decoding_cycles
-from npu_model.weight_stream.weights import weights_from_stream
+from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 from npu_model.weight_stream.work import operation_work
 
 GAIN = 0.95
@@ -88,7 +88,8 @@ class _Followed:
         """The operation in the block of its depth with the fewest cycles from all sources together; None if none fits."""
         if fitted(operation, self.accelerator) is None:
             return None
-        work = operation_work(operation, (encoded(operation, weights, self.accelerator),), self.accelerator)
+        stream = encode_weights(weights, WeightFormat.of(operation), self.accelerator)
+        work = operation_work(operation, (stream,), self.accelerator)
         ranking = Ranking(operation, self.accelerator, self.sources[0], decoding_cycles(work, self.sources[0].timing))
         blocks = (operation.having(block=block) for block in (operation.block, *ranking.near(FOLLOWED)))
         made = (fitted(one, self.accelerator) for one in blocks)
@@ -126,6 +127,7 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
 
     The mathematics stay the same: the same weights in another order.
     """
+    bench = Workbench(network, accelerator)
 
     def chosen(operation: KernelOperation, stream: bytes) -> KernelOperation | None:
         found = None
@@ -134,13 +136,11 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
             found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
         return _even(operation, accelerator, tuple(sources), stream) if found is None and is_uneven(operation) else found
 
-    def deeper_or_shallower(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
-        found = chosen(operation, constants.read(operation.weights[0])) if len(operation.weights) == 1 else None
-        if found is None:
-            return None
-        return with_weights(with_scales_again(found, constants), weights_of(operation, constants, accelerator), constants, accelerator)
+    def deeper_or_shallower(operation: KernelOperation) -> KernelOperation | None:
+        found = chosen(operation, bench.read(operation.weights[0])) if len(operation.weights) == 1 else None
+        return bench.with_weights(bench.with_scales_again(found), bench.weights(operation)) if found is not None else None
 
-    return with_streams(network, deeper_or_shallower)
+    return bench.changed(deeper_or_shallower)
 
 
 def recoded(network: Network, accelerator: Accelerator, most: int | None = None) -> Network:
@@ -148,13 +148,14 @@ def recoded(network: Network, accelerator: Accelerator, most: int | None = None)
 
     Streams of more than ``most`` bytes stay as they are: those of layers that are cut are coded in pieces later.
     """
+    bench = Workbench(network, accelerator)
 
-    def shorter(operation: KernelOperation, constants: StreamEditor) -> KernelOperation | None:
+    def shorter(operation: KernelOperation) -> KernelOperation | None:
         if len(operation.weights) != 1 or (most is not None and operation.weights[0].length > most):
             return None
-        stream = encoded(operation, weights_of(operation, constants, accelerator), accelerator)
+        stream = bench.stream(operation, bench.weights(operation))
         if len(stream) >= operation.weights[0].length:
             return None
-        return with_stream(with_scales_again(operation, constants), stream, constants)
+        return replace(bench.with_scales_again(operation), weights=(bench.append(stream),))
 
-    return with_streams(network, shorter)
+    return bench.changed(shorter)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import fitted
+from cascader.ethosu.rewrites.workbench import fitted
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, Layout, OperationKind
 from npu_model.shapes import Shape3D

@@ -6,13 +6,11 @@ there. Pieces need less room, and the first can be used while the next is on its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from cascader.ethosu.rewrites.estimates import fitted
-from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
+from cascader.ethosu.rewrites.workbench import Workbench, fitted
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
 from npu_model.shapes import Shape3D, ceil_div, round_up
@@ -69,40 +67,25 @@ def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accel
     return fitted(replace(operation, ofm=ofm, block=block), accelerator)
 
 
-def _pieces(
-    operation: KernelOperation, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int
-) -> Iterator[KernelOperation]:
+def _pieces(operation: KernelOperation, bench: Workbench, largest: int, lead: int) -> Iterator[KernelOperation]:
     """The operation cut along its channels, with weights and scales of its own for each piece."""
-    weights = weights_of(operation, constants, accelerator)
-    scales = constants.read(operation.scales[0])
+    weights, scales = bench.weights(operation), bench.read(operation.scales[0])
     for first, last in _cuts(operation, largest, lead):
-        piece = _piece(operation, first, last, accelerator)
+        piece = _piece(operation, first, last, bench.accelerator)
         if piece is None:
             return
-        records = constants.append(scales[first * RECORD_BYTES : last * RECORD_BYTES])
-        yield with_weights(replace(piece, scales=(records,)), weights[first:last], constants, accelerator)
+        records = bench.append(scales[first * RECORD_BYTES : last * RECORD_BYTES])
+        yield bench.with_weights(replace(piece, scales=(records,)), weights[first:last])
 
 
-def _cut(
-    name: str, kernel: EthosuPart, constants: StreamEditor, accelerator: Accelerator, largest: int, lead: int
-) -> dict[str, EthosuPart]:
-    """The pieces of a kernel by the names of their parts; the kernel itself if it cannot be cut."""
+def _cut(kernel: EthosuPart, bench: Workbench, largest: int, lead: int) -> list[EthosuPart]:
+    """The pieces of a kernel; none if it cannot be cut."""
     operation, depth = kernel.operation, kernel.operation.ofm.shape.depth
     if not _may_be_cut(operation, 0 if lead else largest):
-        return {name: kernel}
-    pieces = tuple(_pieces(operation, constants, accelerator, largest, lead if lead < depth else 0))
-    if sum(piece.ofm.shape.depth for piece in pieces) != depth or len(pieces) < 2:
-        return {name: kernel}
-    return {f"{name}/{number}": replace(kernel, operation=piece) for number, piece in enumerate(pieces)}
-
-
-def with_pieces(network: Network, pieces: Mapping[str, Mapping[str, EthosuPart]], constants: StreamEditor) -> Network:
-    """``network`` with the named parts replaced by their pieces, in their order; itself if there is no part of several."""
-    if all(len(some) == 1 for some in pieces.values()):
-        return network
-    named = [part for part in network.graph.parts if part.name in pieces]
-    made = {part.name: [replace(part, name=name, payload=piece) for name, piece in pieces[part.name].items()] for part in named}
-    return repacked(network.with_parts(made), constants)
+        return []
+    pieces = tuple(_pieces(operation, bench, largest, lead if lead < depth else 0))
+    whole = sum(piece.ofm.shape.depth for piece in pieces) == depth and len(pieces) > 1
+    return [replace(kernel, operation=piece) for piece in pieces] if whole else []
 
 
 def sliced(
@@ -115,10 +98,10 @@ def sliced(
     first part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
     """
     leads = {segment.parts[0]: BRICK for segment in network.segments} if early else {}
-    constants = StreamEditor(network.constants)
+    bench = Workbench(network, accelerator)
     cut = {
-        name: _cut(name, kernel, constants, accelerator, largest, leads.get(name, 0))
+        name: _cut(kernel, bench, largest, leads.get(name, 0))
         for name, kernel in network.kernels.items()
         if _count(kernel.operation, largest) <= most and (pointwise or not is_pointwise(kernel.operation))
     }
-    return with_pieces(network, cut, constants)
+    return bench.replaced({name: pieces for name, pieces in cut.items() if pieces})

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps
 from cascader.ethosu.rewrites.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms, in_place, is_pixel, with_window_exchanged
-from cascader.ethosu.rewrites.estimates import in_best_block, kernel_cycles, of_depth
-from cascader.ethosu.rewrites.weight_streams import weights_of, with_weights
+from cascader.ethosu.rewrites.workbench import Workbench, in_best_block, kernel_cycles, of_depth
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import round_up
@@ -93,13 +91,6 @@ def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sour
     return best.operation if best is not None else None
 
 
-def _encoded(before: KernelOperation, after: KernelOperation, constants: StreamEditor, accelerator: Accelerator) -> KernelOperation:
-    """``after`` with the weights of ``before`` for its turned window; a window of one element has none to turn."""
-    if not before.weights or before.kernel.elements == 1:
-        return after
-    return with_weights(after, weights_of(before, constants, accelerator).swapaxes(1, 2), constants, accelerator)
-
-
 def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
     """The network with its choice turned, its weights still the old ones; None if a kernel has no block for it."""
     dense, changed = in_forms(network, choice.dense), {}
@@ -140,13 +131,14 @@ def _best(network: Network, accelerator: Accelerator, sources: Sources) -> froze
 
 def _with_weights(network: Network, changed: Network, parts_turned: Collection[str], accelerator: Accelerator) -> Network:
     """``changed`` with the weights of ``network``, encoded for turned windows where its parts are turned."""
-    constants, kernels = StreamEditor(network.constants), changed.kernels
-    encoded = {
-        name: replace(kernels[name], operation=_encoded(kernel.operation, kernels[name].operation, constants, accelerator))
-        for name, kernel in network.kernels.items()
-        if name in parts_turned
-    }
-    return repacked(changed.with_kernels(encoded), constants)
+    bench, kernels, encoded = Workbench(changed, accelerator), network.kernels, dict[str, list[EthosuPart]]()
+    for name, kernel in changed.kernels.items():
+        before = kernels[name].operation
+        # A window of one element has no weights to turn.
+        turns = name in parts_turned and before.weights and before.kernel.elements > 1
+        operation = bench.with_weights(kernel.operation, bench.weights(before).swapaxes(1, 2)) if turns else kernel.operation
+        encoded[name] = [replace(kernel, operation=operation)]
+    return bench.replaced(encoded)
 
 
 def with_turned(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:

@@ -15,7 +15,7 @@ from math import gcd
 from cascader.ethosu.codegen.feature_maps import row_bytes
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.rewrites.estimates import BestBlock, in_best_block, of_depth
+from cascader.ethosu.rewrites.workbench import BestBlock, in_best_block, of_depth
 from npu_model.accelerator import Accelerator
 from npu_model.program import (
     BRICK,

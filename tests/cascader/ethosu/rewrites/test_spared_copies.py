@@ -14,10 +14,10 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.rewrites.estimates import kernel_cycles
 from cascader.ethosu.rewrites.moved_maps import Move
 from cascader.ethosu.rewrites.spared_copies import without_copies
 from cascader.ethosu.rewrites.wide_copies import is_copy
+from cascader.ethosu.rewrites.workbench import kernel_cycles
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import TensorHandle

@@ -13,8 +13,8 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.rewrites.estimates import kernel_cycles
 from cascader.ethosu.rewrites.wide_copies import is_copy, wide_copies, with_wide_copies
+from cascader.ethosu.rewrites.workbench import kernel_cycles
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.arena_copies import copy_kernel

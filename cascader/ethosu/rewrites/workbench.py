@@ -1,0 +1,122 @@
+"""The workbench of a rewrite: kernels in their best blocks for a device, and networks in which some are made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.ethosu.codegen.constants import StreamEditor, repacked
+from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.graph.cascader_graph import Part, Tensor
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.program import BRICK, KernelOperation
+from npu_model.shapes import Shape3D, round_up
+from npu_model.values import dataclass
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import encode_weights, weights_from_stream
+
+Weights = npt.NDArray[np.integer]
+"""Weights as (output channels, height, width, input channels), zero point subtracted."""
+
+
+def kernel_cycles(kernels: Mapping[str, EthosuPart], accelerator: Accelerator, sources: Sources) -> dict[str, float]:
+    """Estimated cycles of some kernels, each in its best block of the depth of its weights."""
+    return {name: choose_block(kernel.operation, accelerator, sources)[1] for name, kernel in kernels.items()}
+
+
+def fitted(operation: KernelOperation, accelerator: Accelerator) -> KernelOperation | None:
+    """The operation with the partition of the shared buffer for its block; None if the block does not fit."""
+    shram = shram_partition(BlockQuery.of(operation), operation.block, accelerator)
+    return operation.having(shram=shram) if shram is not None else None
+
+
+def of_depth(operation: KernelOperation, depth: int, accelerator: Accelerator) -> KernelOperation:
+    """The operation with the smallest block of so many channels."""
+    return operation.having(block=Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth))
+
+
+@dataclass(frozen=True, slots=True)
+class BestBlock:
+    """An operation in the best block of its depth, its weights still those of the old block, and its cycles from each of some sources."""
+
+    operation: KernelOperation
+    cycles: tuple[float, ...]
+
+
+def in_best_block(
+    operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None = None
+) -> BestBlock | None:
+    """The operation in the block of its depth that is best for the first of the sources; None if none fits."""
+    if fitted(operation, accelerator) is None:
+        return None
+    found = choose_blocks(operation, accelerator, sources, decoding)
+    best = fitted(operation.having(block=found[0][0]), accelerator)
+    return BestBlock(best, tuple(cycles for _, cycles in found)) if best is not None else None
+
+
+def in_best_depth(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> BestBlock | None:
+    """The operation in the best block of any depth and order of weights; None if none fits."""
+    depth = round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
+    depths = sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)})
+    orders = [replace(operation, part_kernel=part_kernel) for part_kernel in (False, True)]
+    found = [in_best_block(of_depth(order, deep, accelerator), accelerator, (sources,)) for deep in depths for order in orders]
+    return min((best for best in found if best is not None), key=lambda best: best.cycles, default=None)
+
+
+class Workbench:
+    """A network while some of its kernels are made anew: their streams go to the end of its constants."""
+
+    def __init__(self, network: Network, accelerator: Accelerator) -> None:
+        self._network = network
+        self._constants = StreamEditor(network.constants)
+        self.accelerator = accelerator
+        self.read, self.append = self._constants.read, self._constants.append
+
+    def weights(self, operation: KernelOperation) -> Weights:
+        """The weights of an operation that has one stream."""
+        (source,) = operation.weights
+        return weights_from_stream(operation, self.read(source), self.accelerator)
+
+    def stream(self, operation: KernelOperation, weights: Weights) -> bytes:
+        """The stream of ``weights`` in the order in which the operation, in its block, takes them."""
+        return encode_weights(weights, WeightFormat.of(operation), self.accelerator)
+
+    def with_weights(self, operation: KernelOperation, weights: Weights) -> KernelOperation:
+        """The operation with ``weights`` in a stream of its own; its scales stay where they are."""
+        return replace(operation, weights=(self.append(self.stream(operation, weights)),))
+
+    def with_scales_again(self, operation: KernelOperation) -> KernelOperation:
+        """The operation with a copy of its scales at the end, so that one transfer copies them and a stream behind them."""
+        return replace(operation, scales=tuple(self.append(self.read(span)) for span in operation.scales))
+
+    def changed(self, change: Callable[[KernelOperation], KernelOperation | None]) -> Network:
+        """The network with what ``change`` makes of its operations; itself if that is nothing."""
+        made = ((name, kernel, change(kernel.operation)) for name, kernel in self._network.kernels.items())
+        return self.replaced({name: [replace(kernel, operation=operation)] for name, kernel, operation in made if operation is not None})
+
+    def replaced(self, made: Mapping[str, Sequence[EthosuPart]], tensors: Sequence[Tensor] = ()) -> Network:
+        """The network with the kernels ``made`` in place of those of the named parts, and ``tensors`` more; itself if none are named.
+
+        One kernel keeps the name of its part, several ones are numbered. The constants that no kernel uses any more are gone.
+        """
+        if not made:
+            return self._network
+        graph = self._network.graph
+        parts = {part.name: _parts(part, made[part.name]) for part in graph.parts if part.name in made}
+        return repacked(self._network.with_parts(parts, (*graph.tensors, *tensors)), self._constants)
+
+
+def _parts(old: Part, kernels: Sequence[EthosuPart]) -> list[Part]:
+    """The parts of some kernels in place of another one."""
+    names = [old.name] if len(kernels) == 1 else [f"{old.name}/{number}" for number in range(len(kernels))]
+    inputs = [tuple(dict.fromkeys(tensor for tensor, _ in kernel.operands if tensor is not None)) for kernel in kernels]
+    return [
+        replace(old, name=name, inputs=read, outputs=(kernel.ofm,), payload=kernel)
+        for name, read, kernel in zip(names, inputs, kernels, strict=True)
+    ]
