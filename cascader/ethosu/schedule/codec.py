@@ -12,13 +12,13 @@ import re
 import types
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart
 from npu_model.errors import InputError
@@ -55,7 +55,7 @@ def to_plain(value: object, known: Known = _NONE_KNOWN) -> Any:
         return value
     if isinstance(value, tuple):
         return [to_plain(item) for item in value]
-    fields_of = _plan(kind)
+    fields_of = _fields(kind)
     if fields_of is not None:
         return _object(value, fields_of, known)
     if isinstance(value, Enum):
@@ -65,22 +65,29 @@ def to_plain(value: object, known: Known = _NONE_KNOWN) -> Any:
     return str(value) if isinstance(value, Fraction) else value
 
 
+class _Field(NamedTuple):
+    """A field that a dataclass is made of: its type, and its default value (MISSING if it has none)."""
+
+    kind: Any
+    default: Any
+
+
 @cache
-def _plan(kind: type) -> tuple[tuple[str, Any, bool], ...] | None:
-    """Name and default of each field that a dataclass is made of, and whether it holds one of :data:`VARIANTS`; None for other types."""
+def _fields(kind: type) -> dict[str, _Field] | None:
+    """The fields of a dataclass by their names; None for other types."""
     if not is_dataclass(kind):
         return None
-    hints = _hints(kind)
-    return tuple((field.name, field.default, hints[field.name] is object) for field in fields(kind) if field.init)
+    hints = get_type_hints(kind)
+    return {field.name: _Field(hints[field.name], field.default) for field in fields(kind) if field.init}
 
 
-def _object(value: Any, fields_of: tuple[tuple[str, Any, bool], ...], known: Known) -> dict[str, Any]:
+def _object(value: Any, fields_of: Mapping[str, _Field], known: Known) -> dict[str, Any]:
     plain = {}
-    for name, default, is_variant in fields_of:
+    for name, field in fields_of.items():
         item = getattr(value, name)
-        if default is not MISSING and item == default:
+        if field.default is not MISSING and item == field.default:
             continue
-        if is_variant:
+        if field.kind is object:
             key = next((key for key, kind in VARIANTS.items() if isinstance(item, kind)), None)
             if key is None:
                 raise InputError(f"A {type(item).__name__} cannot be written to a schedule file: {' and '.join(VARIANTS)} parts can.")
@@ -90,41 +97,23 @@ def _object(value: Any, fields_of: tuple[tuple[str, Any, bool], ...], known: Kno
     return plain
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-@cache
-def _fields(kind: type) -> dict[str, Field[Any]]:
-    return {field.name: field for field in fields(kind) if field.init}
-
-
 def _wrong(where: str, plain: object, wanted: str) -> InputError:
     return InputError(f"The schedule file has {shown(plain)} at {where or 'its top'} where {wanted} is needed: write the file again.")
 
 
-def _integer(plain: object, where: str) -> int:
-    if isinstance(plain, bool) or not isinstance(plain, int) or abs(plain) >= MAX_INTEGER:
-        raise _wrong(where, plain, f"an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
-    return plain
+_SCALARS: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    int: (lambda value: abs(value) < MAX_INTEGER, f"an integer between -{MAX_INTEGER} and {MAX_INTEGER}"),
+    bool: (lambda _: True, "true or false"),
+    float: (isfinite, "a finite number with a decimal point"),
+    str: (lambda value: len(value) <= MAX_TEXT, f"a text of up to {MAX_TEXT} characters"),
+}
+"""Types that JSON has: what is asked of a value of the type, and what is wanted, for a sentence."""
 
 
-def _boolean(plain: object, where: str) -> bool:
-    if not isinstance(plain, bool):
-        raise _wrong(where, plain, "true or false")
-    return plain
-
-
-def _number(plain: object, where: str) -> float:
-    if isinstance(plain, bool) or not isinstance(plain, float) or not isfinite(plain):
-        raise _wrong(where, plain, "a finite number with a decimal point")
-    return plain
-
-
-def _text(plain: object, where: str) -> str:
-    if not isinstance(plain, str) or len(plain) > MAX_TEXT:
-        raise _wrong(where, plain, f"a text of up to {MAX_TEXT} characters")
+def _scalar(kind: Any, plain: object, where: str) -> object:
+    fits, wanted = _SCALARS[kind]
+    if type(plain) is not kind or not fits(plain):
+        raise _wrong(where, plain, wanted)
     return plain
 
 
@@ -148,22 +137,10 @@ def _bytes(plain: object, where: str) -> bytes:
     return content
 
 
-_SCALARS: dict[Any, Callable[[object, str], object]] = {
-    int: _integer,
-    bool: _boolean,
-    float: _number,
-    str: _text,
-    bytes: _bytes,
-    Fraction: _ratio,
-}
-
-
 def from_plain(kind: Any, plain: object, where: str = "") -> Any:
     """The value of type ``kind`` that a JSON value stands for; InputError names the place (``where``) of a wrong one."""
-    if kind in _SCALARS:
-        return _SCALARS[kind](plain, where)
-    if kind is object:
-        return _variant(plain, where)
+    if kind in _READERS:
+        return _READERS[kind](plain, where)
     origin = get_origin(kind)
     if origin is tuple:
         return _tuple(get_args(kind), plain, where)
@@ -184,6 +161,12 @@ def _variant(plain: object, where: str) -> object:
     return from_plain(VARIANTS[key], value, f"{where}.{key}")
 
 
+_READERS: dict[Any, Callable[[object, str], object]] = {
+    **{kind: partial(_scalar, kind) for kind in _SCALARS},
+    **{bytes: _bytes, Fraction: _ratio, object: _variant},
+}
+
+
 def _tuple(arguments: tuple[Any, ...], plain: object, where: str) -> tuple[Any, ...]:
     if not isinstance(plain, list) or len(plain) > MAX_ITEMS:
         raise _wrong(where, plain, f"a list of up to {MAX_ITEMS} items")
@@ -196,11 +179,11 @@ def _tuple(arguments: tuple[Any, ...], plain: object, where: str) -> tuple[Any, 
 def _dataclass(kind: type, plain: object, where: str) -> Any:
     if not isinstance(plain, dict):
         raise _wrong(where, plain, f"an object ({kind.__name__})")
-    known, hints = _fields(kind), _hints(kind)
+    known = _fields(kind) or {}
     for key in plain:
         if key not in known:
             raise _wrong(where, key, f"one of the keys {', '.join(known)}")
     for name, field in known.items():
         if name not in plain and field.default is MISSING:
             raise _wrong(where, sorted(plain), f"the key {name!r}")
-    return kind(**{name: from_plain(hints[name], value, f"{where}.{name}" if where else name) for name, value in plain.items()})
+    return kind(**{name: from_plain(known[name].kind, value, f"{where}.{name}" if where else name) for name, value in plain.items()})

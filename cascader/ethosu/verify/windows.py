@@ -102,36 +102,16 @@ class Span:
 
 def spans(feature_map: FeatureMap, rows: Rows, shift: int, axis: Axis = Axis.ROWS) -> Iterator[Span]:
     """Bytes of ``rows`` of a feature map that is moved by ``shift``, tile by tile; of NHCWB16 whole bricks, as the NPU moves them."""
-    if axis is Axis.COLUMNS:
-        yield from _columns(feature_map, rows, shift)
-        return
-    size, strides = feature_map.dtype.bytes, feature_map.strides
-    for base, y0, _, height, columns in feature_map.tile_boxes():
-        first, last = max(rows[0], y0), min(rows[1], y0 + height)
-        if first >= last:
-            continue
-        start = base + shift + (first - y0) * strides.y
-        if feature_map.layout is Layout.NHWC:
-            yield Span(start, (last - first, columns), (strides.y, strides.x), feature_map.shape.depth * size, first)
-        else:
-            bricks = ceil_div(feature_map.shape.depth, BRICK)
-            yield Span(start, (last - first, bricks), (strides.y, strides.c), columns * BRICK * size, first)
-
-
-def _columns(feature_map: FeatureMap, columns: Rows, shift: int) -> Iterator[Span]:
-    """Bytes of some columns, tile by tile."""
-    size, strides = feature_map.dtype.bytes, feature_map.strides
-    step = row_step(feature_map, Axis.COLUMNS)
-    for base, _, x0, height, width in feature_map.tile_boxes():
-        first, last = max(columns[0], x0), min(columns[1], x0 + width)
-        if first >= last:
-            continue
-        start = base + shift + (first - x0) * step
-        if feature_map.layout is Layout.NHWC:
-            yield Span(start, (last - first, height), (step, strides.y), feature_map.shape.depth * size, first)
-        else:
-            bricks = ceil_div(feature_map.shape.depth, BRICK)
-            yield Span(start, (last - first, height, bricks), (step, strides.y, strides.c), BRICK * size, first)
+    shape, size, bricks = feature_map.shape, feature_map.dtype.bytes, feature_map.layout is Layout.NHCWB16
+    pixel, depth = (BRICK * size, ceil_div(shape.depth, BRICK)) if bricks else (shape.depth * size, 1)
+    steps = row_step(feature_map, Axis.ROWS), row_step(feature_map, Axis.COLUMNS)
+    for base, y0, x0, height, width in feature_map.tile_boxes():
+        begin, count, across = (y0, height, width) if axis is Axis.ROWS else (x0, width, height)
+        first, last = max(rows[0], begin), min(rows[1], begin + count)
+        if first < last:
+            step, other = steps if axis is Axis.ROWS else steps[::-1]
+            start = base + shift + (first - begin) * step
+            yield Span(start, (last - first, depth, across), (step, feature_map.strides.c, other), pixel, first)
 
 
 def element_offsets(feature_map: FeatureMap) -> NDArray[np.int64]:
