@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise, product
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
 
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import Group
+from npu_model.values import dataclass
 
 Groups = tuple[Group, ...]
 
 _NO_BOUND = 1 << 40
 """In place of a bound of 0, which is none."""
-
-
-def _replaced(groups: Groups, at: int, count: int, others: Sequence[Group]) -> Groups:
-    return (*groups[:at], *others, *groups[at + count :])
 
 
 def _choices(graph: RowGraph, last: int, rows: Sequence[int]) -> list[int]:
@@ -24,85 +22,57 @@ def _choices(graph: RowGraph, last: int, rows: Sequence[int]) -> list[int]:
     return sorted(set(rows)) if part.atomic else sorted({min(choice, part.rows) for choice in (*rows, part.rows)})
 
 
-def _group(graph: RowGraph, first: int, last: int, rows: int, inner: int) -> Group:
-    """The group with at most the rows that its last part has; a single part is not striped."""
-    part = graph.parts[last]
-    if first == last:
-        return Group(first, last, part.rows)
-    return Group(first, last, rows if part.atomic else min(rows, part.rows), inner)
-
-
 def _beside(choices: Sequence[int], choice: int) -> Sequence[int]:
-    """A choice between the next lower and the next higher one; none if it is none of them."""
+    """A choice between the next lower and the next higher one; that alone if it is none of them."""
     here = choices.index(choice) if choice in choices else -1
-    return choices[max(0, here - 1) : here + 2] if here >= 0 else ()
+    return choices[max(0, here - 1) : here + 2] if here >= 0 else (choice,)
 
 
-def _ways(graph: RowGraph, group: Group, rows: Sequence[int], inner: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-    """The numbers of rows, and the bounds for inner rows, that are no more than a step away from a group's; none for a single part."""
-    if group.first == group.last:
-        return (), ()
-    return _beside(_choices(graph, group.last, rows), group.stripe_rows), _beside(
-        [*sorted({*inner, group.inner_rows} - {0}), 0], group.inner_rows
-    )
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Changes of one group, or of two neighbours: what each makes of them, in a fixed order."""
 
+    graph: RowGraph
+    rows: Sequence[int]
+    inner: Sequence[int]
 
-def _restriped(graph: RowGraph, groups: Groups, rows: Sequence[int]) -> Iterator[Groups]:
-    """One group with the next lower or higher number of rows."""
-    for at, group in enumerate(groups):
-        for choice in _ways(graph, group, rows, ())[0]:
-            if choice != group.stripe_rows:
-                yield _replaced(groups, at, 1, [group._replace(stripe_rows=choice)])
+    def _group(self, first: int, last: int, like: Group) -> Group:
+        """A group striped as another one, with at most the rows that its last part has; a single part is not striped."""
+        part = self.graph.parts[last]
+        if first == last:
+            return Group(first, last, part.rows)
+        return Group(first, last, like.stripe_rows if part.atomic else min(like.stripe_rows, part.rows), like.inner_rows)
 
+    def restriped(self, differs: Callable[[int, int], bool], group: Group) -> Iterator[list[Group]]:
+        """A group of several parts with the next lower or higher number of rows or bound for its inner rows, or none, or both.
 
-def _bounded(graph: RowGraph, groups: Groups, inner: Sequence[int]) -> Iterator[Groups]:
-    """One group with the next lower or higher bound for its inner rows, or with none."""
-    for at, group in enumerate(groups):
-        for choice in _ways(graph, group, (), inner)[1]:
-            if choice != group.inner_rows:
-                yield _replaced(groups, at, 1, [group._replace(inner_rows=choice)])
+        ``differs`` says which are taken by the rows that both are more than the group's.
+        """
+        if group.first == group.last:
+            return
+        bounds = [*sorted({*self.inner, group.inner_rows} - {0}), 0]
+        ways = _beside(_choices(self.graph, group.last, self.rows), group.stripe_rows), _beside(bounds, group.inner_rows)
+        for rows, inner in product(*ways):
+            if differs(rows - group.stripe_rows, (inner or _NO_BOUND) - (group.inner_rows or _NO_BOUND)):
+                yield [group._replace(stripe_rows=rows, inner_rows=inner)]
 
-
-def _traded(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequence[int]) -> Iterator[Groups]:
-    """One group with the next higher number of rows and the next lower bound for its inner rows, or the other way round.
-
-    Alone the first may not fit, and the second gain nothing.
-    """
-    for at, group in enumerate(groups):
-        for choice, bound in product(*_ways(graph, group, rows, inner)):
-            if (choice - group.stripe_rows) * ((bound or _NO_BOUND) - (group.inner_rows or _NO_BOUND)) < 0:
-                yield _replaced(groups, at, 1, [group._replace(stripe_rows=choice, inner_rows=bound)])
-
-
-def _joined(graph: RowGraph, groups: Groups) -> Iterator[Groups]:
-    """Two neighbours as one group, striped as either."""
-    for at, (one, two) in enumerate(pairwise(groups)):
-        if graph.parts[one.first].segment == graph.parts[two.last].segment:
-            for rows, inner in sorted({(one.stripe_rows, one.inner_rows), (two.stripe_rows, two.inner_rows)}):
-                yield _replaced(groups, at, 2, [_group(graph, one.first, two.last, rows, inner)])
-
-
-def _cut(graph: RowGraph, groups: Groups) -> Iterator[Groups]:
-    """One group as two."""
-    for at, group in enumerate(groups):
+    def cut(self, group: Group) -> Iterator[list[Group]]:
+        """One group as two."""
         for middle in range(group.first, group.last):
-            rows, inner = group.stripe_rows, group.inner_rows
-            halves = [_group(graph, group.first, middle, rows, inner), _group(graph, middle + 1, group.last, rows, inner)]
-            yield _replaced(groups, at, 1, halves)
+            yield [self._group(group.first, middle, group), self._group(middle + 1, group.last, group)]
 
+    def joined(self, one: Group, two: Group) -> Iterator[list[Group]]:
+        """Two neighbours as one group, striped as either."""
+        if self.graph.parts[one.first].segment == self.graph.parts[two.last].segment:
+            for rows, inner in sorted({one[2:], two[2:]}):
+                yield [self._group(one.first, two.last, Group(one.first, two.last, rows, inner))]
 
-def _moved(graph: RowGraph, groups: Groups) -> Iterator[Groups]:
-    """The border between two neighbours one part up or down."""
-    for at, (one, two) in enumerate(pairwise(groups)):
-        if graph.parts[one.first].segment != graph.parts[two.last].segment:
-            continue
-        for border in (one.last - 1, one.last + 1):
-            if one.first <= border < two.last:
-                pair = [
-                    _group(graph, one.first, border, one.stripe_rows, one.inner_rows),
-                    _group(graph, border + 1, two.last, two.stripe_rows, two.inner_rows),
-                ]
-                yield _replaced(groups, at, 2, pair)
+    def moved(self, one: Group, two: Group) -> Iterator[list[Group]]:
+        """The border between two neighbours one part up or down."""
+        if self.graph.parts[one.first].segment == self.graph.parts[two.last].segment:
+            for border in (one.last - 1, one.last + 1):
+                if one.first <= border < two.last:
+                    yield [self._group(one.first, border, one), self._group(border + 1, two.last, two)]
 
 
 def neighbours(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequence[int] = ()) -> Iterator[Groups]:
@@ -110,12 +80,20 @@ def neighbours(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequ
 
     ``rows`` are the numbers of rows to ask a group's last part for, ``inner`` those to bound the rows of the parts before it by.
     """
-    yield from _restriped(graph, groups, rows)
-    yield from _bounded(graph, groups, inner)
-    yield from _traded(graph, groups, rows, inner)
-    yield from _joined(graph, groups)
-    yield from _cut(graph, groups)
-    yield from _moved(graph, groups)
+    changes = _Changes(graph, rows, inner)
+    every: tuple[tuple[int, Callable[..., Iterator[list[Group]]]], ...] = (
+        (1, partial(changes.restriped, lambda more_rows, higher: more_rows != 0 and not higher)),
+        (1, partial(changes.restriped, lambda more_rows, higher: not more_rows and higher != 0)),
+        # More rows with a lower bound, or the other way round: alone the first may not fit, and the second gain nothing.
+        (1, partial(changes.restriped, lambda more_rows, higher: more_rows * higher < 0)),
+        (2, changes.joined),
+        (1, changes.cut),
+        (2, changes.moved),
+    )
+    for count, change in every:
+        for at in range(len(groups) + 1 - count):
+            for others in change(*groups[at : at + count]):
+                yield (*groups[:at], *others, *groups[at + count :])
 
 
 def divisions(graph: RowGraph, rows: Sequence[int], inner: Sequence[int] = (), first: int = 0) -> Iterator[Groups]:

@@ -163,7 +163,9 @@ def _variant(plain: object, where: str) -> object:
 
 _READERS: dict[Any, Callable[[object, str], object]] = {
     **{kind: partial(_scalar, kind) for kind in _SCALARS},
-    **{bytes: _bytes, Fraction: _ratio, object: _variant},
+    bytes: _bytes,
+    Fraction: _ratio,
+    object: _variant,
 }
 
 
