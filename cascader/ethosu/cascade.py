@@ -27,8 +27,8 @@ from cascader.plan.jobs import Copy
 from cascader.plan.plans import Planner
 from cascader.plan.proposals import PlanTable, ladder
 from cascader.search.candidates import Draft, Drafter
-from cascader.search.copy_sets import CopySets
 from cascader.search.local_moves import Groups
+from cascader.search.trials import Trials
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program.alignment import ALIGNMENT
@@ -94,9 +94,9 @@ class Cascader:
         self._drafter = Drafter(self.scheduler, self.cost, self.plans, options.plans, options.drafts, overlap)
 
     @property
-    def copy_sets(self) -> CopySets:
+    def copy_sets(self) -> Trials:
         """The drafts of given groups with a given set of copies."""
-        return self._drafter.copy_sets
+        return self._drafter.trials
 
     def limits(self) -> tuple[int, ...]:
         """Memory limits for a frontier, from the smallest on."""
@@ -175,4 +175,4 @@ class Cascader:
 
     def smallest(self) -> Candidate:
         """The schedule with the smallest arena found."""
-        return self.realise(self._drafter.smallest())
+        return self.realise(self._drafter.smallest)

@@ -63,10 +63,6 @@ class DepthFirstScheduler:
         self._users = np.array([part for parts in users for part in parts], dtype=np.int64), begins
         self._bound = np.array([tensor.kind is not TensorKind.INTERMEDIATE for tensor in graph.tensors], dtype=np.bool_)
 
-    def __getstate__(self) -> dict[str, object]:
-        """Everything but the jobs: those of a search are a million, and another process soon makes the few that it needs."""
-        return self.__dict__ | {"_tables": {}}
-
     def _needed_rows(self) -> tuple[int, ...]:
         """Rows that each part makes, at least one stripe of them, from the last part to the first."""
         needed = [part.rows for part in self.graph.parts]

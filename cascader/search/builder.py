@@ -76,10 +76,6 @@ class Placer:
         """The first part that has the same constants."""
         return int(self._same[part])
 
-    def constants(self, groups: Groups) -> CopyTable:
-        """The constants that groups may have staged, each part's own, in the order of their first use."""
-        return self._constants(groups)
-
     def readers(self, draft: Draft, part: int) -> tuple[int, ...]:
         """The parts that a copy of a draft serves, ``part`` first."""
         if not draft.shares:
@@ -87,7 +83,7 @@ class Placer:
         return (part, *(int(other) for other in np.flatnonzero(self._same == part) if other != part))
 
     def _group_constants(self, group: Group) -> CopyTable:
-        """As :meth:`_constants` of one group alone, none shared."""
+        """As :meth:`constants` of one group alone, none shared."""
         if group not in self._constants_of:
             used = self._scheduler.table(group)[:, 0].tolist()
             lasts = {part: step for step, part in enumerate(used)}
@@ -100,7 +96,7 @@ class Placer:
             self._constants_of[group] = np.array(lines, dtype=np.int64).reshape(-1, len(Constants._fields))
         return self._constants_of[group]
 
-    def _constants(self, groups: Groups, *, shares: bool = False) -> CopyTable:
+    def constants(self, groups: Groups, *, shares: bool = False) -> CopyTable:
         """The constants that could be staged, in the order of their first use; none is copied before the jobs of its segment begin."""
         tables = [self._group_constants(group) for group in groups]
         counts, lengths = [len(table) for table in tables], [len(self._scheduler.table(group)) for group in groups]
@@ -133,7 +129,7 @@ class Placer:
 
     def joined_in_python(self, groups: Groups, jobs: JobTable) -> tuple[CostedJobs, CopyTable]:
         """The jobs of the groups, whose table is given, with what they cost, and the constants that could be staged."""
-        return self._costs.costed(groups, jobs), self._constants(groups)
+        return self._costs.costed(groups, jobs), self.constants(groups)
 
     def _joined(self, groups: Groups, jobs: JobTable) -> tuple[CostedJobs, CopyTable]:
         """The same, compiled."""
@@ -195,7 +191,7 @@ class Placer:
 
     def unbounded(self, groups: Groups) -> int:
         """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""
-        constants = self._constants(groups)
+        constants = self.constants(groups)
         budget = 2 * int(sum(round_up(size, ALIGNMENT) for size in constants[:, 1].tolist())) + ALIGNMENT
         search = CopySearch(self._costs.costed(groups, group_table(self._scheduler, groups)), constants, NO_EXTENTS, budget)
         found = search.best((), [search.every], improve=True)

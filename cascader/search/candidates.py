@@ -18,7 +18,6 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
-from cascader.search.copy_sets import CopySets
 from cascader.search.job_costs import JobCostModel, Overlap
 from cascader.search.judged_moves import Judge, Judged, Moves, climbed
 from cascader.search.local_moves import Groups, divisions, neighbours
@@ -106,8 +105,7 @@ class Drafter:
         self._improvements: dict[int, list[_Improvement]] = {}
         self._plain: dict[int, Draft | None] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
-        self._trials = Trials(self._placement_search, self._placer, options.moves)
-        self.copy_sets = CopySets(self._placement_search, self._placer, options.moves)
+        self.trials = Trials(self._placement_search, self._placer, options.moves)
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
@@ -115,7 +113,7 @@ class Drafter:
         changes = list(neighbours(graph, best.groups, rows, inner))
         at = idle = 0
         while idle < len(changes):
-            found = self._trials.faster(changes[at % len(changes)], best.timeline.staged, budget, best.cycles)
+            found = self.trials.faster(changes[at % len(changes)], best.timeline.staged, budget, best.cycles)
             at, idle = at + 1, idle + 1
             if found is not None:
                 best, idle = found, 0
@@ -171,7 +169,7 @@ class Drafter:
     def _improved(self, budget: int) -> list[_Improvement]:
         """The proposals that fit a budget and are to be improved, the one expected to be fastest first."""
         if budget not in self._improvements:
-            tried = [self._trials.trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
+            tried = [self.trials.trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
             fitting = sorted((trial for trial in tried if trial is not None), key=lambda trial: trial.cycles)
             self._improvements[budget] = [_Improvement(trial, self._regrouping(trial, budget)) for trial in fitting[: self._polished]]
         return self._improvements[budget]
@@ -198,7 +196,7 @@ class Drafter:
         graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
 
         def made(groups: Groups, staged: Iterable[frozenset[int]]) -> Draft | None:
-            found = self._trials.trial(groups, staged, budget)
+            found = self.trials.trial(groups, staged, budget)
             return found and self._placer.finished(found, patient=True)
 
         first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups, ()))))
@@ -218,7 +216,7 @@ class Drafter:
         """
         if budget not in self._plain:
             groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
-            plain = self._trials.trial(groups, [frozenset()], budget)
+            plain = self.trials.trial(groups, [frozenset()], budget)
             self._plain[budget] = plain and self._placer.finished(plain, patient=True)
         return self._plain[budget]
 
@@ -239,12 +237,12 @@ class Drafter:
         plain = self._layer_by_layer(budget)
         if plain is not None:
             drafts.setdefault(plain.groups, plain)
-        if not drafts and self.smallest().placement.peak <= budget:
-            return (self.smallest(),)
+        if not drafts and self.smallest.placement.peak <= budget:
+            return (self.smallest,)
         return tuple(sorted(drafts.values(), key=lambda draft: draft.cycles))
 
     @cached_property
-    def _smallest(self) -> Draft:
+    def smallest(self) -> Draft:
         """The draft in the smallest arena found: of plans near the least limit, as addresses may pack better there."""
         least = smallest_limit(self._table)
         sizes = [size for size in self._table.sizes if least <= size <= least * _NEAR_SMALLEST]
@@ -255,7 +253,3 @@ class Drafter:
         smallest = self._placement_search.smallest(tuple(groups), moves)
         trials = (self._placer.trial(one, placement, [], placement.peak) for one, placement in smallest.items())
         return self._placer.finished(min((trial for trial in trials if trial is not None), key=lambda trial: trial.cycles))
-
-    def smallest(self) -> Draft:
-        """The draft in the smallest arena found."""
-        return self._smallest

@@ -1,16 +1,23 @@
-"""Trials: the drafts of given groups, and what is known of trials that were made in vain."""
+"""Trials: the drafts of given groups, with the best of some sets of copies, or with each way in which one set comes out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+from cascader.allocate.moving import placements
 from cascader.prefetch.copies import NO_LIMIT
 from cascader.search.builder import SEARCH, Draft, Placer
 from cascader.search.local_moves import Groups
-from cascader.search.placement import PlacementSearch
+from cascader.search.placement import Placement, PlacementSearch
 from npu_model.native import native
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
 
 _NATIVE = native("cascader")
+
+Staged = frozenset[int]
+"""Parts whose constants are copied."""
 
 
 class Trials:
@@ -20,14 +27,14 @@ class Trials:
         self._placement_search = placement_search
         self._placer = placer
         self._moves = moves
-        self._beaten: dict[tuple[Groups, frozenset[int], int], int] = {}
+        self._beaten: dict[tuple[Groups, Staged, int], int] = {}
 
-    def trial(self, groups: Groups, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT) -> Draft | None:
+    def trial(self, groups: Groups, staged: Iterable[Staged], budget: int, below: int = NO_LIMIT) -> Draft | None:
         """Groups with the best of some sets of copies, or all of them; None if they do not fit or take ``below`` cycles or more."""
         placement = self._placement_search.within(budget, groups, self._moves)
         return None if placement is None else self._placer.trial(groups, placement, staged, budget, below)
 
-    def faster(self, groups: Groups, staged: frozenset[int], budget: int, below: int) -> Draft | None:
+    def faster(self, groups: Groups, staged: Staged, budget: int, below: int) -> Draft | None:
         """As :meth:`trial` with one set of copies, of which most are made in vain: it comes again with fewer cycles to beat."""
         key = groups, staged, budget
         if self._beaten.get(key, 0) >= below:
@@ -37,7 +44,7 @@ class Trials:
             self._beaten[key] = below
         return found
 
-    def cycles(self, groups: Groups, staged: frozenset[int], budget: int) -> int:
+    def cycles(self, groups: Groups, staged: Staged, budget: int) -> int:
         """The cycles of a trial with one set of copies, or with all of them.
 
         :data:`~cascader.prefetch.copies.NO_LIMIT` if more bytes are live than fit, :data:`~cascader.search.builder.SEARCH` if only a
@@ -47,10 +54,54 @@ class Trials:
             return SEARCH
         return self._placer.tried(groups, staged, budget, in_place=self._placement_search.in_place)
 
-    def cycles_in_python(self, groups: Groups, staged: frozenset[int], budget: int) -> int:
+    def cycles_in_python(self, groups: Groups, staged: Staged, budget: int) -> int:
         """As :meth:`cycles`, without the compiled core."""
         placement = self._placement_search.greedily(groups)
         if placement.peak > budget:
             return NO_LIMIT if placement.live > budget else SEARCH
         found = self._placer.trial(groups, placement, [staged], budget)
         return NO_LIMIT if found is None else found.cycles
+
+    @property
+    def shares(self) -> bool:
+        """Whether a copy may serve several parts."""
+        return self._placer.shares
+
+    def source(self, part: int, *, shares: bool) -> int:
+        """The part whose copy serves a part: itself, or if parts share theirs the first with the same constants."""
+        return self._placer.same_constants(part) if shares else part
+
+    def room(self, groups: Groups) -> int:
+        """Bytes in which groups have room for every copy from the beginning on."""
+        copied = sum(round_up(size, ALIGNMENT) for size in self._placer.constants(groups)[:, 1].tolist())
+        return self._placement_search.greedily(groups).peak + copied
+
+    def fits(self, groups: Groups, budget: int) -> bool:
+        """Whether addresses within ``budget`` are found for the groups' tensors."""
+        return self._placement_search.within(budget, groups, self._moves) is not None
+
+    def drafts(self, groups: Groups, staged: Staged, budget: int, *, shares: bool) -> Iterator[Draft]:
+        """The drafts of some groups within ``budget`` in which all copies of a set find a place, each as early as that is free.
+
+        Of drafts whose copies are issued before the same jobs the first counts.
+        """
+        known: set[tuple[tuple[int, int], ...]] = set()
+        for placement in self._placements(groups, staged, budget):
+            search = self._placer.search(groups, placement, budget, shares=shares)
+            timeline = search.best(placement.addresses, [staged])
+            if timeline is None or timeline.staged != staged:
+                continue
+            times = tuple((issue.constants.part, issue.step) for issue in timeline.issues)
+            if times not in known:
+                known.add(times)
+                yield Draft(groups, placement, timeline, budget, shares)
+
+    def _placements(self, groups: Groups, staged: Staged, budget: int) -> Iterator[Placement]:
+        """Addresses that are worth a look: those of the search, and if these may hold up a copy those of every order of the buffers."""
+        first = self._placement_search.within(budget, groups, self._moves)
+        if first is None:
+            return
+        yield first
+        if staged and budget < self.room(groups):
+            for peak, addresses in placements(first.extents, budget):
+                yield replace(first, peak=peak, addresses=addresses)

@@ -137,7 +137,7 @@ def test_copies_are_those_of_the_python_form(
     placer = Placer(scheduler, ToyCosts(shares=shares), Sharing() if overlap else None, prefetch=True, ends=True)
     placement = PlacementSearch(scheduler, in_place=True).greedily(groups)
     budget = placement.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
-    constants = placer._constants(groups, shares=shares)
+    constants = placer.constants(groups, shares=shares)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
     jobs = placer._costs.costed(groups, placement.jobs)

@@ -62,10 +62,6 @@ class Estimates:
         self._known: dict[object, KernelEstimates] = {}
         self._bytes = 0
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Another process has estimates of its own."""
-        return shared_estimates, (self._terms,)
-
     def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes) -> KernelEstimates:
         """The estimates of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
         row: array[int] = flat_operation(operation, self._terms.accelerator, self._terms.timing, is_known=bool(work))

@@ -36,10 +36,6 @@ class Neighbours:
         self._operations: dict[StripeJob, KernelOperation | None] = {}
         self._couplings: dict[tuple[StripeJob, StripeJob] | tuple[int, int], Coupling | None] = {}
 
-    def __getstate__(self) -> dict[str, object]:
-        """State for another process: the cycles that are known, without the kernels and couplings that they were found with."""
-        return self.__dict__ | {"_couplings": {}, "_operations": {}, "_stripes": {}}
-
     def _typical(self, job: StripeJob) -> StripeJob:
         """A stripe of the same height in the middle of the part."""
         start = self._graph.parts[job.part].typical(job.end - job.start)

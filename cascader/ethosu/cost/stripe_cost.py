@@ -72,10 +72,6 @@ class StripeCost:
         self._known: dict[tuple[int, int], KernelEstimates | None] = {}
         self._times: dict[tuple[int, int], JobTimes] = {}
 
-    def __getstate__(self) -> dict[str, object]:
-        """Estimates stay in this process: another one has its own."""
-        return self.__dict__ | {"_known": {}}
-
     def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> Estimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
         key = part, end - start

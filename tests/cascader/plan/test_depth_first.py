@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -207,12 +206,3 @@ def test_parts_before_the_last_make_no_more_rows_at_a_time_than_their_bound() ->
         [(0, 0, 4), (1, 0, 2), (0, 4, 8), (1, 2, 4)],
         [(0, 0, 2), (0, 2, 4), (1, 0, 2), (0, 4, 6), (0, 6, 8), (1, 2, 4)],
     ]
-
-
-@given(divided_graphs())
-def test_a_scheduler_takes_no_jobs_to_another_process_and_makes_the_same_ones_there(divided: Divided) -> None:
-    graph, groups = divided
-    scheduler = DepthFirstScheduler(graph)
-    untouched, jobs = pickle.dumps(scheduler), schedule_groups(scheduler, groups)
-    assert pickle.dumps(scheduler) == untouched
-    assert schedule_groups(pickle.loads(untouched), groups) == jobs

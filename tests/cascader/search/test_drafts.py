@@ -52,7 +52,7 @@ def drafter(graph: RowGraph, options: DraftOptions = OPTIONS) -> Drafter:
 
 def budget_of(graph: RowGraph, share: int) -> int:
     """From the smallest arena that is found (0) to one with room for everything (100)."""
-    least = drafter(graph).smallest().placement.peak
+    least = drafter(graph).smallest.placement.peak
     most = sum(tensor.size for tensor in graph.tensors) + sum(COST.constant_bytes(part) for part in range(len(graph.parts)))
     return least + max(0, most - least) * share // 100
 
@@ -114,7 +114,7 @@ def told(drafts: Sequence[Draft]) -> list[object]:
 def test_drafts_do_not_depend_on_what_was_asked_before(graph: RowGraph, share: int, other: int, every: bool) -> None:  # noqa: FBT001  # drawn
     options = OPTIONS if every else HEURISTIC
     asked, fresh = drafter(graph, options), drafter(graph, options)
-    asked.smallest()
+    _ = asked.smallest
     asked.drafts(budget_of(graph, other))
     assert told(asked.drafts(budget_of(graph, share))) == told(fresh.drafts(budget_of(graph, share)))
 
@@ -122,7 +122,7 @@ def test_drafts_do_not_depend_on_what_was_asked_before(graph: RowGraph, share: i
 @settings(max_examples=30)
 @given(graphs(6))
 def test_the_smallest_arena_is_one_that_drafts_are_found_for(graph: RowGraph) -> None:
-    smallest = drafter(graph, HEURISTIC).smallest()
+    smallest = drafter(graph, HEURISTIC).smallest
     assert_fits(smallest, smallest.placement.peak)
     assert drafter(graph, HEURISTIC).drafts(smallest.placement.peak)
 
@@ -258,7 +258,7 @@ def test_the_steps_that_large_graphs_are_searched_by_find_the_best_of_small_ones
 def test_trials_that_were_beaten_are_left_and_nothing_else_is(graph: RowGraph, share: int) -> None:
     budget, part = budget_of(graph, share), Fraction(1)
     found, whole = drafter(graph, HEURISTIC), drafter(graph, HEURISTIC)
-    trials = whole._trials
+    trials = whole.trials
     with patch.object(trials, "faster", lambda groups, staged, budget, below: trials.trial(groups, [staged], budget, below)):
         assert found.promise(budget, part) == whole.promise(budget, part)
         pairs = zip(found.drafts(budget), whole.drafts(budget), strict=True)

@@ -107,7 +107,7 @@ def test_no_division_of_a_tiny_network_takes_fewer_cycles_than_its_arena_allows(
         for groups in islice(divisions(plans.graph, (1, 4)), 0, 4000, 37):
             peak = drafter._placement_search.greedily(groups).peak
             for room in (0, constants // 4, constants):
-                draft = drafter._trials.trial(groups, [], round_up(peak + room, 16))
+                draft = drafter.trials.trial(groups, [], round_up(peak + room, 16))
                 assert draft is not None
                 made = plans.realise(draft).schedule
                 assert bound.at(made.arena_size) <= quick_cycles(lower(made), system)
