@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import Room
-from cascader.prefetch.timeline import Constants, JobTimes, Prefetcher, Shared, Timeline, nothing_shared
+from cascader.prefetch.timeline import Constants, Prefetcher, Shared, Timeline, nothing_shared
 
 
 def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room, shared: Shared = nothing_shared) -> Timeline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cascader.prefetch.timeline import JobTimes
+from cascader.plan.group_costs import JobTimes
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ class Cascader:
         schedule = schedule_layer_by_layer(
             self.network, self.accelerator, provenance=self.provenance, scheduler=self.scheduler, checked=False
         )
-        return Candidate(schedule, sum(self.cost.direct_cycles(number, 0, part.rows) for number, part in enumerate(self.graph.parts)))
+        return Candidate(schedule, sum(self.cost.times(number, 0, part.rows).direct for number, part in enumerate(self.graph.parts)))
 
     def smallest(self) -> Candidate:
         """The schedule with the smallest arena found."""

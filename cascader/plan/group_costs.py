@@ -1,9 +1,9 @@
-"""Group costs: the cycles of part groups with some of their constants staged."""
+"""Costs of stripes as a device states them, and the cycles of part groups with some of their constants staged."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +13,40 @@ from cascader.plan.depth_first import JobTable
 Numbers = npt.NDArray[np.int64]
 
 
+class JobTimes(NamedTuple):
+    """Cycles of a job: ``staged`` with its constants copied, ``direct`` reading them at home.
+
+    ``lead`` are the cycles that the job saves if its first constants are read in the tail of the job before, a tail as long.
+    ``tail`` are the last cycles of the job, in which the next job may read its first constants. Both are for a job that reads at
+    home, ``staged_lead`` and ``staged_tail`` for one whose constants are copied. ``contended`` are the cycles of a job that reads at
+    home while a copy keeps that memory busy, ``home`` those in which it keeps that memory busy itself.
+    """
+
+    part: int
+    staged: int
+    direct: int
+    lead: int
+    tail: int
+    contended: int
+    home: int
+    staged_lead: int
+    staged_tail: int
+
+
 class CostModel(Protocol):
-    """Costs that a device states for the stripes of a part."""
+    """Costs that a device states for stripe jobs, which may share their constants' memory with copies."""
 
-    def compute_cycles(self, part: int, start: int, end: int) -> int:
-        """Cycles of rows ``start`` to ``end`` with the constants in cascade memory."""
-
-    def direct_cycles(self, part: int, start: int, end: int) -> int:
-        """Cycles of the same rows with the constants read from their home memory."""
+    def times(self, part: int, start: int, end: int) -> JobTimes:
+        """The cycles of rows ``start`` to ``end``; the same for all stripes of the part that are as high."""
 
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales; 0 if it has none."""
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into cascade memory."""
+
+    def same_constants(self, part: int) -> int:
+        """The first part that has the same constants, which may be the part itself: one copy serves both."""
 
 
 UNKNOWN = -(1 << 62)
@@ -36,36 +56,44 @@ UNKNOWN = -(1 << 62)
 class KnownCosts:
     """Costs of stripes, asked of the device once for each part and height: equally high stripes of a part cost the same.
 
-    ``begins`` says where each part's lines of ``costs`` begin, one for each height from 0 on: cycles with the constants in cascade memory,
-    and read from home.
+    ``begins`` says where each part's lines begin, one for each height from 0 on. A line of ``times`` has the fields of JobTimes behind the
+    part. One of ``costs`` has what plans count: cycles with the constants in cascade memory, where the first ones are read before the
+    stripe, and cycles with the constants read from home.
     """
 
     def __init__(self, cost: CostModel, rows: Sequence[int]) -> None:
         """``rows`` are those of each part."""
         self.cost = cost
         self.begins = np.cumsum([0, *(count + 1 for count in rows)], dtype=np.int64)
+        self.times = np.zeros((int(self.begins[-1]), len(JobTimes._fields) - 1), dtype=np.int64)
         self.costs = np.full((int(self.begins[-1]), 2), UNKNOWN, dtype=np.int64)
 
     def ask(self, part: int, start: int, end: int) -> None:
         """Note what the device says of some rows."""
-        cost = self.cost
-        self.costs[self.begins[part] + end - start] = cost.compute_cycles(part, start, end), cost.direct_cycles(part, start, end)
+        line, times = self.begins[part] + end - start, self.cost.times(part, start, end)
+        self.times[line] = times[1:]
+        self.costs[line] = times.staged - times.staged_lead, times.direct
 
-    def cycles(self, jobs: JobTable) -> Numbers:
-        """Cycles of each job, a line for each as in ``costs``."""
-        lines = self.begins[jobs[:, 0]] + jobs[:, 2] - jobs[:, 1]
-        new, firsts = np.unique(lines[self.costs[lines, 0] == UNKNOWN], return_index=True)
-        if len(new):
-            for job in jobs[self.costs[lines, 0] == UNKNOWN][firsts].tolist():
+    def lines(self, jobs: JobTable) -> Numbers:
+        """The line of each job, where all that the device says of it is noted."""
+        lines: Numbers = self.begins[jobs[:, 0]] + jobs[:, 2] - jobs[:, 1]
+        is_new = self.costs[lines, 0] == UNKNOWN
+        if is_new.any():
+            _, firsts = np.unique(lines[is_new], return_index=True)
+            for job in jobs[is_new][firsts].tolist():
                 self.ask(*job)
-        found: Numbers = self.costs[lines]
+        return lines
+
+    def cycles(self, jobs: JobTable) -> list[list[int]]:
+        """Cycles of each job, a line for each as in ``costs``."""
+        found: list[list[int]] = self.costs[self.lines(jobs)].tolist()
         return found
 
 
 def worth_staging(jobs: JobTable, known: KnownCosts) -> dict[int, int]:
     """The parts of some jobs, in the order of first use, whose staged constants save cycles, with the bytes of these."""
     saved: dict[int, int] = {}
-    for part, (staged, direct) in zip(jobs[:, 0].tolist(), known.cycles(jobs).tolist(), strict=True):
+    for part, (staged, direct) in zip(jobs[:, 0].tolist(), known.cycles(jobs), strict=True):
         saved[part] = saved.get(part, 0) + direct - staged
     return {part: size for part, cycles in saved.items() if cycles > 0 and (size := known.cost.constant_bytes(part)) > 0}
 
@@ -80,7 +108,7 @@ def staged_cycles(jobs: JobTable, known: KnownCosts, staged: Sequence[int]) -> t
     copied = busy = time = 0
     for part in staged:
         ready[part] = copied = copied + known.cost.transfer_cycles(part)
-    for part, (quick, direct) in zip(jobs[:, 0].tolist(), known.cycles(jobs).tolist(), strict=True):
+    for part, (quick, direct) in zip(jobs[:, 0].tolist(), known.cycles(jobs), strict=True):
         cycles = quick if part in ready else direct
         busy, time = busy + cycles, max(time, ready.get(part, 0)) + cycles
     return max(busy, copied), time

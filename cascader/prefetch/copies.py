@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.allocate.extents import Extents
+from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import Room, most_units
-from cascader.prefetch.timeline import Constants, Issue, JobTimes, Prefetcher, Shared, Timeline, choose_copies, nothing_shared
+from cascader.prefetch.timeline import Constants, Issue, Prefetcher, Shared, Timeline, choose_copies, nothing_shared
 from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.values import dataclass

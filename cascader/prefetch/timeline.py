@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
 from npu_model.values import dataclass
 
@@ -21,26 +22,6 @@ class Constants(NamedTuple):
     first: int
     last: int
     earliest: int = 0
-
-
-class JobTimes(NamedTuple):
-    """Cycles of a job: ``staged`` with its constants copied, ``direct`` reading them at home.
-
-    ``lead`` are the cycles that the job saves if its first constants are read in the tail of the job before, a tail as long.
-    ``tail`` are the last cycles of the job, in which the next job may read its first constants. Both are for a job that reads at
-    home, ``staged_lead`` and ``staged_tail`` for one whose constants are copied. ``contended`` are the cycles of a job that reads at
-    home while a copy keeps that memory busy, ``home`` those in which it keeps that memory busy itself.
-    """
-
-    part: int
-    staged: int
-    direct: int
-    lead: int
-    tail: int
-    contended: int
-    home: int
-    staged_lead: int
-    staged_tail: int
 
 
 class Issue(NamedTuple):

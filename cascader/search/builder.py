@@ -12,10 +12,11 @@ import numpy as np
 
 from cascader.allocate.extents import NO_EXTENTS
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, group_table
+from cascader.plan.group_costs import CostModel
 from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, CostedJobs
 from cascader.prefetch.free_space import most_units
 from cascader.prefetch.timeline import Constants, Timeline
-from cascader.search.job_costs import JobCostModel, JobCosts, Overlap
+from cascader.search.job_costs import JobCosts, Overlap
 from cascader.search.local_moves import Groups
 from cascader.search.placement import Placement
 from npu_model.native import native
@@ -53,7 +54,7 @@ class Placer:
     With ``prefetch`` off a copy is issued only right before the first job that uses it, with ``ends`` off none is put as high as it goes.
     """
 
-    def __init__(self, scheduler: DepthFirstScheduler, cost: JobCostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
+    def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
         self._scheduler = scheduler
         parts = range(len(scheduler.graph.parts))
         self._costs = JobCosts(scheduler, cost, overlap)

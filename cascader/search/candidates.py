@@ -15,10 +15,11 @@ from itertools import islice
 
 from cascader.allocate.moving import placements
 from cascader.plan.depth_first import DepthFirstScheduler, Group
+from cascader.plan.group_costs import CostModel
 from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
-from cascader.search.job_costs import JobCostModel, Overlap
+from cascader.search.job_costs import Overlap
 from cascader.search.judged_moves import Judge, Judged, Moves, climbed
 from cascader.search.local_moves import Groups, divisions, neighbours
 from cascader.search.placement import PlacementSearch
@@ -90,7 +91,7 @@ class Drafter:
     def __init__(
         self,
         scheduler: DepthFirstScheduler,
-        cost: JobCostModel,
+        cost: CostModel,
         table: PlanTable[Group],
         plans: PlanOptions,
         options: DraftOptions,

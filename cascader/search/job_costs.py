@@ -10,24 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob
-from cascader.plan.group_costs import CostModel
+from cascader.plan.group_costs import CostModel, JobTimes, KnownCosts
 from cascader.prefetch.copies import CASES, UNKNOWN, CostedJobs
-from cascader.prefetch.timeline import JobTimes
 from cascader.search.local_moves import Groups
 
 Numbers = npt.NDArray[np.int64]
 _START = 1024
-"""Kinds of jobs and of pairs that there is room for at first."""
-
-
-class JobCostModel(CostModel, Protocol):
-    """Costs that a device states for stripe jobs beside their cycles, where jobs share their constants' memory with copies."""
-
-    def times(self, part: int, start: int, end: int) -> JobTimes:
-        """Everything that a timeline asks of rows ``start`` to ``end``; the same for all stripes of the part that are as high."""
-
-    def same_constants(self, part: int) -> int:
-        """The first part that has the same constants, which may be the part itself: one copy serves both."""
+"""Kinds of pairs that there is room for at first."""
 
 
 class Overlap(Protocol):
@@ -40,40 +29,24 @@ class Overlap(Protocol):
         """
 
 
-def _grown(array: Numbers, lines: int, fill: int) -> Numbers:
-    """The array with room for ``lines``."""
-    if lines <= len(array):
-        return array
-    return np.concatenate([array, np.full((max(lines, 2 * len(array)) - len(array), array.shape[1]), fill, dtype=np.int64)])
-
-
 class JobCosts:
     """Costs of the jobs of one graph; without ``overlap`` they run one after the other."""
 
-    def __init__(self, scheduler: DepthFirstScheduler, cost: JobCostModel, overlap: Overlap | None) -> None:
+    def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, overlap: Overlap | None) -> None:
         self._scheduler = scheduler
-        self._cost = cost
+        self._stripes = KnownCosts(cost, [part.rows for part in scheduler.graph.parts])
         self._overlap = overlap
-        self._kind_numbers: dict[tuple[int, int], int] = {}
-        self._times = np.zeros((_START, len(JobTimes._fields) - 1), dtype=np.int64)
         self._pair_numbers: dict[tuple[int | None, ...], int] = {}
         self._pair_costs = np.full((_START, CASES), UNKNOWN, dtype=np.int64)
         self._known: dict[Group, tuple[Numbers, Numbers]] = {}
         self._between: dict[tuple[Group, Group], int] = {}
 
-    def _kind(self, part: int, start: int, end: int) -> int:
-        key = part, end - start
-        if key not in self._kind_numbers:
-            number = self._kind_numbers[key] = len(self._kind_numbers)
-            self._times = _grown(self._times, number + 1, 0)
-            self._times[number] = self._cost.times(part, start, end)[1:]
-        return self._kind_numbers[key]
-
     def _pair(self, before: list[int], after: list[int], distance: int | None) -> int:
         key = before[0], before[2] - before[1], after[0], after[2] - after[1], distance
         if key not in self._pair_numbers:
             self._pair_numbers[key] = len(self._pair_numbers)
-            self._pair_costs = _grown(self._pair_costs, len(self._pair_numbers), UNKNOWN)
+            if len(self._pair_numbers) > len(self._pair_costs):
+                self._pair_costs = np.concatenate([self._pair_costs, np.full_like(self._pair_costs, UNKNOWN)])
         return self._pair_numbers[key]
 
     def _pairs(self, jobs: JobTable) -> list[int]:
@@ -86,9 +59,8 @@ class JobCosts:
         found = self._known.get(group)
         if found is None:
             jobs = self._scheduler.table(group)
-            kinds = np.array([self._kind(*job) for job in jobs.tolist()], dtype=np.int64)
             pairs = np.array([0, *self._pairs(jobs)] if self._overlap else np.zeros(len(jobs)), dtype=np.int64)
-            found = self._known[group] = kinds, pairs
+            found = self._known[group] = self._stripes.lines(jobs), pairs
         return found
 
     def _border(self, before: Group, after: Group) -> int:
@@ -104,16 +76,16 @@ class JobCosts:
 
     def of(self, parts: Numbers, kinds: Numbers, pairs: Numbers, jobs: JobTable) -> CostedJobs:
         """Jobs of which the parts, and the kinds of themselves and of pairs, are known, with what they cost."""
-        return CostedJobs(parts, kinds, self._times, pairs, self._pair_costs, self._shared(lambda: jobs))
+        return CostedJobs(parts, kinds, self._stripes.times, pairs, self._pair_costs, self._shared(lambda: jobs))
 
     def asked(self, jobs: Callable[[], JobTable]) -> tuple[Numbers, Numbers, Callable[[int, int, int], int] | None]:
         """The times of all kinds of jobs, what pairs share, and what says that of a pair of these ``jobs``; as :meth:`of` hands them on."""
-        return self._times, self._pair_costs, self._shared(jobs)
+        return self._stripes.times, self._pair_costs, self._shared(jobs)
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
         known = [self.kinds_and_pairs(group)[0] for group in groups]
-        times = {name: self._times[:, at] for at, name in enumerate(JobTimes._fields[1:])}
+        times = {name: self._stripes.times[:, at] for at, name in enumerate(JobTimes._fields[1:])}
         each = np.minimum(times["staged"] - times["staged_lead"], times["direct"] - times["lead"])
         return int(sum(each[kinds].sum() for kinds in known))
 

@@ -11,7 +11,7 @@ from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import StripeJob, first_read
-from cascader.prefetch.timeline import JobTimes
+from cascader.plan.group_costs import JobTimes
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 

@@ -19,7 +19,7 @@ from cascader.ethosu.cost.kernel_estimate import ranked
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
-from cascader.prefetch.timeline import JobTimes
+from cascader.plan.group_costs import JobTimes
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
@@ -124,15 +124,6 @@ class StripeCost:
         """Blocks that an ``operation`` of a part may be made in: its own, and the ``count`` that are estimated to be fastest."""
         sources = self._terms.staged if staged and self._constants[part] else self._terms.direct
         return (operation.block, *ranked(operation, self._terms, self.decoder_work(part), sources).near(count))
-
-    def compute_cycles(self, part: int, start: int, end: int) -> int:
-        """Cycles of rows ``start`` to ``end`` with the constants in cascade memory, where the first are read before."""
-        facts = self._facts(part, start, end, staged=True)
-        return facts.cycles - facts.lead
-
-    def direct_cycles(self, part: int, start: int, end: int) -> int:
-        """Cycles of the same rows with the constants read from their home memory."""
-        return self._facts(part, start, end, staged=False).cycles
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``."""

@@ -79,7 +79,7 @@ class _Climb:
         """Cycles that are expected of some jobs, their constants at home: the more, the more another block may save."""
         cascader, job = self._form.cascader, self.schedule.jobs[stripes.steps[0]]
         number = self._numbers[stripes.part]
-        return len(stripes.steps) * cascader.cost.direct_cycles(number, *(job.rows or (0, cascader.graph.parts[number].rows)))
+        return len(stripes.steps) * cascader.cost.times(number, *(job.rows or (0, cascader.graph.parts[number].rows))).direct
 
     def _try(self, stripes: _Stripes, block: Shape3D) -> bool:
         """Whether some jobs in another block save cycles; if so, they are in that block from now on."""

@@ -14,6 +14,7 @@ from row_graphs import chain, divided_graphs, row_graphs, schedule_groups
 
 from cascader.graph.row_graph import RowGraph, RowPropagator
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
+from cascader.plan.group_costs import JobTimes
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import propose, smallest_limit
 
@@ -40,6 +41,13 @@ class ToyCost:
 
     def transfer_cycles(self, part: int) -> int:
         return 6 * self.constant_bytes(part)
+
+    def same_constants(self, part: int) -> int:
+        return part
+
+    def times(self, part: int, start: int, end: int) -> JobTimes:
+        staged, direct = self.compute_cycles(part, start, end), self.direct_cycles(part, start, end)
+        return JobTimes(part, staged, direct, 0, 0, direct, 0, 0, 0)
 
 
 OPTIONS = PlanOptions(stripe_rows=(1, 2, 4), staging=(0, 5, 1 << 30))

@@ -15,9 +15,10 @@ from moving_extents import extent, extents
 from prefetching import prefetch
 
 from cascader.allocate.extents import NO_EXTENTS, Extent
+from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.copies import CopySearch, CostedJobs
 from cascader.prefetch.free_space import Room
-from cascader.prefetch.timeline import Constants, JobTimes, Prefetcher, Timeline, choose_copies
+from cascader.prefetch.timeline import Constants, Prefetcher, Timeline, choose_copies
 
 pytestmark = pytest.mark.law
 

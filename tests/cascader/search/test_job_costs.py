@@ -12,8 +12,8 @@ from toy_costs import ToyCosts
 
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, StripeJob, group_table
+from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.copies import UNKNOWN, CostedJobs
-from cascader.prefetch.timeline import JobTimes
 from cascader.search.job_costs import JobCosts
 from cascader.search.local_moves import divisions
 

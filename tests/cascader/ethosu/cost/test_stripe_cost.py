@@ -70,7 +70,7 @@ def errors(name: str, length: int, rows: int) -> tuple[float, float, float]:
         return neighbours.shared(jobs[step - 1], jobs[step], before_staged=before, staged=now)
 
     simulator = simulated(name, groups_of(name, length, rows))[-1].finished
-    total = sum(cost.direct_cycles(job.part, job.start, job.end) for job in jobs)
+    total = sum(cost.times(job.part, job.start, job.end).direct for job in jobs)
     times, room = [cost.times(job.part, job.start, job.end) for job in jobs], Room([], [], len(jobs), 16)
     timelines = prefetch(times, [], room).cycles, prefetch(times, [], room, shared).cycles
     return total / simulator - 1, timelines[0] / simulator - 1, timelines[1] / simulator - 1
@@ -143,7 +143,7 @@ def test_the_cost_of_a_stripe_grows_with_its_rows_but_by_less_than_a_stripe_more
     graph, cost = rows_and_cost("super_resolution")
     for index, part in enumerate(graph.parts):
         if not part.atomic and part.align == 1:
-            cycles = [cost.compute_cycles(index, 0, rows) for rows in (4, 8, 16)]
+            cycles = [times.staged - times.staged_lead for times in (cost.times(index, 0, rows) for rows in (4, 8, 16))]
             assert cycles[0] < cycles[1] < cycles[2]
             assert cycles[2] < 2 * cycles[1] < 4 * cycles[0]
 
@@ -152,7 +152,8 @@ def test_a_cpu_operator_costs_the_npu_nothing() -> None:
     graph, cost = rows_and_cost("cpu")
     (index,) = (i for i, part in enumerate(network("cpu").graph.parts) if isinstance(part.payload, CpuPart))
     assert graph.parts[index].atomic
-    assert (cost.compute_cycles(index, 0, 1), cost.direct_cycles(index, 0, 1), cost.constant_bytes(index)) == (0, 0, 0)
+    assert not any(cost.times(index, 0, 1)[1:])
+    assert cost.constant_bytes(index) == 0
 
 
 @pytest.mark.parametrize("name", ["ds_cnn", "resnet8"])
