@@ -71,7 +71,7 @@ def cascade_of(
 ) -> Schedule:
     """The groups one after the other; the weights of the parts ``staged`` are copied ``ahead`` jobs before their first use."""
     jobs = schedule_groups(DepthFirstScheduler(graph), groups)
-    stores = storages(graph, jobs, groups)
+    stores = storages(DepthFirstScheduler(graph), jobs, groups)
     copies = _copies(network, jobs, staged, ahead)
     _, addresses = allocate([store.extent for store in stores] + [extent for _, extent in copies], moves=20)
     return make_schedule(

@@ -10,7 +10,7 @@ import numpy as np
 
 from cascader.allocate.extents import Extent, Extents, live_bytes
 from cascader.graph.row_graph import RowGraph
-from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob, crossing_tensors
+from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob
 from cascader.plan.liveness import LiveRows, Steps, live_rows
 from npu_model.native import native
 from npu_model.shapes import round_up
@@ -134,22 +134,21 @@ def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...
 
 
 def storages(
-    graph: RowGraph, jobs: JobTable | Sequence[StripeJob], groups: Sequence[Group], *, in_place: bool = True
+    scheduler: DepthFirstScheduler, jobs: JobTable | Sequence[StripeJob], groups: Sequence[Group], *, in_place: bool = True
 ) -> tuple[Storage, ...]:
     """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
-    lives, crossing = live_rows(graph, jobs), crossing_tensors(graph, groups)
+    graph, crossing = scheduler.graph, scheduler.crossing(groups)
+    lives = live_rows(graph, jobs)
     families = _families(graph, lives, in_place=in_place)
-    return tuple(_storage(graph, lives, family, rolls=crossing.isdisjoint(family)) for family in families)
+    return tuple(_storage(graph, lives, family, rolls=not crossing[list(family)].any()) for family in families)
 
 
 def buffers(scheduler: DepthFirstScheduler, jobs: JobTable, groups: Sequence[Group], *, in_place: bool = True) -> Buffers:
-    """The buffers for all tensors that the jobs of ``groups`` touch, in the order of their tensors."""
+    """As :func:`storages`, by the compiled core where it is built."""
     if _NATIVE is None:
-        return Buffers.of(storages(scheduler.graph, jobs, groups, in_place=in_place), len(jobs))
-    crossing = np.zeros(len(scheduler.graph.tensors), dtype=np.int64)
-    crossing[scheduler.crossing(groups)] = 1
-    raw = np.frombuffer(_NATIVE.buffers(scheduler.flat, jobs, crossing, np.array([in_place], dtype=np.int64)), dtype=np.int64)
-    return _parsed(raw)
+        return Buffers.of(storages(scheduler, jobs, groups, in_place=in_place), len(jobs))
+    crossing, how = scheduler.crossing(groups).astype(np.int64), np.array([in_place], dtype=np.int64)
+    return _parsed(np.frombuffer(_NATIVE.buffers(scheduler.flat, jobs, crossing, how), dtype=np.int64))
 
 
 def _parsed(raw: Steps) -> Buffers:

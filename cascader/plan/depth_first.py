@@ -75,15 +75,15 @@ class DepthFirstScheduler:
                 needed[index] = min(part.rows, part.border_from(max(rows, 1)))
         return tuple(needed)
 
-    def crossing(self, groups: Sequence[Group]) -> list[int]:
-        """As :func:`crossing_tensors` of groups that cover all parts."""
+    def crossing(self, groups: Sequence[Group]) -> npt.NDArray[np.bool_]:
+        """The tensors that parts of several groups use, or the user: whole in between, they have no rolling buffer."""
         number = np.full(len(self.graph.parts), -1, dtype=np.int64)
         for at, group in enumerate(groups):
             number[group.first : group.last + 1] = at
         users, begins = self._users
         groups_of = number[users]
-        apart = np.maximum.reduceat(groups_of, begins) != np.minimum.reduceat(groups_of, begins)
-        return [int(tensor) for tensor in np.flatnonzero(apart | self._bound)]
+        apart: npt.NDArray[np.bool_] = np.maximum.reduceat(groups_of, begins) != np.minimum.reduceat(groups_of, begins)
+        return apart | self._bound
 
     def rows_behind(self, tensor: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts that write the tensor, each with the rows that it must make until the tensor's rows before ``end`` are there."""
@@ -204,17 +204,6 @@ class _Run:
                         self.produce(producer, rows)
             self.out.append((index, start, end))
             self.done[index] = end
-
-
-def crossing_tensors(graph: RowGraph, groups: Sequence[Group]) -> frozenset[int]:
-    """Tensors that parts of several groups use, or the user: whole in between, they have no rolling buffer."""
-    group_of = {part: number for number, group in enumerate(groups) for part in range(group.first, group.last + 1)}
-    users: list[set[int]] = [set() for _ in graph.tensors]
-    for index, part in enumerate(graph.parts):
-        for tensor in (*part.outputs, *(tensor for tensor, _ in part.inputs)):
-            users[tensor].add(group_of.get(index, -1))
-    between = TensorKind.INTERMEDIATE
-    return frozenset(i for i, facts in enumerate(graph.tensors) if len(users[i]) > 1 or facts.kind is not between)
 
 
 def group_table(scheduler: DepthFirstScheduler, groups: Sequence[Group]) -> JobTable:

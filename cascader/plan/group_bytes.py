@@ -24,7 +24,7 @@ def group_live(scheduler: DepthFirstScheduler, group: Group, *, in_place: bool) 
     done, to_come = ([(part, 0, scheduler.needed[part]) for part in some] for some in (before, behind))
     jobs = np.concatenate([np.array(some, dtype=np.int64).reshape(-1, 3) for some in (done, table, to_come)])
     groups = [Group(0, group.first - 1, 1), group, Group(group.last + 1, parts - 1, 1)]
-    stores = storages(scheduler.graph, jobs, groups, in_place=in_place)
+    stores = storages(scheduler, jobs, groups, in_place=in_place)
     return live_bytes([store.extent for store in stores], len(jobs))[len(done) : len(done) + len(table)]
 
 

@@ -101,18 +101,12 @@ class Room:
         """With ``patient`` in as many units as :func:`most_units` has for a patient search."""
         self.unit = round_up(ceil_div(size, most_units(size, alignment, patient=patient)), alignment)
         self.units = size // self.unit
-        self._free_from = _free_from(extents, addresses, steps, self.unit, self.units)
-        self._windows: dict[tuple[int, int], Steps] = {}
+        self.free_from = _free_from(extents, addresses, steps, self.unit, self.units)
+        """For every job and unit the job behind the last one, up to it, at which a tensor holds the unit."""
 
     def copies(self) -> CopyRoom:
         """An empty set of copies in this room."""
-        return CopyRoom(self, np.zeros(self.units, dtype=self._free_from.dtype))
-
-    def free_from(self, step: int, width: int) -> Steps:
-        """For every ``width`` units in a row the job behind the last one up to ``step`` at which a tensor holds one of them."""
-        if (step, width) not in self._windows:
-            self._windows[step, width] = _highest_in_windows(self._free_from[step], width)
-        return self._windows[step, width]
+        return CopyRoom(self, np.zeros(self.units, dtype=self.free_from.dtype))
 
 
 class CopyRoom:
@@ -129,7 +123,7 @@ class CopyRoom:
         if width > room.units:
             return None
         # Places that other copies hold beyond the last job need no look: they are not free at the first one either.
-        found = Gaps(room.unit, np.maximum(room.free_from(last, width), _highest_in_windows(self._free_from, width)))
+        found = Gaps(room.unit, _highest_in_windows(np.maximum(room.free_from[last], self._free_from), width))
         return found if found.first_start <= first else None
 
     def put(self, gap: Gap, size: int, last: int) -> None:

@@ -68,7 +68,7 @@ def plain(found: Buffers) -> list[object]:
 def test_buffers_are_those_of_the_python_form(case: tuple[RowGraph, Groups], in_place: bool) -> None:  # noqa: FBT001  # drawn
     graph, groups = case
     scheduler = DepthFirstScheduler(graph)
-    stores = storages(graph, schedule_groups(scheduler, groups), groups, in_place=in_place)
+    stores = storages(DepthFirstScheduler(graph), schedule_groups(scheduler, groups), groups, in_place=in_place)
     jobs = group_table(scheduler, groups)
     expected = Buffers.of(stores, len(jobs))
     assert expected.live == int(live_bytes([store.extent for store in stores], len(jobs)).max())

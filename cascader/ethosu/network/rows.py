@@ -5,6 +5,7 @@ A row of the RowGraph is a step along the axis of the parts that use the tensor:
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 from cascader.ethosu.network.geometry import Geometry
@@ -15,7 +16,6 @@ from cascader.graph.cascader_graph import Part, TensorKind
 from cascader.graph.in_place import is_last_reader
 from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
 from npu_model.program import LONGEST_STRIDE, Upscale
-from npu_model.values import dataclass
 
 
 def _borders(part: EthosuPart) -> tuple[int, int] | None:
@@ -29,29 +29,6 @@ def _borders(part: EthosuPart) -> tuple[int, int] | None:
     if operation.upscale is Upscale.NONE:
         return 1, 0
     return (2, window.pad % 2) if window.stride == 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """Constraints on the order of a network's parts, by name: predecessors that end before, parts that run in one piece, and segments."""
-
-    after: dict[str, list[int]]
-    single: frozenset[str]
-    segment: dict[str, int]
-
-    def of(self, row_part: RowPart) -> RowPart:
-        """The part with its predecessors and segment."""
-        return replace(row_part, after=tuple(sorted(self.after.get(row_part.name, ()))), segment=self.segment[row_part.name])
-
-
-def _order(network: Network) -> _Order:
-    after: dict[str, list[int]] = {}
-    pairs = tuple(overwriting_parts(network))
-    for first, second, _ in pairs:
-        if first != second and network.graph.index(first) not in after.setdefault(second, []):
-            after[second].append(network.graph.index(first))
-    segment = {name: index for index, segment in enumerate(network.segments) for name in segment.parts}
-    return _Order(after, frozenset(first for first, second, _ in pairs if first == second), segment)
 
 
 def _kernel_part(part: Part, payload: EthosuPart, index: dict[str, int], geometry: Geometry, *, single: bool) -> RowPart:
@@ -131,34 +108,34 @@ def _written_together(graph: RowGraph) -> RowGraph:
     return RowGraph(tuple(parts), graph.tensors)
 
 
-_KEPT: dict[int, tuple[Network, RowGraph]] = {}
-"""The newest networks, known by their identity, and so kept, with their row graphs."""
-
-_MOST_KEPT = 16
-"""Networks that are kept before all are forgotten: more than the forms of one."""
+_LATELY: deque[tuple[Network, RowGraph]] = deque(maxlen=16)
+"""The newest networks, more than the forms of one, with their row graphs."""
 
 
 def row_graph(network: Network) -> RowGraph:
     """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row. It is made once of a network."""
-    known = _KEPT.get(id(network))
-    if known is None:
-        if len(_KEPT) >= _MOST_KEPT:
-            _KEPT.clear()
-        known = _KEPT[id(network)] = network, _row_graph(network)
-    return known[1]
+    found = next((graph for one, graph in _LATELY if one is network), None)
+    if found is None:
+        found = _row_graph(network)
+        _LATELY.append((network, found))
+    return found
 
 
 def _row_graph(network: Network) -> RowGraph:
     graph = network.graph
     kinds = {tensor.name: tensor.kind for tensor in graph.tensors}
+    segments = {name: number for number, segment in enumerate(network.segments) for name in segment.parts}
+    before: dict[str, set[int]] = {part.name: set() for part in graph.parts}
+    for first, second, _ in overwriting_parts(network):
+        before[second].add(graph.index(first))
     geometry = Geometry.of(network)
     tensors = tuple(geometry.row_tensor(tensor) for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT)
     index = {tensor.name: i for i, tensor in enumerate(tensors)}
-    order = _order(network)
     parts = []
-    for part in graph.parts:
-        payload = ethosu_part(part)
-        single = part.name in order.single
+    for number, part in enumerate(graph.parts):
+        payload, after = ethosu_part(part), before[part.name]
+        # A part that overwrites what it reads runs whole.
+        single = number in after
         made = _kernel_part(part, payload, index, geometry, single=single) if payload else _opaque_part(part, index, tensors, kinds)
-        parts.append(order.of(made))
+        parts.append(replace(made, after=tuple(sorted(after - {number})), segment=segments[part.name]))
     return _written_together(_stored_in_place(network, RowGraph(tuple(parts), tensors), index))

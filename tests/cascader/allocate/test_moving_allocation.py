@@ -102,7 +102,7 @@ def test_two_buffers_never_pass_each_other_though_that_could_save_bytes() -> Non
 def test_buffers_of_schedules_are_placed_within_a_third_of_the_bytes_that_are_live(divided: tuple[RowGraph, tuple[Group, ...]]) -> None:
     graph, groups = divided
     jobs = schedule_groups(DepthFirstScheduler(graph), groups)
-    found = [store.extent for store in storages(graph, jobs, groups)]
+    found = [store.extent for store in storages(DepthFirstScheduler(graph), jobs, groups)]
     peak, addresses = allocate(found, alignment=1, moves=40)
     assert is_valid(found, addresses)
     assert max(bytes_held(graph, jobs, groups, in_place=True)) <= peak <= max(bytes_held(graph, jobs, groups, in_place=True)) * 4 / 3

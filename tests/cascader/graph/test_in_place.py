@@ -67,7 +67,7 @@ def test_the_sums_of_a_chain_of_blocks_lie_where_its_input_has_lain() -> None:
         tensors += [RowTensor(f"t{index}", TensorKind.INTERMEDIATE, 8, 1) for index in (inside, output)]
     graph, groups = RowGraph(tuple(parts), tuple(tensors)), [Group(0, 1, 2), Group(2, 3, 2)]
     jobs = schedule_groups(DepthFirstScheduler(graph), groups)
-    assert {store.tensors: store.rows for store in storages(graph, jobs, groups)} == {
+    assert {store.tensors: store.rows for store in storages(DepthFirstScheduler(graph), jobs, groups)} == {
         (0, 2, 4): 8,
         (1,): 2,
         (3,): 2,

@@ -44,7 +44,7 @@ def test_live_rows_reach_from_the_lowest_row_still_to_be_used_to_the_highest_mad
 def test_a_buffer_never_holds_two_live_rows_in_one_slot(divided: Divided, in_place: bool) -> None:  # noqa: FBT001  # drawn
     graph, jobs = divided[0], jobs_of(divided)
     naive = lives(graph, jobs)
-    for store in storages(graph, jobs, divided[1], in_place=in_place):
+    for store in storages(DepthFirstScheduler(graph), jobs, divided[1], in_place=in_place):
         for step in range(len(jobs)):
             live = {row for tensor in store.tensors for row, (first, last) in naive[tensor].items() if first <= step <= last}
             assert len({row % store.rows for row in live}) == len(live)
@@ -67,7 +67,7 @@ def fully_read(graph: RowGraph, jobs: tuple[StripeJob, ...], tensor: int) -> boo
 def test_one_row_fewer_would_put_two_live_rows_into_one_slot(divided: Divided) -> None:
     graph, jobs = divided[0], jobs_of(divided)
     naive = lives(graph, jobs)
-    for store in storages(graph, jobs, divided[1], in_place=False):
+    for store in storages(DepthFirstScheduler(graph), jobs, divided[1], in_place=False):
         (tensor,) = store.tensors
         if store.rows > 1 and graph.tensors[tensor].roll == 1 and fully_read(graph, jobs, tensor):
             slots = store.rows - 1
@@ -79,7 +79,7 @@ def test_one_row_fewer_would_put_two_live_rows_into_one_slot(divided: Divided) -
 @given(divided_graphs(), st.booleans())
 def test_buffers_hold_at_every_step_the_bytes_that_the_rows_say(divided: Divided, in_place: bool) -> None:  # noqa: FBT001  # drawn
     graph, jobs = divided[0], jobs_of(divided)
-    stores = storages(graph, jobs, divided[1], in_place=in_place)
+    stores = storages(DepthFirstScheduler(graph), jobs, divided[1], in_place=in_place)
     assert live_bytes([store.extent for store in stores], len(jobs)).tolist() == bytes_held(graph, jobs, divided[1], in_place=in_place)
 
 
@@ -87,7 +87,7 @@ def test_buffers_hold_at_every_step_the_bytes_that_the_rows_say(divided: Divided
 @given(divided_graphs())
 def test_a_result_shares_the_buffer_of_the_operand_that_it_overwrites(divided: Divided) -> None:
     graph, jobs = divided[0], jobs_of(divided)
-    assert {frozenset(store.tensors) for store in storages(graph, jobs, divided[1])} == {
+    assert {frozenset(store.tensors) for store in storages(DepthFirstScheduler(graph), jobs, divided[1])} == {
         frozenset(family) for family in families(graph, in_place=True) if family & set(live_rows(graph, jobs))
     }
 
@@ -97,7 +97,9 @@ def test_a_result_shares_the_buffer_of_the_operand_that_it_overwrites(divided: D
 def test_overwriting_an_operand_never_takes_more_bytes_than_keeping_both(divided: Divided) -> None:
     graph, jobs = divided[0], jobs_of(divided)
     shared, apart = (bytes_held(graph, jobs, divided[1], in_place=in_place) for in_place in (True, False))
-    rolling = any(s.rows < graph.tensors[s.tensors[0]].rows and len(s.tensors) > 1 for s in storages(graph, jobs, divided[1]))
+    rolling = any(
+        s.rows < graph.tensors[s.tensors[0]].rows and len(s.tensors) > 1 for s in storages(DepthFirstScheduler(graph), jobs, divided[1])
+    )
     assert rolling or all(mine <= other for mine, other in zip(shared, apart, strict=True))
 
 

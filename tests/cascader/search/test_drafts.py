@@ -202,7 +202,7 @@ def best_of_all(graph: RowGraph, budget: int) -> int | None:
     for groups in divisions(graph):
         jobs = schedule_groups(scheduler, groups)
         times = [COST.times(job.part, job.start, job.end) for job in jobs]
-        extents = [store.extent for store in storages(graph, jobs, groups)]
+        extents = [store.extent for store in storages(DepthFirstScheduler(graph), jobs, groups)]
         constants = constants_of(graph, jobs)
         sets = [some for count in range(len(constants) + 1) for some in combinations(constants, count)]
         for addresses in placements(extents, budget):

@@ -51,7 +51,7 @@ def groups_of(name: str, length: int, rows: int) -> tuple[Group, ...]:
 def simulated(name: str, groups: Sequence[Group], copies: tuple[Copy, ...] = ()) -> tuple[OperationReplay, ...]:
     graph = rows_and_cost(name)[0]
     jobs = schedule_groups(DepthFirstScheduler(graph), groups)
-    stores = storages(graph, jobs, groups)
+    stores = storages(DepthFirstScheduler(graph), jobs, groups)
     peak, addresses = allocate([store.extent for store in stores], moves=0)
     copies = tuple(Copy(copy.part, copy.step, copy.address + peak) for copy in copies)
     schedule = make_schedule(network(name), DEFAULT, graph, jobs, Buffers.of(stores, len(jobs)), addresses, copies)

@@ -140,7 +140,7 @@ def test_the_network_computes_the_same_bytes_in_every_layout_in_less_memory(larg
 def cascaded(net: Network, graph: RowGraph, groups: list[Group]) -> Schedule:
     scheduler = DepthFirstScheduler(graph)
     jobs = [job for group in groups for job in schedule_groups(scheduler, [group])]
-    stores = storages(graph, jobs, groups)
+    stores = storages(DepthFirstScheduler(graph), jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
     return make_schedule(net, DEFAULT, graph, jobs, Buffers.of(stores, len(jobs)), addresses)
 

@@ -98,7 +98,7 @@ def test_any_cascade_of_the_reshaped_network_computes_the_same_bytes(data: st.Da
     groups = [Group(0, border, data.draw(st.integers(1, 5)))]
     groups += [Group(border + 1, len(graph.parts) - 1, data.draw(st.integers(1, 5)))] if border + 1 < len(graph.parts) else []
     jobs = schedule_groups(DepthFirstScheduler(graph), groups)
-    stores = storages(graph, jobs, groups)
+    stores = storages(DepthFirstScheduler(graph), jobs, groups)
     _, addresses = allocate([store.extent for store in stores], moves=0)
     made = make_schedule(net, DEFAULT, graph, jobs, Buffers.of(stores, len(jobs)), addresses)
     assert outputs(lower(made)) == expected("tiny_residual")
