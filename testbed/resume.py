@@ -31,7 +31,7 @@ def _decisions_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions
     return found
 
 
-def _blocks_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int]:
+def _change_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int]:
     decided, cycles = from_plain(Decisions, plain[0]), from_plain(int, plain[1])
     check_schedule(decided.schedule(form))
     return decided, cycles
@@ -57,7 +57,7 @@ def _turn_key(_turn: errands.Turn, decisions: Decisions, form: Form, *wanted: ob
     return _decisions_key(decisions, form, *wanted)
 
 
-def _blocks_key(form: Form, decisions: Decisions, *wanted: object) -> str:
+def _change_key(form: Form, decisions: Decisions, *wanted: object) -> str:
     return _decisions_key(decisions, form, *wanted)
 
 
@@ -78,7 +78,7 @@ _KINDS: dict[object, _Kind] = {
     errands.promise: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(int | None, plain)),
     errands.at_limit: _Kind(_form_key, to_plain, _decisions_from_plain),
     errands.smallest: _Kind(_form_key, to_plain, _decisions_from_plain),
-    errands.choose_blocks: _Kind(_blocks_key, to_plain, _blocks_from_plain),
+    errands.change: _Kind(_change_key, to_plain, _change_from_plain),
     errands.replay: _Kind(_decisions_key, to_plain, lambda plain, *_: from_plain(int, plain)),
     errands.replay_in_turn: _Kind(_turn_key, to_plain, lambda plain, *_: from_plain(int, plain)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),

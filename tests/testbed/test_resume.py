@@ -193,7 +193,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             done.append(name)
             before = len(done)
             found = real(*arguments, **options)
-            if name == "with_replayed_blocks":
+            if name.startswith("with_replayed_"):
                 # Its replays are part of one answer.
                 del done[before:]
             return found
@@ -201,6 +201,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, name, instead)
 
     counted(testbed.replaying, "quick_cycles")
+    counted(cascader.ethosu.search.errands, "with_replayed_copies")
     counted(cascader.ethosu.search.errands, "with_replayed_blocks")
     counted(testbed.compare.vela_runs, "compile_at")
     counted(testbed.compare.beside_vela, "validate_vela")

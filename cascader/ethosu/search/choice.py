@@ -11,7 +11,7 @@ from cascader.ethosu.proof.proof import DEFAULT_LIMITS
 from cascader.ethosu.proof.result import Limits, Proof
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.proofs import Rounds, has_proof
-from cascader.ethosu.search.replays import BLOCKS_EFFORT, QUICK_EFFORT, REACH, close, in_replayed_blocks, promising, replayed
+from cascader.ethosu.search.replays import CHANGES_EFFORT, QUICK_EFFORT, REACH, changed_by_replays, close, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
@@ -92,11 +92,11 @@ class _Chooser:
             return self.smallest()
         return (() if self.aim.thorough else self.near()) or self.everywhere()
 
-    def in_replayed_blocks(self, points: Iterable[Point]) -> Point:
-        """The best of some schedules with its blocks chosen by replays; with ``thorough`` those of the next best ones are chosen, too."""
+    def changed_by_replays(self, points: Iterable[Point]) -> Point:
+        """The best of some schedules, its copies and blocks changed as replays say; with ``thorough`` so are the next best ones."""
         ordered = sorted(points, key=self.best.rank)
-        tried, effort = (ordered, BLOCKS_EFFORT) if self.aim.thorough else (ordered[:1], QUICK_EFFORT)
-        found = in_replayed_blocks(tried, self.explored.forms, self.best.task.replay, self.executor, self.show, effort)
+        tried, effort = (ordered, CHANGES_EFFORT) if self.aim.thorough else (ordered[:1], QUICK_EFFORT)
+        found = changed_by_replays(tried, self.explored.forms, self.best.task.replay, self.executor, self.show, effort)
         for point in found:
             self.best.take(point)
         return min((*found, ordered[0]), key=self.best.rank)
@@ -108,7 +108,7 @@ class _Chooser:
         rounds = Rounds(self.explored, self.best, point, self.limits, self.executor, self.show)
         rounds.run()
         if rounds.point is not point:
-            point = self.in_replayed_blocks((rounds.point,))
+            point = self.changed_by_replays((rounds.point,))
         return point, rounds.proof(point.cycles)
 
 
@@ -127,6 +127,6 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
     known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    chosen, proof = chooser.proven(chooser.in_replayed_blocks((*known, *points)))
+    chosen, proof = chooser.proven(chooser.changed_by_replays((*known, *points)))
     check_schedule(chosen.schedule)
     return Choice(chosen, best.least_cycles, proof, explored.least_bytes)

@@ -17,6 +17,7 @@ from cascader.ethosu.search.byte_bound import least_bytes
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed_blocks import with_replayed_blocks
+from cascader.ethosu.search.replayed_copies import with_replayed_copies
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
@@ -126,10 +127,14 @@ def replay_in_turn(_turn: Turn, decisions: Decisions, form: Form, judge: Replay)
     return replay(decisions, form, judge)
 
 
-def choose_blocks(form: Form, decisions: Decisions, cycles: int, judge: Replay, effort: int) -> tuple[Decisions, int]:
-    """A candidate of so many cycles with its blocks chosen by replays of at most ``effort`` cycles together, and its cycles then."""
-    found, fewer = with_replayed_blocks(form, decisions.schedule(form), cycles, judge, effort)
-    return replace(decisions, jobs=found.jobs), fewer
+def change(form: Form, decisions: Decisions, cycles: int, judge: Replay, effort: int) -> tuple[Decisions, int]:
+    """A candidate of so many cycles with its blocks, and then its copies, changed as replays say, and its cycles then.
+
+    The replays of blocks take ``effort`` cycles at most, those of copies half as many.
+    """
+    made, fewer = with_replayed_blocks(form, decisions.schedule(form), cycles, judge, effort)
+    found, fewest = with_replayed_copies(form, made, fewer, judge, effort // 2)
+    return replace(decisions, jobs=found.jobs, copies=found.copies), fewest
 
 
 def proven(form: Form, budget: int | None, cycles: int, judge: Replay, limits: Limits) -> tuple[Proof, tuple[Decisions, int] | None]:

@@ -12,7 +12,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.errands import Decisions, check
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.near_misses import made_up
-from cascader.ethosu.search.replays import REACH, in_replayed_blocks, promising, replayed, within_reach
+from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, within_reach
 from cascader.ethosu.search.search import Found, new_candidates
 from cascader.ethosu.search.task import Candidate, Point, Show, Task, silent
 from cascader.ethosu.search.wish import Wish
@@ -137,8 +137,8 @@ def beside(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted({*beyond(points, targets), *below(points, targets)}))
 
 
-def _worth_other_blocks(points: Sequence[Point], budgets: Iterable[int], targets: Iterable[int]) -> tuple[Point, ...]:
-    """The points whose blocks replays choose: first what answers a budget, then what nearly meets a target, then all others.
+def _worth_changes(points: Sequence[Point], budgets: Iterable[int], targets: Iterable[int]) -> tuple[Point, ...]:
+    """The points that are changed as replays say: first what answers a budget, then what nearly meets a target, then all others.
 
     ``points`` are by ascending memory and descending cycles.
     """
@@ -188,7 +188,7 @@ def frontier_of(
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
     forms = {id(form.network): form for form in explored.forms}
-    seen = (*seen, *in_replayed_blocks(_worth_other_blocks(points, budgets, targets), explored.forms, task.replay, executor, show))
+    seen = (*seen, *changed_by_replays(_worth_changes(points, budgets, targets), explored.forms, task.replay, executor, show))
     points = pareto(seen)
     seen = (*seen, *made_up(points, targets, forms, task.replay, executor, show))
     points = pareto(seen)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import accumulate
 from math import inf
 
-from cascader.ethosu.search.errands import Decisions, choose_blocks, replay
+from cascader.ethosu.search.errands import Decisions, change, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.search import answers
 from cascader.ethosu.search.task import Candidate, Point, Replay, Show, ignored, silent
@@ -112,21 +112,24 @@ def replayed(
     return tuple(points)
 
 
-BLOCKS_EFFORT, QUICK_EFFORT = 24_000_000, 12_000_000
-"""Cycles that are replayed at most to choose the blocks of one schedule, and of one for a budget: some 0.2 and 0.1 seconds."""
+CHANGES_EFFORT, QUICK_EFFORT = 24_000_000, 12_000_000
+"""Cycles that are replayed at most to change the blocks of one schedule, and of one for a budget: some 0.2 and 0.1 seconds.
+
+Its copies may take half as many more.
+"""
 
 MOST_POINTS = 5
-"""Schedules at most whose blocks one search chooses by replays."""
+"""Schedules at most whose copies and blocks one search changes by replays."""
 
 
-def in_replayed_blocks(
-    points: Sequence[Point], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, effort: int = BLOCKS_EFFORT
+def changed_by_replays(
+    points: Sequence[Point], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, effort: int = CHANGES_EFFORT
 ) -> tuple[Point, ...]:
-    """Those of the first :data:`MOST_POINTS` that are faster in other blocks, in these; each may take ``effort`` cycles of replays."""
+    """Those of the first :data:`MOST_POINTS` that other blocks or copies make faster, with these; ``effort`` is that of one's blocks."""
     form_of = {id(form.network): form for form in forms}
     asked = [(form_of[id(point.schedule.network)], point) for point in points[:MOST_POINTS]]
-    tried = [executor.submit(choose_blocks, form, Decisions.of(_candidate(p)), p.cycles, judge, effort) for form, p in asked]
-    found = zip(asked, answers(tried, "Choosing blocks by replays: {} of {} schedules", show), strict=True)
+    tried = [executor.submit(change, form, Decisions.of(_candidate(p)), p.cycles, judge, effort) for form, p in asked]
+    found = zip(asked, answers(tried, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True)
     return tuple(
         replace(point, cycles=cycles, schedule=made.schedule(form)) for (form, point), (made, cycles) in found if cycles < point.cycles
     )

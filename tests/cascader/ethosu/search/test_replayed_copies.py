@@ -1,0 +1,124 @@
+"""Copies chosen by replays save cycles or change nothing, compute the same bytes, and take no more replays than they may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from cascades import expected, outputs
+from scheduling import DEFAULT, network
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.options import DEFAULT_OPTIONS
+from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.ethosu.search.errands import Decisions, change
+from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.replayed_copies import changes, with_replayed_copies
+from cascader.ethosu.search.task import Candidate, Replay
+from cascader.ethosu.verify.check import check_schedule
+from npu_model.compiled.network import CompiledNetwork
+from sim import replay_network
+from testbed.memory_options import MemoryOptions
+from testbed.replaying import QuickReplay
+
+pytestmark = pytest.mark.law
+
+SYSTEM = MemoryOptions().memory_system()
+NAMES = ("tiny_residual", "resnet8")
+PLENTY = 10**12
+
+
+@cache
+def form(name: str) -> Form:
+    return Form(Place(0, 1), network(name), DEFAULT, SYSTEM, DEFAULT_OPTIONS, Provenance())
+
+
+@cache
+def schedule(name: str) -> Schedule:
+    """The fastest schedule that is expected in an arena that holds everything: with all of its copies."""
+    cascader = form(name).cascader
+    made = cascader.schedules_at(cascader.most_bytes())[0].schedule
+    assert len(made.copies) > 1
+    return made
+
+
+def replayed(made: Schedule) -> int:
+    return replay_network(lower(made), SYSTEM).cycles
+
+
+class Counted:
+    """A replay that counts the networks that it is asked for, each of which takes a cycle less than the one before."""
+
+    def __init__(self, cycles: int) -> None:
+        self.count = 0
+        self._cycles = cycles
+
+    def __call__(self, _asked: CompiledNetwork) -> int:
+        self.count += 1
+        return self._cycles - self.count
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_copy_is_left_out_once_and_issued_later_once_wherever_it_begins(name: str) -> None:
+    made = schedule(name)
+    count = len(made.copies)
+    for first in range(count):
+        tried = list(changes(made, first))
+        assert [number for number, _ in tried[:count]] == [*range(first, count), *range(first)]
+        for number, without in tried[:count]:
+            assert without.copies == made.copies[:number] + made.copies[number + 1 :]
+        assert all(len(later.copies) == count for _, later in tried[count:])
+        for _, one in tried:
+            check_schedule(one)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_copies_take_no_more_cycles_in_the_same_bytes_and_compute_the_same(name: str) -> None:
+    begun = schedule(name)
+    cycles = replayed(begun)
+    made, fewer = with_replayed_copies(form(name), begun, cycles, QuickReplay(SYSTEM), PLENTY)
+    check_schedule(made)
+    assert fewer == replayed(made) <= cycles
+    assert replace(made, copies=begun.copies) == begun
+    assert outputs(lower(made)) == expected(name)
+    assert with_replayed_copies(form(name), made, fewer, QuickReplay(SYSTEM), PLENTY) == (made, fewer)
+
+
+def test_copies_that_hold_up_more_than_they_help_are_left_out() -> None:
+    """The judge counts operations: without copies there are fewest."""
+    made = schedule("resnet8")
+
+    def judge(asked: CompiledNetwork) -> int:
+        return sum(len(program.operations) for program in asked.programs)
+
+    found, operations = with_replayed_copies(form("resnet8"), made, judge(lower(made)), judge, PLENTY)
+    assert not found.copies
+    assert operations <= judge(lower(made)) - len(made.copies)
+
+
+@pytest.mark.parametrize("replays", [0, 1, 3, 10, 40])
+def test_no_more_replays_are_made_than_are_allowed_and_none_where_not_every_copy_has_one(replays: int) -> None:
+    made = schedule("resnet8")
+    judge = Counted(10**6)
+    found, cycles = with_replayed_copies(form("resnet8"), made, 10**6, judge, replays * 10**6)
+    assert judge.count <= replays
+    assert (judge.count > 0) == (found != made) == (cycles < 10**6) == (replays >= len(made.copies))
+
+
+@pytest.mark.parametrize("effort", [0, 2, 20, 200])
+def test_blocks_take_no_more_than_the_effort_and_copies_half_of_it(effort: int) -> None:
+    made, cycles = schedule("tiny_residual"), replayed(schedule("tiny_residual"))
+    count = 0
+    quick: Replay = QuickReplay(SYSTEM)
+
+    def judge(asked: CompiledNetwork) -> int:
+        nonlocal count
+        count += 1
+        return quick(asked)
+
+    decided, fewer = change(form("tiny_residual"), Decisions.of(Candidate(made, cycles)), cycles, judge, effort * cycles)
+    assert count <= effort + effort * cycles // 2 // fewer
+    found = decided.schedule(form("tiny_residual"))
+    check_schedule(found)
+    assert fewer == replayed(found) <= cycles
