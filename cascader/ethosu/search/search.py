@@ -24,6 +24,9 @@ HOPEFUL = ((Fraction(1, 4), Fraction(106, 100)), (Fraction(1, 2), Fraction(1015,
 HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fraction(108, 100)))
 """The same for a frontier: a limit's schedule may be a point of it although another limit promises fewer cycles in as many bytes."""
 
+OF_A_FORM = Fraction(104, 100)
+"""The same for the place of a form that promises most: what is expected of two forms is off by more than of two limits of one."""
+
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
 
@@ -142,14 +145,20 @@ def new_candidates(
 def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], wish: Wish, times: Fraction) -> Iterator[tuple[Form, int]]:
     """The places (form, limit) that promise at most ``times`` the fewest cycles of all places with as few bytes.
 
-    All limits near a budget count as having its bytes. A place that promises nothing stays if no place with as few bytes promises
-    anything: a longer search may still find something there.
+    All limits near a budget count as having its bytes. Of each form that place stays, too, that promises the fewest cycles, if it is
+    within :data:`OF_A_FORM`. A place that promises nothing stays if no place with as few bytes promises anything: a longer search may
+    still find something there.
     """
+    best: dict[int, int] = {}
+    for (form, _), cycles in zip(places, promised, strict=True):
+        if cycles is not None:
+            best[id(form)] = min(cycles, best.get(id(form), cycles))
     room = max(wish.budgets, default=0) if wish.near is not None else 0
     known = [(limit, cycles) for (_, limit), cycles in zip(places, promised, strict=True) if cycles is not None]
     for (form, limit), cycles in zip(places, promised, strict=True):
         fewest = min((other for at, other in known if at <= max(limit, room)), default=None)
-        if fewest is None or (cycles is not None and cycles <= times * fewest):
+        most = OF_A_FORM if cycles == best.get(id(form)) else times
+        if fewest is None or (cycles is not None and cycles <= max(times, most) * fewest):
             yield form, limit
 
 

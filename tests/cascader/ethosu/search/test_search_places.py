@@ -47,6 +47,13 @@ def test_near_a_budget_all_limits_have_its_bytes() -> None:
     assert kept([50, 33, 31, 56, 43, 30], Wish(frontier=False, budgets=(300,), near=300)) == [(ONE, 200), (ONE, 300), (TWO, 300)]
 
 
+@pytest.mark.parametrize(("best", "stays"), [(1030, True), (1040, True), (1041, False)])
+def test_of_each_form_the_place_that_promises_most_stays_within_a_twenty_fifth(best: int, stays: bool) -> None:  # noqa: FBT001  # a row of a table
+    promised: list[int | None] = [None, best + 1, best, 1020, 1000, 1005]
+    wish = Wish(frontier=False, budgets=(300,), near=300)
+    assert kept(promised, wish, Fraction(101, 100)) == [(ONE, 300)] * stays + [(TWO, 200), (TWO, 300)]
+
+
 def test_where_nothing_is_promised_a_longer_search_is_worth_it_only_if_nothing_is_promised_at_all() -> None:
     assert kept([None, 40, None, None, None, 35], Wish()) == [(ONE, 100), (ONE, 200), (TWO, 100), (TWO, 300)]
 
