@@ -21,7 +21,7 @@ _LARGEST = 1 << 20
 """Largest number of a pace that is counted with: a finer one is rounded down."""
 
 Issued = tuple[int, ...]
-"""What has been issued at a port: the cycle of the last issue, words in its period, when the data path is free in parts of a cycle, and the
+"""State of a port: the cycle of the last issue, words in its period, when the data path is free in parts of a cycle, and the
 ends of the last transactions, the newest first."""
 
 ENDS = 3
@@ -91,7 +91,7 @@ class HomePort:
         return time, passed, path, ceil_div(path, parts), *ends[:-1]
 
     def least(self, ways: Sequence[Issued]) -> Issued:
-        """What has been issued at least in one of some ways."""
+        """Least that has been issued in any of some ways."""
         time, _, *rest = map(min, *ways, ways[0])
         length = self.flat[2] or 1
         return time, min((way[0] // length, way[1]) for way in ways)[1], *rest

@@ -138,13 +138,14 @@ def beside(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
 
 
 def _worth_changes(points: Sequence[Point], budgets: Iterable[int], targets: Iterable[int]) -> tuple[Point, ...]:
-    """The points that are changed as replays say: first what answers a budget, then what nearly meets a target, then all others.
+    """The points that are changed as replays say: what answers a budget, what nearly meets a target, then from both ends.
 
     ``points`` are by ascending memory and descending cycles.
     """
     fastest = [[point for point in points if point.memory <= budget][-1:] for budget in sorted(budgets, reverse=True)]
     nearly = [[point for point in points if target < point.cycles <= target * (1 + NEAR)] for target in targets]
-    ordered = [point for some in (*fastest, *nearly, points) for point in some]
+    ends = [point for pair in zip(points, points[::-1], strict=True) for point in pair]
+    ordered = [point for some in (*fastest, *nearly, ends) for point in some]
     return tuple({id(point): point for point in ordered}.values())
 
 

@@ -118,16 +118,22 @@ CHANGES_EFFORT, QUICK_EFFORT = 24_000_000, 12_000_000
 Its copies may take half as many more.
 """
 
-MOST_POINTS = 5
-"""Schedules at most whose copies and blocks one search changes by replays."""
+MOST_POINTS, USUAL_REPLAYS = 10, 100
+"""Schedules whose blocks and copies one search changes if each takes the whole effort; and the replays that one is expected to take."""
+
+
+def affordable(points: Sequence[Point], effort: int) -> Sequence[Point]:
+    """The first of some points: as many as are changed with the effort of :data:`MOST_POINTS`, where each takes its usual replays."""
+    totals = accumulate(min(effort, USUAL_REPLAYS * point.cycles) for point in points)
+    return points[: sum(total <= MOST_POINTS * effort for total in totals)]
 
 
 def changed_by_replays(
     points: Sequence[Point], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, effort: int = CHANGES_EFFORT
 ) -> tuple[Point, ...]:
-    """Those of the first :data:`MOST_POINTS` that other blocks or copies make faster, with these; ``effort`` is that of one's blocks."""
+    """Those of the first :func:`affordable` points that other blocks or copies make faster; ``effort`` is that of one's blocks."""
     form_of = {id(form.network): form for form in forms}
-    asked = [(form_of[id(point.schedule.network)], point) for point in points[:MOST_POINTS]]
+    asked = [(form_of[id(point.schedule.network)], point) for point in affordable(points, effort)]
     tried = [executor.submit(change, form, Decisions.of(_candidate(p)), p.cycles, judge, effort) for form, p in asked]
     found = zip(asked, answers(tried, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True)
     return tuple(

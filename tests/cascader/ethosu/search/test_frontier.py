@@ -25,9 +25,9 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.frontier import below, beside, beyond, closer, lower_bounds
+from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer, lower_bounds
 from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, _Search, made_up, near_misses
-from cascader.ethosu.search.replays import GAIN, REACH, promising, within_reach
+from cascader.ethosu.search.replays import GAIN, MOST_POINTS, REACH, USUAL_REPLAYS, affordable, promising, within_reach
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Replay, Show, Task, silent
 from cascader.ethosu.search.wish import EVERYTHING
@@ -265,6 +265,23 @@ def test_what_promises_to_be_much_slower_than_what_needs_no_more_is_not_replayed
     assert promising((c, b, a)) == (a, b, c)
     assert promising((c, b, a), reach=REACH) == (a, b)
     assert within_reach((c, b, smaller), (a, b, c, smaller)) == (b, smaller)
+
+
+def replayed_points(*figures: tuple[int, int]) -> tuple[Point, ...]:
+    schedule = layer_by_layer("tiny_conv")
+    return tuple(Point(memory, cycles, cycles, replace(schedule, arena_size=memory)) for memory, cycles in figures)
+
+
+@pytest.mark.parametrize(("cycles", "count"), [(100, 10 * MOST_POINTS), (1_000, MOST_POINTS), (1_000_000, MOST_POINTS)])
+def test_of_small_networks_more_points_are_changed_by_replays_in_as_much_time(cycles: int, count: int) -> None:
+    points = replayed_points(*((memory, cycles) for memory in range(1, 20 * MOST_POINTS)))
+    assert affordable(points, 1_000 * USUAL_REPLAYS) == points[:count]
+
+
+def test_what_answers_a_budget_is_changed_first_then_what_nearly_meets_a_target_then_both_ends() -> None:
+    a, b, c, d, e = points = replayed_points((10, 5000), (20, 4000), (30, 3000), (40, 2990), (50, 1000))
+    assert _worth_changes(points, (), ()) == (a, e, b, d, c)
+    assert _worth_changes(points, (25, 60), (2980,)) == (e, b, c, d, a)
 
 
 def test_the_network_layer_by_layer_is_replayed_whatever_is_expected_of_it() -> None:
