@@ -25,7 +25,7 @@ from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import reference_outputs
 from validation.tables import Table
 from validation.vela import estimate as vela_estimate
-from validation.vela.estimate import Comparison
+from validation.vela.estimate import EstimateComparison
 from validation.vela.replays import OPTIMISE, VelaScore, score_vela
 
 INFERENCES = 2
@@ -73,7 +73,7 @@ def validate_vela_estimate(
     accelerators: Sequence[str] = (DEFAULT_ACCELERATOR,),
     optimise: Sequence[str] = OPTIMISE,
     progress: Progress = silent,
-) -> tuple[Comparison, ...]:
+) -> tuple[EstimateComparison, ...]:
     """Vela's own estimate of ``models`` beside its reproduction, column by column; InputError as :func:`validate_vela`."""
     return tuple(
         vela_estimate.compare(model.data, device, strategy, name=model.name)

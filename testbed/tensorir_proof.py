@@ -19,7 +19,7 @@ from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compil
 from npu_model.printable import printable
 from npu_model.values import dataclass
 from testbed.progress import Progress, silent
-from testbed.verification import LITERT, Comparison, compare, functional_outputs, seeded_inputs
+from testbed.verification import LITERT, OutputComparison, compare, functional_outputs, seeded_inputs
 from validation.layout import grid
 from validation.litert.judge import litert_installed, reference_outputs
 
@@ -43,7 +43,7 @@ class TensorirProof:
     kernels: int
     jobs: int
     inferences: int
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[OutputComparison, ...]
     arena: int
     claimed: dict[str, int]
     allocated: dict[str, int]
@@ -96,8 +96,8 @@ def _unequal(claimed: Mapping[str, int], allocated: Mapping[str, int]) -> int:
     return sum(claimed.get(name) != allocated.get(name) for name in claimed.keys() | allocated.keys())
 
 
-def _merged(prefix: str, rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    return tuple(Comparison(f"{row.reference}, {prefix}", row.output, row.differing, row.size) for row in rows)
+def _merged(prefix: str, rows: Sequence[OutputComparison]) -> tuple[OutputComparison, ...]:
+    return tuple(OutputComparison(f"{row.reference}, {prefix}", row.output, row.differing, row.size) for row in rows)
 
 
 def prove_schedule(schedule: Schedule, model: bytes, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:
@@ -136,7 +136,7 @@ def _proof(
     schedule: Schedule,
     compiled: CompiledSchedule,
     runs: Sequence[ScheduleRun],
-    comparisons: tuple[Comparison, ...],
+    comparisons: tuple[OutputComparison, ...],
     inferences: int,
     seconds: tuple[float, float],
     skipped: str,

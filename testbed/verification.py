@@ -27,7 +27,7 @@ _QUANTISED_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class OutputComparison:
     """One output of all inferences beside one reference: ``differing`` of ``size`` bytes."""
 
     reference: str
@@ -47,7 +47,7 @@ class Verification:
     model: str
     inferences: int
     seed: int
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[OutputComparison, ...]
     skipped: str = ""
     fully_connected: tuple[str, ...] = ()
     unmended: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ OLD_SUFFIX = "_cpu"
 """Suffix that Vela 3.0.0 puts behind the names of a network's outputs."""
 
 
-def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays]) -> tuple[Comparison, ...]:
+def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays]) -> tuple[OutputComparison, ...]:
     """The outputs of ``found`` beside those of the same name in ``expected``; InputError if the names are others."""
     names = {name: name if name in expected[0] else name.removesuffix(OLD_SUFFIX) for name in found[0]}
     if set(names.values()) != expected[0].keys():
@@ -172,7 +172,7 @@ def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays])
             a, b = (np.frombuffer(values.tobytes(), np.uint8) for values in (ours[own], theirs[name]))
             size += a.size
             differing += int(np.count_nonzero(a != b)) if a.size == b.size else max(a.size, b.size)
-        comparisons.append(Comparison(reference, name, differing, size))
+        comparisons.append(OutputComparison(reference, name, differing, size))
     return tuple(comparisons)
 
 

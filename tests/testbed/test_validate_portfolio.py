@@ -23,7 +23,7 @@ from testbed.portfolio.kept import Kept
 from testbed.portfolio.run import chosen
 from testbed.portfolio.tables import page, tables
 from testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer, Report, from_json
-from testbed.verification import LITERT, VELA_STREAM, Comparison, Verification
+from testbed.verification import LITERT, VELA_STREAM, OutputComparison, Verification
 from validation.portfolio import NETWORKS, causes, portfolio_network
 
 DEVICE = "ethos-u55-128"
@@ -64,7 +64,7 @@ def test_outputs_must_be_those_of_litert_or_differ_as_named(check: Check, passed
 
 
 def verified(differing: int, *, reference: str = LITERT) -> Verification:
-    return Verification("m", 2, 0, (Comparison(reference, "y", differing, 100), Comparison(VELA_STREAM, "y", 0, 100)))
+    return Verification("m", 2, 0, (OutputComparison(reference, "y", differing, 100), OutputComparison(VELA_STREAM, "y", 0, 100)))
 
 
 def test_a_difference_is_an_exception_only_where_the_portfolio_names_one() -> None:

@@ -23,7 +23,7 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import Kernel, Layout
 from npu_model.shapes import Shape3D
-from validation.vela.estimate import Comparison, compare, deviations, passed, render, tally, to_json
+from validation.vela.estimate import EstimateComparison, compare, deviations, passed, render, tally, to_json
 from validation.vela.estimate.compare import compare_recorded
 from validation.vela.estimate.cycles import estimate_cycles
 from validation.vela.estimate.database import Recorded, read_database
@@ -47,7 +47,7 @@ EXPECTED_COLUMNS = {
 }
 
 
-def unequal(comparison: Comparison) -> list[tuple[object, ...]]:
+def unequal(comparison: EstimateComparison) -> list[tuple[object, ...]]:
     return [(row.operator, row.column, row.vela, row.ours) for row in comparison.rows if not row.is_equal]
 
 
@@ -165,7 +165,7 @@ def test_a_changed_output_rate_is_seen_in_the_cycles_of_the_output_unit(recorded
 
 def test_a_byte_is_a_deviation_and_a_cycle_is_none(recorded: tuple[Recorded, ...]) -> None:
     rows = compare_recorded(recorded, accelerator("ethos-u55-128"))
-    off = Comparison("ds_cnn", "ethos-u55-128", "Performance", "5.2.0", tuple(replace(row, vela=row.vela + 1) for row in rows))
+    off = EstimateComparison("ds_cnn", "ethos-u55-128", "Performance", "5.2.0", tuple(replace(row, vela=row.vela + 1) for row in rows))
     assert {row.column for _, row in deviations([off])} == {row.column for row in rows if not row.is_cycles}
     assert not passed([off])
     assert not passed([])
@@ -176,7 +176,7 @@ def test_a_byte_is_a_deviation_and_a_cycle_is_none(recorded: tuple[Recorded, ...
 
 def test_the_report_counts_values_and_is_json(recorded: tuple[Recorded, ...]) -> None:
     rows = compare_recorded(recorded, accelerator("ethos-u55-128"))
-    comparison = Comparison("ds_cnn", "ethos-u55-128", "Performance", "5.2.0", rows)
+    comparison = EstimateComparison("ds_cnn", "ethos-u55-128", "Performance", "5.2.0", rows)
     tables = render([comparison])
     assert len(tables) == 2
     assert "Every value holds" in tables[0].text()

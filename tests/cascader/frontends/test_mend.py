@@ -21,7 +21,16 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, Rounding
 from sim import replay_network
 from testbed.configs import load_timing_adapter
-from testbed.verification import LITERT, MENDED_STREAM, VELA_STREAM, Comparison, Verification, compare, functional_outputs, seeded_inputs
+from testbed.verification import (
+    LITERT,
+    MENDED_STREAM,
+    VELA_STREAM,
+    OutputComparison,
+    Verification,
+    compare,
+    functional_outputs,
+    seeded_inputs,
+)
 from validation.litert.judge import litert_installed, reference_outputs
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
@@ -183,7 +192,7 @@ def test_verify_names_the_16_bit_layers_that_cannot_be_mended(tmp_path: Path) ->
     ],
 )
 def test_litert_decides_and_where_it_is_absent_one_of_velas_streams(figures: dict[str, int], *, passed: bool) -> None:
-    rows = tuple(Comparison(name, "out", figure, 10) for name, figure in figures.items())
+    rows = tuple(OutputComparison(name, "out", figure, 10) for name, figure in figures.items())
     layers = ("dense",) if MENDED_STREAM in figures else ()
     verification = Verification("m", 1, 0, rows, fully_connected=layers)
     assert verification.passed is passed

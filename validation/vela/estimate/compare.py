@@ -53,7 +53,7 @@ class ColumnRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class EstimateComparison:
     """The case that was compared, and every column of every operation that Vela has estimated for the NPU, in schedule order.
 
     The last rows are the network's: the summary that Vela writes for it. ``network`` is what the caller calls it.
@@ -122,7 +122,7 @@ def compare(
     name: str = "",
     system_config: str = DEFAULT_SYSTEM_CONFIG,
     memory_mode: str = DEFAULT_MEMORY_MODE,
-) -> Comparison:
+) -> EstimateComparison:
     """Compile the .tflite ``network`` with the installed Vela and set its estimate beside ours.
 
     ``name`` is what the network is called in reports; the other names are those of Vela's options, and memories are
@@ -133,4 +133,4 @@ def compare(
     memories = shipped_memories(system_config, memory_mode)
     result = compile_network(network, CompilerOptions(device.name, optimise=optimise, system_config=system_config, memory_mode=memory_mode))
     rows = compare_recorded(read_database(result, memories), device)
-    return Comparison(name, device.name, optimise, result.version, rows + _network_rows(result.summary, rows))
+    return EstimateComparison(name, device.name, optimise, result.version, rows + _network_rows(result.summary, rows))

@@ -8,7 +8,7 @@ from typing import Any
 
 from npu_model.values import dataclass
 from validation.tables import Table
-from validation.vela.estimate.compare import ColumnRow, Comparison
+from validation.vela.estimate.compare import ColumnRow, EstimateComparison
 
 JSON_SCHEMA = 1
 _SHOWN = 20
@@ -45,12 +45,12 @@ def tally(rows: Iterable[ColumnRow], key: Callable[[ColumnRow], str]) -> tuple[T
     )
 
 
-def deviations(comparisons: Sequence[Comparison]) -> tuple[tuple[Comparison, ColumnRow], ...]:
+def deviations(comparisons: Sequence[EstimateComparison]) -> tuple[tuple[EstimateComparison, ColumnRow], ...]:
     """Every value that is farther from Vela's than allowed (cycles: 1, all else: 0) or is not reproduced."""
     return tuple((comparison, row) for comparison in comparisons for row in comparison.rows if not row.holds)
 
 
-def passed(comparisons: Sequence[Comparison]) -> bool:
+def passed(comparisons: Sequence[EstimateComparison]) -> bool:
     """Whether there are values and each is as near to Vela's as it has to be."""
     return any(comparison.rows for comparison in comparisons) and not deviations(comparisons)
 
@@ -60,7 +60,7 @@ def _tally_table(title: str, header: str, tallies: Sequence[Tally], notes: tuple
     return Table(title, (header, "equal", "within 1", "total"), rows, notes)
 
 
-def _deviation_table(found: Sequence[tuple[Comparison, ColumnRow]]) -> Table:
+def _deviation_table(found: Sequence[tuple[EstimateComparison, ColumnRow]]) -> Table:
     headers = ("network", "accelerator", "optimise", "operation", "operator", "column", "Vela", "ours")
     rows = tuple(
         (
@@ -79,7 +79,7 @@ def _deviation_table(found: Sequence[tuple[Comparison, ColumnRow]]) -> Table:
     return Table("Values that deviate", headers, rows, ('"-" stands for an operator that is not reproduced.', *notes))
 
 
-def render(comparisons: Sequence[Comparison]) -> list[Table]:
+def render(comparisons: Sequence[EstimateComparison]) -> list[Table]:
     """Counts by column and by operator, and the first deviations, if there are any."""
     rows = [row for comparison in comparisons for row in comparison.rows]
     versions = ", ".join(dict.fromkeys(comparison.vela_version for comparison in comparisons))
@@ -97,7 +97,7 @@ def render(comparisons: Sequence[Comparison]) -> list[Table]:
     return [*tables, _deviation_table(found)] if found else tables
 
 
-def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def to_json(comparisons: Sequence[EstimateComparison]) -> dict[str, Any]:
     """Counts by column and every deviation as values that JSON can hold."""
     rows = [row for comparison in comparisons for row in comparison.rows]
     return {
