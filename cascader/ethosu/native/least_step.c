@@ -61,24 +61,23 @@ static Times behind(const Flow *flow, const Released *released, const Times *bef
     return now;
 }
 
-/* A kernel that begins at cycle `start` or later, its constants passing from cycle `gate` on. */
-static void delay(Times *now, const Flow *flow, i64 start, i64 gate, i64 passed)
+/* A kernel that begins at cycle `start` or later, its constants passing from cycle `gate` on and its MACs beginning at cycle `macs` or later. */
+static void delay(Times *now, const Flow *flow, i64 start, i64 gate, i64 macs)
 {
-    raise_to(&now->load, start + flow->free[0][0]);
-    raise_to(&now->mac, start + flow->free[0][1]);
-    raise_to(&now->output, start + flow->free[0][2]);
-    raise_to(&now->store, start + flow->free[0][3]);
+    const i64 at[2] = {start, macs};
+    for (int unit = 0; unit < 2; unit++) {
+        raise_to(&now->load, at[unit] + flow->free[unit][0]);
+        raise_to(&now->mac, at[unit] + flow->free[unit][1]);
+        raise_to(&now->output, at[unit] + flow->free[unit][2]);
+        raise_to(&now->store, at[unit] + flow->free[unit][3]);
+    }
     raise_to(&now->mac, gate + flow->gated[0]);
     raise_to(&now->output, gate + flow->gated[1]);
     raise_to(&now->store, gate + flow->gated[2]);
     raise_to(&now->finish, now->store + flow->rest);
-    raise_to(&now->mac, passed);
-    raise_to(&now->output, passed);
-    raise_to(&now->store, passed);
-    raise_to(&now->finish, passed);
 }
 
-/* least_step(times, link, start, gate, passed): times for each block of the kernel before and then the least of each; flows of the kernel in
+/* least_step(times, link, start, gate, macs): times for each block of the kernel before and then the least of each; flows of the kernel in
    each of its blocks, and then for each of these and each block before what is released. The result is as the times are. */
 PyObject *least_step(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {

@@ -19,13 +19,13 @@ class CopyRoom:
 
     def __init__(self, plans: Cascader, budget: int | None) -> None:
         self._plans = plans
-        self._budget = budget
+        self.budget = budget
         self.holds = cache(self._holds)
         self.live = cache(self._live)
 
     def never(self) -> frozenset[int]:
         """Parts whose constants find no room beside what one of their jobs reads and makes, whatever the groups are."""
-        sizes, budget = map(self._plans.cost.constant_bytes, range(len(self._plans.graph.parts))), self._budget
+        sizes, budget = map(self._plans.cost.constant_bytes, range(len(self._plans.graph.parts))), self.budget
         if budget is None:
             return frozenset()
         return frozenset(part for part, size in enumerate(sizes) if size and size + job_bytes(self._plans.scheduler, part) > budget)
@@ -36,7 +36,7 @@ class CopyRoom:
 
     def _holds(self, group: Group, copied: frozenset[int], shares: bool) -> bool:  # noqa: FBT001  # cached, by place
         """Whether the arena holds the copies of the parts in ``copied``, each for all parts with its constants if it ``shares``."""
-        if self._budget is None:
+        if self.budget is None:
             return True
         held = self._live(group).copy()
         parts = self._plans.scheduler.table(group)[:, 0].tolist()
@@ -44,4 +44,4 @@ class CopyRoom:
             steps = [step for step, part in enumerate(parts) if self._plans.copy_sets.source(part, shares=shares) == source]
             if steps:
                 held[steps[0] : steps[-1] + 1] += self._plans.cost.constant_bytes(source)
-        return bool(held.max() <= self._budget)
+        return bool(held.max() <= self.budget)

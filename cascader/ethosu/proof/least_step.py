@@ -31,14 +31,13 @@ def _behind(flow: Sequence[int], released: Sequence[int], before: Sequence[int])
     )
 
 
-def _delayed(flow: Sequence[int], times: Sequence[int], start: int, gate: int, passed: int) -> tuple[int, ...]:
-    load, mac, output, store = times
-    mac, output = max(mac, start + flow[1], gate + flow[17]), max(output, start + flow[2], gate + flow[18])
-    store = max(store, start + flow[3], gate + flow[19])
-    return max(load, start + flow[0]), max(mac, passed), max(output, passed), max(store, passed), max(store + flow[16], passed)
+def _delayed(flow: Sequence[int], times: Sequence[int], start: int, gate: int, macs: int) -> tuple[int, ...]:
+    units = [max(time, start + flow[unit], macs + flow[4 + unit]) for unit, time in enumerate(times)]
+    load, mac, output, store = units[0], *(max(time, gate + late) for time, late in zip(units[1:], flow[17:20], strict=True))
+    return load, mac, output, store, store + flow[16]
 
 
-def python_step(times: array[int], link: array[int], start: int, gate: int, passed: int) -> bytes:
+def python_step(times: array[int], link: array[int], start: int, gate: int, macs: int) -> bytes:
     """The Python form of :func:`step`."""
     befores = [times[at : at + _ROW] for at in range(0, len(times) - _ROW, _ROW)]
     blocks = len(link) // (FLOW + len(befores) * RELEASED)
@@ -49,15 +48,15 @@ def python_step(times: array[int], link: array[int], start: int, gate: int, pass
         for before in befores:
             ways.append(_behind(flow, link[at : at + RELEASED], before))
             at += RELEASED
-        rows += _delayed(flow, tuple(map(min, zip(*ways, strict=True))), start, gate, passed)
+        rows += _delayed(flow, tuple(map(min, zip(*ways, strict=True))), start, gate, macs)
     return with_least(rows).tobytes()
 
 
-def step(times: array[int], link: array[int], start: int, gate: int, passed: int) -> array[int]:
+def step(times: array[int], link: array[int], start: int, gate: int, macs: int) -> array[int]:
     """Times behind a kernel for each of its blocks, and then the least of each, by those behind the kernel before.
 
     ``link`` has the kernel's flow in each block, and then for each of these and each block of the kernel before what is released when that
     has finished. The kernel does not begin before cycle ``start``, and its constants pass their port from cycle ``gate`` on. Its MACs do
-    not end before all words have ``passed``.
+    not begin before cycle ``macs``.
     """
-    return array("q", (python_step if _NATIVE is None else _NATIVE.least_step)(times, link, start, gate, passed))
+    return array("q", (python_step if _NATIVE is None else _NATIVE.least_step)(times, link, start, gate, macs))

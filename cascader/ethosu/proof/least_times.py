@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, repeat
 from math import floor
 
 from cascader.ethosu.cascade import Cascader
@@ -13,11 +13,12 @@ from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
+from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.home_reads import Before, HomeReads
 from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow
 from cascader.ethosu.proof.least_step import step
 from cascader.ethosu.proof.least_work import WorkModel
-from cascader.ethosu.proof.state import FINISH, After, Done, Kernel, Kernels, Made, Rest, Staged, State, Traffic, made_at
+from cascader.ethosu.proof.state import FINISH, After, Done, Kernel, Kernels, Made, Past, Rest, Staged, State, Traffic, made_at
 from cascader.ethosu.search.bound import demand
 from cascader.plan.depth_first import StripeJob
 from npu_model.accelerator import Accelerator
@@ -41,12 +42,18 @@ NEVER = (1 << 40, 0)
 class LeastTimes:
     """Says for the jobs of one form how many cycles they take at least, whatever their addresses and copies.
 
-    Each job is made in one of the blocks that the search chooses from. The constants of the ``uncopied`` parts are never copied.
+    Each job is made in one of the blocks that the search chooses from. Copies have the given ``room`` (None: any).
     """
 
-    def __init__(self, plans: Cascader, system: MemorySystem, uncopied: frozenset[int] = frozenset()) -> None:
+    def __init__(self, plans: Cascader, system: MemorySystem, room: CopyRoom | None = None) -> None:
         self._plans = plans
-        self._uncopied = uncopied
+        self._uncopied = frozenset[int]() if room is None else room.never()
+        # A copy may take the place of what a transfer has read, without a kernel that it waits for.
+        self._budget = (
+            None
+            if room is None or any(payload and payload.transfer for payload in map(ethosu_part, plans.network.graph.parts))
+            else room.budget
+        )
         self._device = find_accelerator(plans.accelerator)
         self._timing = plans.cost.timing
         self._model = WorkModel(self._device, system, self._timing)
@@ -133,13 +140,16 @@ class LeastTimes:
         """Bytes of a part's constants."""
         return self._plans.cost.constant_bytes(part)
 
-    def after(self, state: State, jobs: Iterable[StripeJob], staged: Staged | None = None) -> State:
-        """The state behind some jobs; ``staged`` are the parts whose constants are copied (None: any)."""
-        for job in jobs:
-            state = self._after(state, job, staged)
+    def after(self, state: State, jobs: Iterable[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)) -> State:
+        """The state behind some jobs; ``staged`` are the parts whose constants are copied (None: any).
+
+        Bytes of tensors that are ``live`` at each job say when copies have room, if these are told of all jobs.
+        """
+        for job, size in zip(jobs, live, strict=False):
+            state = self._after(state, job, staged, size)
         return state
 
-    def _after(self, state: State, job: StripeJob, staged: Staged | None) -> State:
+    def _after(self, state: State, job: StripeJob, staged: Staged | None, live: int) -> State:
         segment = self._plans.graph.parts[job.part].segment
         if segment != state.segment:
             # Each Program begins when the one before it has ended.
@@ -148,11 +158,10 @@ class LeastTimes:
         kernels = self._either(job) if staged is None else self._options(job, staged=job.part in staged)
         if not kernels:
             return state
-        made, traffic = self._one_way(state, job.part, kernels, None if staged is None else job.part in staged)
-        return self._behind_kernel(state, made, traffic)
-
-    def _behind_kernel(self, state: State, made_so: Made, traffic: Traffic | None) -> State:
+        copied = None if staged is None else job.part in staged
+        made_so, traffic = self._one_way(state, job.part, kernels, copied)
         made = State(made_so, state.begin, traffic, state.segment)
+        made.past = Past(made.cycles, live, self._plans.cost.same_constants(job.part) if copied else None, state.past)
         newest = (*state.earlier, Done(made.cycles, 0 if traffic is None else traffic.words))
         made.earlier = newest[-self._device.max_outstanding_kernels :]
         return made
@@ -164,22 +173,23 @@ class LeastTimes:
         is_full = len(state.earlier) == self._device.max_outstanding_kernels
         done = state.earlier[0] if is_full else Done(state.begin, 0)
         start = done.cycle if is_full else LONG_AGO
-        gate = passed = LONG_AGO
+        gate = macs = LONG_AGO
         if traffic is not None:
-            traffic, ready = self._issued(traffic, state.kernels, (kernels[0], part), done.words, staged=bool(staged))
+            traffic, ready = self._issued(state, traffic, (kernels[0], part), done.words, staged=bool(staged))
             start = max(start, state.begin + ready)
+            # All constants of the kernels before and all copies have passed when this one's MACs begin.
+            macs = state.begin + home.passed(max(traffic.turns, self._moved(traffic)))
             if not staged and self.constants(part):
                 before = max(traffic.turns, self._moved(traffic), home.turn(max(start, state.least.load) - state.begin))
                 gate = state.begin + home.begun(before)
                 words = min(kernel.flow.work.words for kernel in kernels)
                 traffic = traffic._replace(words=traffic.words + words, turns=before + words)
-            passed = state.begin + home.passed(max(traffic.turns, self._moved(traffic)))
         elif staged is None and part in self._uncopied:
             # The port may have opened anew long before the kernel begins, but by less than a period.
             gate = state.least.load - max(home.period, home.passed(1) - home.read)
-        rows = step(state.rows, self._link(state.kernels, kernels), start, gate, passed)
+        rows = step(state.rows, self._link(state.kernels, kernels), start, gate, macs)
         if traffic is not None and not staged and self.constants(part):
-            least = state.least._replace(load=max(state.least.load, start))
+            least = state.least._replace(load=max(state.least.load, start), mac=max(state.least.mac, macs))
             rows, issued = self._reads(state.kernels, kernels).behind(Before(*least, gate, state.begin, traffic.issued), rows)
             traffic = traffic._replace(issued=issued)
         return (kernels, rows), traffic
@@ -202,15 +212,30 @@ class LeastTimes:
             return NEVER
         return distance, 0 if distance else self._timing.drain_responses * self._response
 
-    def _issued(self, traffic: Traffic, before: Kernels, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
+    def _room_from(self, past: Past | None, copy: int) -> int:
+        """The cycle from which on there may be room for a copy: no kernel that is still to end leaves too little.
+
+        Copies come in the order of their first use, so that all before are there when it is, until their own last uses.
+        """
+        bytes_of, used = self._plans.cost.constant_bytes, {copy}
+        while self._budget is not None and past is not None:
+            if past.copy is not None:
+                used.add(past.copy)
+            if past.live + sum(map(bytes_of, used)) > self._budget:
+                return past.cycle
+            past = past.before
+        return 0
+
+    def _issued(self, state: State, traffic: Traffic, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
         """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""
-        home, (kernel, part) = self._home, after
+        home, before, (kernel, part) = self._home, state.kernels, after
         commands = traffic.commands + self._commands(before[0].operation if before else None, kernel.operation)
         source = self._plans.cost.same_constants(part)
         if not staged or not self.constants(part) or source in traffic.copied:
             return traffic._replace(commands=commands), max(home.fetched(commands), home.passed(words + home.beats(commands)))
         size, commands = ceil_div(self.constants(part), BEAT_BYTES), commands + COPY_WORDS
-        copies = max(traffic.copies, home.turn(home.copy(traffic.copies))) + size
+        begun = max(home.copy(traffic.copies), self._room_from(state.past, source) - state.begin)
+        copies = max(traffic.copies, home.turn(begun)) + size
         ready = max(home.fetched(commands), home.copy(copies), home.passed(words + size + home.beats(commands)))
         return Traffic(traffic.words + size, max(traffic.turns, copies), copies, commands, traffic.copied | {source}, traffic.issued), ready
 

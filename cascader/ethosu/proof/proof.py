@@ -6,10 +6,11 @@ ruled out by the least cycles of their jobs, group by group; what is left is rep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
 from heapq import heappop, heappush
+from itertools import repeat
 from typing import NamedTuple
 
 from cascader.ethosu.cascade import Candidate, Cascader
@@ -76,6 +77,8 @@ class _Search:
     fitting: dict[Groups, bool] = field(default_factory=dict)
     rest: list[Rest] = field(default_factory=list)
     """Cycles that the parts from each one on take at least, in any division, from the moment on at which each unit is free."""
+    left: dict[tuple[Group, int], Rest] = field(default_factory=dict)
+    """The same of the jobs of a group from one of them on, and of the parts behind it."""
 
     def look_ahead(self) -> int:
         """Work out the rest, from the last part to the first; the cycles that all parts take at least.
@@ -90,11 +93,11 @@ class _Search:
             self.rest[first] = self.times.rest(first, groups, after)
         return self.rest[0].load
 
-    def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None) -> State:
+    def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)) -> State:
         if self.steps + len(jobs) > self.limits.steps:
             raise _OutOfSteps
         self.steps += len(jobs)
-        return self.times.after(state, jobs, staged)
+        return self.times.after(state, jobs, staged, live)
 
     def open_members(self) -> Iterator[tuple[int, Member]]:
         """Members that may take fewer cycles than are known, with their bounds, the least first: divisions, each with a set of copies.
@@ -135,15 +138,29 @@ class _Search:
             job = jobs[at]
             source = sets.source(job.part, shares=shares)
             if self.times.constants(job.part) and source not in chosen:
+                if self.times.whole(state, group.last + 1, self._left(group, at)) >= self.cycles:
+                    return
                 for choice in (True, False):
                     more = chosen | {source: choice}
                     if not choice or self.room.holds(group, frozenset(part for part, copied in more.items() if copied), shares):
                         yield from self._ways(group, at, state, more, shares=shares)
                 return
-            state = self._after(state, (job,), frozenset([job.part]) if chosen.get(source) else frozenset())
+            staged = frozenset([job.part]) if chosen.get(source) else frozenset[int]()
+            state = self._after(state, (job,), staged, (int(self.room.live(group)[at]),))
             if state.cycles >= self.cycles:
                 return
         yield state, chosen
+
+    def _left(self, group: Group, begin: int) -> Rest:
+        """Cycles that a group's jobs from ``begin`` on and all parts behind take at least, from the moment on at which a unit is free.
+
+        These are worked out when they are asked for first.
+        """
+        if (group, begin) not in self.left:
+            end = group.last + 1
+            ways = [(self.divisions.jobs(group)[begin:], end, self.rest[end])]
+            self.left[group, begin] = self.times.rest(group.first, ways, self._after)
+        return self.left[group, begin]
 
     def _is_own(self, chosen: Staged, *, shares: bool) -> bool:
         """Whether a set is no other way of another one: copies are shared only where one of them serves several parts."""
@@ -196,7 +213,7 @@ def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int
     Divisions whose jobs take least are replayed first, so that the others are compared with what these have shown.
     """
     room = CopyRoom(plans, budget)
-    search = _Search(plans, LeastTimes(plans, system, room.never()), Divisions(plans), budget, judge, limits, cycles, room)
+    search = _Search(plans, LeastTimes(plans, system, room), Divisions(plans), budget, judge, limits, cycles, room)
     least, complete = 0, False
     try:
         least = search.look_ahead()

@@ -78,15 +78,24 @@ class Done(NamedTuple):
     words: int
 
 
+class Past(NamedTuple):
+    """A kernel that is made: its last cycle at the earliest, bytes of tensors that are live at it, the copy that it reads, those before."""
+
+    cycle: int
+    live: int
+    copy: int | None
+    before: Past | None
+
+
 class State:
     """The least times behind some jobs, one for each block that the last kernel may have been made in, and how they got there.
 
     The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
     nobody counts it). ``earlier`` are of the newest kernels, as many as may be outstanding, when each has finished, and the words of
-    constants until then.
+    constants until then. ``past`` are the Program's kernels.
     """
 
-    __slots__ = ("begin", "earlier", "kernels", "rows", "segment", "traffic")
+    __slots__ = ("begin", "earlier", "kernels", "past", "rows", "segment", "traffic")
 
     def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
         self.kernels, self.rows = made
@@ -94,6 +103,7 @@ class State:
         self.traffic = traffic
         self.segment = segment
         self.earlier: tuple[Done, ...] = ()
+        self.past: Past | None = None
 
     @property
     def least(self) -> Times:

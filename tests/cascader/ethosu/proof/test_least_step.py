@@ -20,12 +20,12 @@ CYCLES = st.integers(0, 1 << 40) | st.just(LONG_AGO)
 
 @pytest.mark.skipif(NATIVE is None, reason="no compiled core")
 @given(st.data(), st.integers(1, 4), st.integers(1, 4), CYCLES, CYCLES, CYCLES)
-def test_the_compiled_step_is_the_python_one(data: st.DataObject, before: int, blocks: int, start: int, gate: int, passed: int) -> None:
+def test_the_compiled_step_is_the_python_one(data: st.DataObject, before: int, blocks: int, start: int, gate: int, macs: int) -> None:
     assert NATIVE is not None
     times = with_least(data.draw(st.lists(CYCLES, min_size=before * len(START), max_size=before * len(START))))
     size = blocks * (FLOW + before * RELEASED)
     link = array("q", data.draw(st.lists(CYCLES, min_size=size, max_size=size)))
-    assert NATIVE.least_step(times, link, start, gate, passed) == python_step(times, link, start, gate, passed)
+    assert NATIVE.least_step(times, link, start, gate, macs) == python_step(times, link, start, gate, macs)
 
 
 def test_a_step_behind_several_blocks_is_the_least_of_the_flows_behind_each() -> None:
@@ -37,14 +37,14 @@ def test_a_step_behind_several_blocks_is_the_least_of_the_flows_behind_each() ->
     assert tuple(found[: len(START)]) == tuple(map(min, *ways))
 
 
-def test_a_step_waits_for_its_start_and_for_its_constants() -> None:
+def test_a_step_waits_for_its_start_its_constants_and_its_macs() -> None:
     """Its second block's constants are there after 500 cycles, behind which come its MACs, its output and its last response."""
     flow = LeastFlow(LeastWork((Block(((10, 5, 100, False),), 20, 8),) * 2, 4, 32, (5, 500)), DEFAULT_TIMING)
     link = array("q", [*flow.flat, *flow.released(None)])
     end = flow.behind(START, None).finish
     assert step(with_least(START), link, 1000, LONG_AGO, LONG_AGO)[-1] == 1000 + end
     assert step(with_least(START), link, LONG_AGO, 2000, LONG_AGO)[-1] == 2000 + 500 + 100 + 20 + 8 + 32
-    assert step(with_least(START), link, LONG_AGO, LONG_AGO, 9000)[-1] == 9000
+    assert step(with_least(START), link, LONG_AGO, LONG_AGO, 9000)[-1] == 9000 + 2 * 100 + 20 + 8 + 32
 
 
 @pytest.mark.skipif(NATIVE is None, reason="no compiled core")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_flow import START, LeastFlow
 from cascader.ethosu.proof.least_times import LeastTimes
@@ -81,6 +82,13 @@ def drawn(data: st.DataObject, divisions: Divisions, count: int) -> tuple[Groups
     return groups, [job for group in groups for job in divisions.jobs(group)]
 
 
+def with_room(plans: Cascader, system: MemorySystem, groups: Groups, chosen: frozenset[int], budget: int) -> int:
+    """The least cycles of a division with a set of copies, each of which comes when it has room."""
+    room, divisions = CopyRoom(plans, budget), Divisions(plans)
+    times, jobs = LeastTimes(plans, system, room), [job for group in groups for job in divisions.jobs(group)]
+    return times.after(times.begin(), jobs, chosen, [int(live) for group in groups for live in room.live(group)]).cycles
+
+
 @settings(max_examples=30)
 @given(
     st.data(),
@@ -90,17 +98,18 @@ def drawn(data: st.DataObject, divisions: Divisions, count: int) -> tuple[Groups
     st.integers(0, len(TIMINGS) - 1),
 )
 def test_no_schedule_takes_fewer_cycles_than_its_bound(data: st.DataObject, name: str, device: str, system: str, timing: int) -> None:
-    """Each division, each set of copies, in an arena with room for all of them or less: the bound for any copies is no higher."""
+    """Each division, each set of copies, with room for all of them or less: the bound for any copies or any room is no higher."""
     plans, divisions, times = planned(name, device, system, timing)
     groups, jobs = drawn(data, divisions, len(plans.graph.parts))
     parts = [part for part in range(len(plans.graph.parts)) if times.constants(part)]
     chosen = frozenset(data.draw(st.sets(st.sampled_from(parts))) if parts else ())
     anyhow, least = (times.after(times.begin(), jobs, staged).cycles for staged in (None, chosen))
     room = plans.copy_sets.room(groups)
-    budget = data.draw(st.sampled_from([room, room * 3 // 4 // 16 * 16]))
+    budget = data.draw(st.sampled_from([room, room * 3 // 4 // 16 * 16, room * 5 // 8 // 16 * 16]))
+    roomy = with_room(plans, SYSTEMS[system], groups, chosen, budget)
     for draft in plans.copy_sets.drafts(groups, chosen, budget, shares=False):
         made = plans.realise(draft).schedule
-        assert anyhow <= least <= quick_cycles(lower(made, checked=False), SYSTEMS[system], TIMINGS[timing])
+        assert anyhow <= least <= roomy <= quick_cycles(lower(made, checked=False), SYSTEMS[system], TIMINGS[timing])
 
 
 @settings(max_examples=20)
@@ -112,11 +121,21 @@ def test_no_division_takes_fewer_cycles_than_what_is_said_ahead_of_its_end(data:
     groups, jobs = drawn(data, divisions, count)
     chosen = frozenset(part for part in range(count) if times.constants(part) and data.draw(st.booleans()))
     end = times.after(times.begin(), jobs, chosen).cycles
-    cut = data.draw(st.integers(0, len(groups) - 1))
-    first = groups[cut].first
-    before: State = times.after(times.begin(), [job for group in groups[:cut] for job in divisions.jobs(group)], chosen)
-    rest = times.rest(first, [([job for group in groups[cut:] for job in divisions.jobs(group)], count, NO_REST)], times.after)
-    assert times.whole(before, first, rest) <= end
+    cut = data.draw(st.integers(0, len(jobs) - 1))
+    before: State = times.after(times.begin(), jobs[:cut], chosen)
+    holding = next(group for group in groups if jobs[cut].part <= group.last)
+    rest = times.rest(holding.first, [(jobs[cut:], count, NO_REST)], times.after)
+    assert times.whole(before, holding.last + 1, rest) <= end
+
+
+def test_a_copy_waits_until_no_kernel_needs_its_room() -> None:
+    """Measured: layer by layer with all copies conv_strided_at_ends takes 30,163 cycles in 17,152 bytes, 22,563 in any; replayed 33,650."""
+    plans, divisions, times = planned("portfolio:conv_strided_at_ends", "ethos-u55-128", "timed", 0)
+    groups = tuple(divisions.groups(part)[0] for part in range(len(plans.graph.parts)))
+    chosen = frozenset(part for part in range(len(plans.graph.parts)) if times.constants(part))
+    ample, scarce = (with_room(plans, SYSTEM, groups, chosen, budget) for budget in (1 << 20, 17152))
+    (draft, *_) = plans.copy_sets.drafts(groups, chosen, 17152, shares=False)
+    assert 1.1 * ample < scarce <= quick_cycles(lower(plans.realise(draft).schedule), SYSTEM)
 
 
 def test_the_bounds_of_the_default_timing_are_near() -> None:
