@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cascader.tensorir.kernel_elementwise import check as check_elementwise
 from cascader.tensorir.kernel_elementwise import combined
 from cascader.tensorir.kernel_windowed import WindowAxis, axes, window_sum
-from cascader.tensorir.numerics import Value, finished, magnitude
+from cascader.tensorir.numerics import OutputUnit, Value, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
@@ -111,7 +111,8 @@ class KernelWriter:
 
     def windowed(self, operation: KernelOperation, ifm: Any, lut: Any, what: str) -> Any:
         """The OFM of a convolution, a depthwise operation or a pooling; InputError if it is of a kind that is not expressed."""
-        sums = window_sum(operation, self._stored, self._accelerator, what)
+        unit = OutputUnit(self.writer, operation, what)
+        sums = window_sum(unit, self._stored, self._accelerator)
         if sums.is_maximum and operation.padding != Padding():
             raise InputError(f"{what} takes the maximum of padded windows: windows without padding are written as Tensor Expressions.")
         weights = table = None
@@ -127,19 +128,20 @@ class KernelWriter:
             value = source[n, y * row.stride + ky * row.dilation, x * column.stride + kx * column.dilation, channels if sums.deep else c]
             own = value.astype(dtype) - self.writer.constant(operation.ifm.zero_point, dtype)
             weight = None if weights is None else weights[c, ky, kx, channels if sums.deep else 0]
-            return reduce(sums.term(self.writer, own, weight), axis=[ky, kx, channels] if sums.deep else [ky, kx])
+            return reduce(sums.term(own, weight), axis=[ky, kx, channels] if sums.deep else [ky, kx])
 
         totals = self.stage(shape_of(operation.ofm), total, name=f"{self.label}_sums")
 
         def result(n: Any, y: Any, x: Any, c: Any) -> Any:
-            value = sums.result(self.writer, totals[n, y, x, c], (y, x), table, c)
-            return self.writer.closed(finished(self.writer, operation, value, lut, what))
+            value = sums.result(totals[n, y, x, c], (y, x), table, c)
+            return self.writer.closed(unit.finished(value, lut))
 
         return self.stage(shape_of(operation.ofm), result, name=self.label)
 
     def elementwise(self, operation: KernelOperation, ifm: Any, ifm2: Any, lut: Any, what: str) -> Any:
         """The OFM of an elementwise operation; InputError if it is of a kind that is not expressed."""
         check_elementwise(operation, what)
+        unit = OutputUnit(self.writer, operation, what)
 
         def element(tensor: Any, feature_map: FeatureMap, at: tuple[Any, ...]) -> Value:
             extents = zip(at, shape_of(feature_map), shape_of(operation.ofm), strict=True)
@@ -149,7 +151,7 @@ class KernelWriter:
 
         def result(*at: Any) -> Any:
             second = None if ifm2 is None or operation.ifm2 is None else element(ifm2, operation.ifm2, at)
-            value = combined(self.writer, operation, element(ifm, operation.ifm, at), second, what)
-            return self.writer.closed(finished(self.writer, operation, value.expression, lut, what))
+            value = combined(unit, element(ifm, operation.ifm, at), second)
+            return self.writer.closed(unit.finished(value.expression, lut))
 
         return self.stage(shape_of(operation.ofm), result, name=self.label)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cascader.ethosu.network.axis import Axis
-from cascader.tensorir.numerics import Value, finished, magnitude
+from cascader.tensorir.numerics import OutputUnit, Value, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
@@ -32,6 +32,7 @@ class Elements:
     (``start`` + y) mod ``rows``.
     """
 
+    writer: Writer
     buffer: Any
     feature_map: FeatureMap
     offset: int
@@ -39,33 +40,33 @@ class Elements:
     axis: Axis
     start: int
 
-    def index(self, writer: Writer, y: Any, x: Any, channel: Any) -> Any:
+    def index(self, y: Any, x: Any, channel: Any) -> Any:
         """Index of an element; along an axis of one element the index does not matter, as an IFM2 is repeated there."""
         fm, size = self.feature_map, self.feature_map.dtype.bytes
         slot, column = (0 if fm.shape.height == 1 else y), (0 if fm.shape.width == 1 else x)
         channel = 0 if fm.shape.depth == 1 else channel
-        slot, column = (self._slot(writer, slot), column) if self.axis is Axis.ROWS else (slot, self._slot(writer, column))
+        slot, column = (self._slot(slot), column) if self.axis is Axis.ROWS else (slot, self._slot(column))
         row = slot * (fm.strides.y // size)
         if fm.layout is Layout.NHWC:
             return row + column * (fm.strides.x // size) + channel
         return row + channel // BRICK * (fm.strides.c // size) + column * BRICK + channel % BRICK
 
-    def _slot(self, writer: Writer, row: Any) -> Any:
+    def _slot(self, row: Any) -> Any:
         """Where a row lies (a column, where the part is cut along them)."""
         slot = row + self.start if self.start else row
         if self.rows is None or self.start + self.axis.extent(self.feature_map.shape) <= self.rows:
             return slot
-        return writer.tvm.tirx.truncmod(slot, writer.constant(self.rows, "int32"))
+        return self.writer.tvm.tirx.truncmod(slot, self.writer.constant(self.rows, "int32"))
 
-    def load(self, writer: Writer, y: Any, x: Any, channel: Any, dtype: str = "int64") -> Any:
+    def load(self, y: Any, x: Any, channel: Any, dtype: str = "int64") -> Any:
         """The element without its zero point, as ``dtype``."""
-        value = writer.cast(dtype, self.buffer[self.index(writer, y, x, channel)])
+        value = self.writer.cast(dtype, self.buffer[self.index(y, x, channel)])
         zero = self.feature_map.zero_point
-        return value - writer.constant(zero, dtype) if zero else value
+        return value - self.writer.constant(zero, dtype) if zero else value
 
-    def value(self, writer: Writer, y: Any, x: Any, channel: Any) -> Value:
+    def value(self, y: Any, x: Any, channel: Any) -> Value:
         """The element without its zero point, with its bound."""
-        return Value(self.load(writer, y, x, channel), magnitude(self.feature_map))
+        return Value(self.load(y, x, channel), magnitude(self.feature_map))
 
 
 def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, axis: Axis, what: str) -> Elements:
@@ -90,7 +91,7 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storag
         )
     start, offset = divmod(base, step) if rolls else (0, base if storage.rows is None else base % storage.size)
     buffer = writer.pointer(name, str(feature_map.dtype), (storage.size - offset) // size)
-    return Elements(buffer, feature_map, offset, storage.size // step if rolls else None, axis, start)
+    return Elements(writer, buffer, feature_map, offset, storage.size // step if rolls else None, axis, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,33 +113,29 @@ def channel_blocks(operation: KernelOperation, block: int) -> list[tuple[int, in
 class KernelBody:
     """Operands of a kernel, and its statements as they are written.
 
-    ``ifm2`` is None for a scalar and for an operation of one operand, ``lut`` without a look-up table. ``what`` is the kernel's name in a
-    sentence.
+    ``ifm2`` is None for a scalar and for an operation of one operand, ``lut`` without a look-up table.
     """
 
-    writer: Writer
-    operation: KernelOperation
+    unit: OutputUnit
     ifm: Elements
     ifm2: Elements | None
     ofm: Elements
     lut: Any
     stripe: Stripe
-    what: str
 
     def groups(self, block: int) -> Iterator[tuple[Any, Any, Any, int]]:
         """(row, column, first channel, channels) of every position of the stripe, ``block`` channels at a time, and then the rest.
 
         The loops are open while a group is used.
         """
-        shape, stripe = self.operation.ofm.shape, self.stripe
+        shape, stripe = self.unit.operation.ofm.shape, self.stripe
         rows, columns, own = (0, shape.height), (0, shape.width), (stripe.first, stripe.count)
         rows, columns = (own, columns) if stripe.cut is Axis.ROWS else (rows, own)
-        with self.writer.loop("y", rows[1], rows[0]) as y, self.writer.loop("x", columns[1], columns[0]) as x:
-            for first, blocks, lanes in channel_blocks(self.operation, block):
-                with self.writer.loop("block", blocks) as number:
+        with self.unit.writer.loop("y", rows[1], rows[0]) as y, self.unit.writer.loop("x", columns[1], columns[0]) as x:
+            for first, blocks, lanes in channel_blocks(self.unit.operation, block):
+                with self.unit.writer.loop("block", blocks) as number:
                     yield y, x, first + number * lanes, lanes
 
     def store(self, y: Any, x: Any, channel: Any, value: Any) -> None:
         """Store a result, with zero point, clamp and look-up table, as an element of the OFM."""
-        index = self.ofm.index(self.writer, y, x, channel)
-        self.writer.store(self.ofm.buffer, index, finished(self.writer, self.operation, value, self.lut, self.what))
+        self.unit.writer.store(self.ofm.buffer, self.ofm.index(y, x, channel), self.unit.finished(value, self.lut))

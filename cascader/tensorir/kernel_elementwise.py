@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from cascader.tensorir.kernel_body import KernelBody
-from cascader.tensorir.numerics import Value, bounded, rescaled
+from cascader.tensorir.numerics import OutputUnit, Value
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
-from npu_model.program import BRICK, ElementwiseKind, KernelOperation, Rounding, ScaledOperand
+from npu_model.program import BRICK, ElementwiseKind, KernelOperation, Rounding, Scale, ScaledOperand
 
 _OPERAND_SHIFT = {8: 20, 16: 15}
 """Left shift of both operands before one of them is rescaled, by IFM bits (Vela 5.2.0's advanced elementwise scaling)."""
@@ -43,37 +43,35 @@ def _extents(feature_map: Any) -> tuple[int, int, int]:
     return shape.height, shape.width, shape.depth
 
 
-def _added(writer: Writer, operation: KernelOperation, a: Value, b: Value, sign: int, what: str) -> Value:
+def _added(unit: OutputUnit, a: Value, b: Value, sign: int) -> Value:
+    writer, operation = unit.writer, unit.operation
     first, second, out = operation.opa_scale, operation.opb_scale, operation.ofm_scale
     bits = operation.ifm.dtype.bits
     if bits == 32 and (operation.scaled_operand is not ScaledOperand.BOTH or (first.scale, second.scale, out.scale) != (1, 1, 1)):
-        raise InputError(f"{what} scales 32-bit operands by {first.scale}, {second.scale} and {out.scale}: only 1 is known.")
+        raise InputError(f"{unit.what} scales 32-bit operands by {first.scale}, {second.scale} and {out.scale}: only 1 is known.")
     if operation.scaled_operand is ScaledOperand.BOTH:
         if first.shift:
-            raise InputError(f"{what} shifts operand A by {first.shift} with 16-bit scales for both: that mode has no shift.")
-        total = Value(
-            a.expression * writer.constant(first.scale) + b.expression * writer.constant(sign * second.scale),
-            a.bound * first.scale + b.bound * second.scale,
-        )
-        return rescaled(writer, bounded(total, what), out.scale, out.shift, operation.rounding, what)
+            raise InputError(f"{unit.what} shifts operand A by {first.shift} with 16-bit scales for both: that mode has no shift.")
+        total = a.expression * writer.constant(first.scale) + b.expression * writer.constant(sign * second.scale)
+        return unit.rescaled(unit.bounded(Value(total, a.bound * first.scale + b.bound * second.scale)), out)
     left = _OPERAND_SHIFT[bits]
 
     def shifted(value: Value, by: int) -> Value:
         return Value(value.expression * writer.constant(1 << by), value.bound << by)
 
     def scaled(value: Value) -> Value:
-        return rescaled(writer, shifted(value, left), first.scale, first.shift + left, Rounding.DOUBLE, what)
+        return unit.rescaled(shifted(value, left), Scale(first.scale, first.shift + left), Rounding.DOUBLE)
 
     # The operand without a scale is halved, which is TFLite's factor for the larger of two input scales.
     a, b = (scaled(a), shifted(b, left - 1)) if operation.scaled_operand is ScaledOperand.A else (shifted(a, left - 1), scaled(b))
-    total = Value(a.expression + b.expression * writer.constant(sign), a.bound + b.bound)
-    return rescaled(writer, total, out.scale, out.shift, operation.rounding, what)
+    return unit.rescaled(Value(a.expression + b.expression * writer.constant(sign), a.bound + b.bound), out)
 
 
-def _shifted_right(writer: Writer, operation: KernelOperation, a: Value, b: Value) -> Value:
+def _shifted_right(unit: OutputUnit, a: Value, b: Value) -> Value:
+    writer = unit.writer
     value, shift = writer.bind("value", a.expression), writer.bind("shift", b.expression)
     one, zero = writer.constant(1), writer.constant(0)
-    if operation.rounding is Rounding.TRUNCATE:
+    if unit.operation.rounding is Rounding.TRUNCATE:
         term = writer.select(value < 0, (one << shift) - one, zero)
     else:
         # Double rounding differs from natural rounding beyond a shift of 31 only, which no operand of SHR reaches.
@@ -90,31 +88,28 @@ def leading_zeros(writer: Writer, value: Any) -> Any:
     return total
 
 
-def _unary(writer: Writer, operation: KernelOperation, value: Value, what: str) -> Value:
+def _unary(unit: OutputUnit, value: Value) -> Value:
+    writer, kind, scale = unit.writer, unit.operation.elementwise, unit.operation.ofm_scale
     own = writer.bind("operand", value.expression)
-    kept = Value(own, value.bound)
-    scale = operation.ofm_scale
-    if operation.elementwise is ElementwiseKind.CLZ:
+    if kind is ElementwiseKind.CLZ:
         return Value(leading_zeros(writer, own), 32)
-    if operation.elementwise is ElementwiseKind.ABS:
-        magnitude = Value(writer.select(own < 0, own * writer.constant(-1), own), value.bound)
-        return rescaled(writer, magnitude, scale.scale, scale.shift, operation.rounding, what)
-    product = rescaled(writer, kept, scale.scale, scale.shift, operation.rounding, what)
+    if kind is ElementwiseKind.ABS:
+        return unit.rescaled(Value(writer.select(own < 0, own * writer.constant(-1), own), value.bound), scale)
+    product = unit.rescaled(Value(own, value.bound), scale)
     return Value(writer.select(own < 0, product.expression, own), max(product.bound, value.bound))
 
 
-def _binary(writer: Writer, operation: KernelOperation, a: Value, b: Value, what: str) -> Value:
-    tirx = writer.tvm.tirx
+def _binary(unit: OutputUnit, a: Value, b: Value) -> Value:
+    writer, tirx, operation = unit.writer, unit.writer.tvm.tirx, unit.operation
     kind, scale = operation.elementwise, operation.ofm_scale
     if kind in (ElementwiseKind.ADD, ElementwiseKind.SUB):
-        return _added(writer, operation, a, b, 1 if kind is ElementwiseKind.ADD else -1, what)
+        return _added(unit, a, b, 1 if kind is ElementwiseKind.ADD else -1)
     if kind is ElementwiseKind.MUL:
-        product = bounded(Value(a.expression * b.expression, a.bound * b.bound), what)
+        product = unit.bounded(Value(a.expression * b.expression, a.bound * b.bound))
         # On 32-bit operands the shift alone applies: softmax has a scale of 1 << 30 there and means a shift of 31.
-        factor = 1 if operation.ifm.dtype.bits == 32 else scale.scale
-        return rescaled(writer, product, factor, scale.shift, operation.rounding, what)
+        return unit.rescaled(product, Scale(1, scale.shift) if operation.ifm.dtype.bits == 32 else scale)
     if kind is ElementwiseKind.SHR:
-        return _shifted_right(writer, operation, a, b)
+        return _shifted_right(unit, a, b)
     if kind is ElementwiseKind.SHL:
         wrapped = writer.cast("int32", a.expression << b.expression)
         return Value(writer.cast("int64", wrapped), _INT32)
@@ -122,21 +117,22 @@ def _binary(writer: Writer, operation: KernelOperation, a: Value, b: Value, what
     return Value(function(a.expression, b.expression), max(a.bound, b.bound))
 
 
-def combined(writer: Writer, operation: KernelOperation, a: Value, b: Value | None, what: str) -> Value:
+def combined(unit: OutputUnit, a: Value, b: Value | None) -> Value:
     """The result, before zero point and clamp, of the elements of IFM and IFM2, zero points off; ``b`` is None if there is no IFM2."""
+    operation = unit.operation
     if not operation.is_binary:
-        return _unary(writer, operation, a, what)
+        return _unary(unit, a)
     if b is None:
         scalar = (operation.scalar or 0) - operation.scalar_zero_point
-        b = Value(writer.constant(scalar), abs(scalar))
-    return _binary(writer, operation, *((b, a) if operation.broadcast.swap else (a, b)), what)
+        b = Value(unit.writer.constant(scalar), abs(scalar))
+    return _binary(unit, *((b, a) if operation.broadcast.swap else (a, b)))
 
 
 def elementwise(body: KernelBody) -> None:
     """A stripe of an ELEMENTWISE operation; InputError if it cannot be expressed."""
-    check(body.operation, body.what)
+    check(body.unit.operation, body.unit.what)
     for y, x, first, lanes in body.groups(BRICK):
-        with body.writer.loop("c", lanes) as c:
-            a = body.ifm.value(body.writer, y, x, first + c)
-            b = None if body.ifm2 is None else body.ifm2.value(body.writer, y, x, first + c)
-            body.store(y, x, first + c, combined(body.writer, body.operation, a, b, body.what).expression)
+        with body.unit.writer.loop("c", lanes) as c:
+            a = body.ifm.value(y, x, first + c)
+            b = None if body.ifm2 is None else body.ifm2.value(y, x, first + c)
+            body.store(y, x, first + c, combined(body.unit, a, b).expression)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cascader.tensorir.kernel_body import KernelBody, channel_blocks
 from cascader.tensorir.kernel_constants import take
-from cascader.tensorir.numerics import Value, channel_table, magnitude, rescaled, rescaled_by_table, table_bound
+from cascader.tensorir.numerics import OutputUnit, Value, channel_table, magnitude, table_bound
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
@@ -146,24 +146,20 @@ def filter_values(operation: KernelOperation, constants: bytes, accelerator: Acc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSum:
-    """The accumulation of a kernel with a window; ``filters`` are the constants of a convolution or depthwise one, None for a pooling.
+    """The accumulation of a kernel with a window; ``filters`` are the constants of a convolution or depthwise one, None for a pooling."""
 
-    ``what`` is the kernel's name in a sentence.
-    """
-
-    operation: KernelOperation
+    unit: OutputUnit
     filters: FilterValues | None
-    what: str
 
     @property
     def deep(self) -> bool:
         """Whether all channels of the IFM are summed up, not the element's own one alone."""
-        return self.operation.kind is OperationKind.CONV_2D or self.operation.pool is PoolKind.REDUCE_SUM
+        return self.unit.operation.kind is OperationKind.CONV_2D or self.unit.operation.pool is PoolKind.REDUCE_SUM
 
     @property
     def is_maximum(self) -> bool:
         """Whether the total is the largest element of the window."""
-        return self.operation.pool is PoolKind.MAX
+        return self.unit.operation.pool is PoolKind.MAX
 
     @property
     def accumulator(self) -> str:
@@ -173,35 +169,35 @@ class WindowSum:
     @property
     def start(self) -> int:
         """The accumulator before the first tap: below every element for a maximum, so that padding never wins, as in the executor."""
-        dtype = self.operation.ifm.dtype
+        dtype = self.unit.operation.ifm.dtype
         return dtype.minimum - (1 << dtype.bits) if self.is_maximum else 0
 
-    def term(self, writer: Writer, value: Any, weight: Any) -> Any:
+    def term(self, value: Any, weight: Any) -> Any:
         """The term that one element of the IFM, of the accumulator's type, adds; ``weight`` is None for a pooling."""
-        return value if weight is None else value * writer.cast(self.accumulator, weight)
+        return value if weight is None else value * self.unit.writer.cast(self.accumulator, weight)
 
-    def result(self, writer: Writer, total: Any, at: tuple[Any, Any], table: Any, channel: Any) -> Any:
+    def result(self, total: Any, at: tuple[Any, Any], table: Any, channel: Any) -> Any:
         """The result, before zero point and clamp, of a ``total`` at row and column ``at``; ``table`` has a convolution's channels."""
-        operation, scale = self.operation, self.operation.ofm_scale
+        operation = self.unit.operation
         if self.filters is not None:
-            return rescaled_by_table(writer, writer.cast("int64", total), table, channel)
+            return self.unit.rescaled_by_table(total, table, channel)
         if self.is_maximum:
             return total
         if operation.pool is PoolKind.AVERAGE and operation.padding != Padding():
-            return _mean(writer, operation, total, at)
+            return _mean(self.unit.writer, operation, total, at)
         if operation.pool is PoolKind.REDUCE_SUM and not operation.global_scale:
             return total
         terms = operation.kernel.elements * (operation.ifm.shape.depth if self.deep else 1)
-        bounded = Value(total, magnitude(operation.ifm) * terms)
-        return rescaled(writer, bounded, scale.scale, scale.shift, operation.rounding, self.what).expression
+        return self.unit.rescaled(Value(total, magnitude(operation.ifm) * terms), operation.ofm_scale).expression
 
 
-def window_sum(operation: KernelOperation, constants: bytes, accelerator: Accelerator, what: str) -> WindowSum:
+def window_sum(unit: OutputUnit, constants: bytes, accelerator: Accelerator) -> WindowSum:
     """The accumulation of an operation that is not elementwise; InputError if it cannot be expressed."""
+    operation, what = unit.operation, unit.what
     if operation.kind is not OperationKind.POOL:
-        return WindowSum(operation, filter_values(operation, constants, accelerator, what), what)
+        return WindowSum(unit, filter_values(operation, constants, accelerator, what))
     _check_pooling(operation, what)
-    return WindowSum(operation, None, what)
+    return WindowSum(unit, None)
 
 
 def _check_pooling(operation: KernelOperation, what: str) -> None:
@@ -247,7 +243,7 @@ def blocked_weights(sums: WindowSum, weights: NDArray[np.int16]) -> NDArray[np.i
     """
     taps = weights.transpose(1, 2, 3, 0)
     pieces = []
-    for first, blocks, lanes in channel_blocks(sums.operation, _block(sums)):
+    for first, blocks, lanes in channel_blocks(sums.unit.operation, _block(sums)):
         piece = taps[..., first : first + blocks * lanes]
         pieces.append(piece.reshape(*piece.shape[:3], blocks, lanes).transpose(3, 0, 1, 2, 4).ravel())
     flat = np.concatenate(pieces)
@@ -271,9 +267,15 @@ class Window:
 
 def windowed(body: KernelBody, window: Window) -> None:
     """A stripe of a convolution (fully connected is one of 1x1), a depthwise operation or a pooling."""
-    writer, kernel, sums, weights = body.writer, body.operation.kernel, window.sums, window.weights
-    depth = body.operation.ifm.shape.depth if sums.deep else 1
-    row, column = axes(body.operation)
+    writer, operation, sums, weights = body.unit.writer, body.unit.operation, window.sums, window.weights
+    kernel, depth = operation.kernel, operation.ifm.shape.depth if sums.deep else 1
+    row, column = axes(operation)
+
+    def add(lane: Any, value: Any, place: Any) -> None:
+        """Add an element of the IFM to an accumulator."""
+        so_far, term = window.scratch[lane], sums.term(value, None if weights is None else weights[place])
+        writer.store(window.scratch, lane, writer.tvm.tirx.max(so_far, term) if sums.is_maximum else so_far + term)
+
     for y, x, first, lanes in body.groups(_block(sums)):
         with writer.loop("c", lanes) as c:
             writer.store(window.scratch, c, writer.constant(sums.start, sums.accumulator))
@@ -281,20 +283,13 @@ def windowed(body: KernelBody, window: Window) -> None:
             start = (first * kernel.elements + (ky * kernel.width + kx) * lanes) * depth
             if sums.deep:
                 with writer.loop("i", depth) as i:
-                    value = writer.bind("value", body.ifm.load(writer, iy, ix, i, sums.accumulator), sums.accumulator)
+                    value = writer.bind("value", body.ifm.load(iy, ix, i, sums.accumulator), sums.accumulator)
                     with writer.loop("c", lanes) as c:
-                        _add(writer, window, c, value, None if weights is None else weights[start + i * lanes + c])
+                        add(c, value, start + i * lanes + c)
             else:
                 with writer.loop("c", lanes) as c:
-                    value = body.ifm.load(writer, iy, ix, first + c, sums.accumulator)
-                    _add(writer, window, c, value, None if weights is None else weights[start + c])
+                    add(c, body.ifm.load(iy, ix, first + c, sums.accumulator), start + c)
             if window.macs is not None:
                 writer.store(window.macs, 0, window.macs[0] + writer.constant(depth * lanes))
         with writer.loop("c", lanes) as c:
-            body.store(y, x, first + c, sums.result(writer, window.scratch[c], (y, x), window.table, first + c))
-
-
-def _add(writer: Writer, window: Window, lane: Any, value: Any, weight: Any) -> None:
-    """Add an element of the IFM to an accumulator."""
-    so_far, term = window.scratch[lane], window.sums.term(writer, value, weight)
-    writer.store(window.scratch, lane, writer.tvm.tirx.max(so_far, term) if window.sums.is_maximum else so_far + term)
+            body.store(y, x, first + c, sums.result(window.scratch[c], (y, x), window.table, first + c))

@@ -13,6 +13,7 @@ from cascader.tensorir.kernel_body import Elements, KernelBody, Storage, Stripe,
 from cascader.tensorir.kernel_constants import ConstantPool, lut_values, take
 from cascader.tensorir.kernel_elementwise import elementwise
 from cascader.tensorir.kernel_windowed import BLOCK, Window, blocked_weights, window_sum, windowed
+from cascader.tensorir.numerics import OutputUnit
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.program import ByteRange, FeatureMap, OperationKind
@@ -58,14 +59,15 @@ class KernelWriter:
         """The function of a part whose tensors lie in ``storages``; InputError, with the part's name, if it cannot be expressed."""
         operation, what = part.operation, f"Part {name!r} ({part.operation.mnemonic})"
         made = _Parameters(self, part, storages, what)
+        unit = OutputUnit(made.writer, operation, what)
         ifm = made.feature_map("ifm", operation.ifm, part.ifm)
         second = operation.ifm2
         ifm2 = made.feature_map("ifm2", second, part.ifm2) if second is not None and part.ifm2 is not None else None
         ofm = made.feature_map("ofm", operation.ofm, part.ofm)
         lut = made.constant("lut", lut_values(part, self.constants, self.accelerator, what))
-        window = None if operation.kind is OperationKind.ELEMENTWISE else self._window(made, part, what)
+        window = None if operation.kind is OperationKind.ELEMENTWISE else self._window(made, unit)
         stripe = Stripe(made.writer.integer("first"), made.writer.integer("count"), part.axis)
-        body = KernelBody(made.writer, operation, ifm, ifm2, ofm, lut, stripe, what)
+        body = KernelBody(unit, ifm, ifm2, ofm, lut, stripe)
         if window is None:
             elementwise(body)
         else:
@@ -75,9 +77,9 @@ class KernelWriter:
         accumulator = "" if window is None else window.sums.accumulator
         return Kernel(function, tuple(made.operands), accumulator, counts=window is not None and self.counting)
 
-    def _window(self, made: _Parameters, part: EthosuPart, what: str) -> Window:
+    def _window(self, made: _Parameters, unit: OutputUnit) -> Window:
         """The parameters of a kernel with a window."""
-        sums = window_sum(part.operation, self.constants, self.accelerator, what)
+        sums = window_sum(unit, self.constants, self.accelerator)
         weights = made.constant("weights", None if sums.filters is None else blocked_weights(sums, sums.filters.weights))
         table = made.constant("table", None if sums.filters is None else sums.filters.table)
         scratch = made.writer.pointer("scratch", sums.accumulator, SCRATCH)

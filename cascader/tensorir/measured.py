@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import field
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cascader.allocate.extents import fixed, live_bytes
@@ -48,58 +47,38 @@ def in_sram(body: Any) -> list[Any]:
     return [buffer for buffer in allocated(body) if scope_of(buffer) == SRAM]
 
 
-@dataclass(slots=True)
 class _Walker:
-    """Counts statements from the top to the bottom."""
+    """Counts statements and conditions from the top to the bottom."""
 
-    position: int = 0
-    own: list[list[Any]] = field(default_factory=list)
-    """Buffers that are allocated inside each of the loops around the present statement, in loops inside it, too."""
+    def __init__(self) -> None:
+        self._position = 0
 
-    def visit(self, statement: Any) -> dict[Any, LiveRange]:
+    def visit(self, node: Any) -> dict[Any, LiveRange]:
+        """The live ranges inside a statement or a condition."""
         tirx = load().tirx
-        if isinstance(statement, tirx.SeqStmt):
-            return self._all(list(statement.seq))
-        if isinstance(statement, (tirx.For, tirx.While)):
-            return self._loop(statement)
-        if isinstance(statement, tirx.IfThenElse):
-            cases = [statement.then_case, *([] if statement.else_case is None else [statement.else_case])]
-            return _merged(self._leaf(statement.condition), self._all(cases))
-        if isinstance(statement, tirx.AttrStmt):
-            return self.visit(statement.body)
-        if isinstance(statement, tirx.AllocBuffer):
-            if self.own:
-                self.own[-1].append(statement.buffer)
+        first = self._position + 1
+        if isinstance(node, tirx.SeqStmt):
+            return self._merged(node.seq)
+        if isinstance(node, tirx.IfThenElse):
+            return self._merged(part for part in (node.condition, node.then_case, node.else_case) if part is not None)
+        if isinstance(node, tirx.AttrStmt):
+            return self.visit(node.body)
+        if isinstance(node, tirx.AllocBuffer):
             return {}
-        return self._leaf(statement)
+        if isinstance(node, (tirx.For, tirx.While)):
+            found, own = self.visit(node.body), allocated(node.body)
+            through = LiveRange(first, self._position)
+            return {buffer: live if any(buffer.same_as(inside) for inside in own) else through for buffer, live in found.items()}
+        self._position = first
+        used = [buffer_of(access) for access in walk(node, (load().load, tirx.BufferStore))]
+        return dict.fromkeys(used, LiveRange(first, first))
 
-    def _all(self, statements: list[Any]) -> dict[Any, LiveRange]:
+    def _merged(self, nodes: Iterable[Any]) -> dict[Any, LiveRange]:
         found: dict[Any, LiveRange] = {}
-        for statement in statements:
-            found = _merged(found, self.visit(statement))
+        for node in nodes:
+            for buffer, live in self.visit(node).items():
+                found[buffer] = found[buffer].union(live) if buffer in found else live
         return found
-
-    def _loop(self, loop: Any) -> dict[Any, LiveRange]:
-        first = self.position + 1
-        self.own.append([])
-        found = self.visit(loop.body)
-        inside = self.own.pop()
-        if self.own:
-            self.own[-1] += inside
-        through = LiveRange(first, self.position)
-        return {buffer: live if any(buffer.same_as(own) for own in inside) else through for buffer, live in found.items()}
-
-    def _leaf(self, node: Any) -> dict[Any, LiveRange]:
-        self.position += 1
-        used = [buffer_of(access) for access in walk(node, (load().load, load().tirx.BufferStore))]
-        return dict.fromkeys(used, LiveRange(self.position, self.position))
-
-
-def _merged(a: Mapping[Any, LiveRange], b: Mapping[Any, LiveRange]) -> dict[Any, LiveRange]:
-    found = dict(a)
-    for buffer, live in b.items():
-        found[buffer] = found[buffer].union(live) if buffer in found else live
-    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
-from npu_model.program import ActivationKind, ClipRange, DataType, FeatureMap, KernelOperation, Rounding
+from npu_model.program import ActivationKind, ClipRange, DataType, FeatureMap, KernelOperation, Rounding, Scale
 from npu_model.values import dataclass
 
 _NUDGE = 1 << 30
@@ -43,32 +43,12 @@ def magnitude(feature_map: FeatureMap) -> int:
     return max(abs(dtype.minimum - zero), abs(dtype.maximum - zero))
 
 
-def bounded(value: Value, what: str) -> Value:
-    """``value``; InputError if it may leave 64 bits."""
-    if value.bound >= _LIMIT:
-        raise InputError(f"{what} may reach {value.bound}: TensorIR computes in 64 bits, below {_LIMIT}; use smaller scales.")
-    return value
-
-
 def _terms(shift: int, rounding: Rounding) -> tuple[int, int]:
     """The terms to add before a shift right by ``shift``: to values from 0, and to those below."""
     if rounding is Rounding.TRUNCATE:
         return 0, (1 << shift) - 1
     half = 1 << (shift - 1) if shift else 0
     return (half + _NUDGE, half - _NUDGE) if rounding is Rounding.DOUBLE and shift > _NUDGE_FROM else (half, half)
-
-
-def rescaled(writer: Writer, value: Value, scale: int, shift: int, rounding: Rounding, what: str) -> Value:
-    """``value * scale / 2**shift``, rounded; InputError if 64 bits do not hold the product."""
-    if not 0 <= shift <= 63:
-        raise InputError(f"{what} shifts by {shift}: 0 to 63 are possible; the scale is damaged.")
-    if scale == 1 and shift == 0:
-        return value
-    base = writer.bind("value", value.expression)
-    up, down = _terms(shift, rounding)
-    term = writer.constant(up) if up == down else writer.select(base < 0, writer.constant(down), writer.constant(up))
-    total = bounded(Value(base * writer.constant(scale) + term, value.bound * abs(scale) + max(up, down)), what)
-    return Value(writer.bind("scaled", total.expression >> writer.constant(shift)), (total.bound >> shift) + 1)
 
 
 def channel_table(records: list[tuple[int, int, int]], rounding: Rounding) -> list[tuple[int, int, int, int, int]]:
@@ -79,14 +59,6 @@ def channel_table(records: list[tuple[int, int, int]], rounding: Rounding) -> li
 def table_bound(rows: list[tuple[int, int, int, int, int]], bound: int) -> int:
     """Largest magnitude before the shift, of accumulators of at most ``bound``."""
     return max((bound + abs(bias)) * scale + max(abs(up), abs(down)) for bias, scale, _, up, down in rows)
-
-
-def rescaled_by_table(writer: Writer, accumulator: Any, table: Any, channel: Any) -> Any:
-    """The int64 ``accumulator`` of ``channel`` with bias, scale and shift of the table that :func:`channel_table` made."""
-    row = writer.bind("row", channel * 5, "int32")
-    value = writer.bind("biased", accumulator + table[row])
-    term = writer.select(value < 0, table[row + 4], table[row + 3])
-    return writer.bind("scaled", (value * table[row + 1] + term) >> table[row + 2])
 
 
 def clip_type(operation: KernelOperation) -> DataType:
@@ -104,29 +76,70 @@ def lut_entries(operation: KernelOperation, what: str) -> int:
     raise InputError(f"{what} looks up {index} values for an {ofm} OFM: tables of 8 to 8, 8 to 32 and 16 to 16 bits are known.")
 
 
-def finished(writer: Writer, operation: KernelOperation, value: Any, lut: Any, what: str) -> Any:
-    """Zero point, clamp and look-up table: the element to store, of the OFM's type.
+@dataclass(frozen=True, slots=True)
+class OutputUnit:
+    """Expressions of the output unit for one operation; ``what`` is the kernel's name in a sentence."""
 
-    A 32-bit OFM without a table takes neither zero point nor clamp, as in the functional executor. ``lut`` is a buffer of int64 or None.
-    """
-    activation, ofm = operation.activation, operation.ofm
-    dtype = str(ofm.dtype)
-    if activation.kind in (ActivationKind.TANH, ActivationKind.SIGMOID):
-        raise InputError(f"{what} uses the native {activation.kind.value}: its rounding is not public; compile for a table instead.")
-    if ofm.dtype.bits == 32 and lut is None:
-        return writer.cast(dtype, value)
-    clip = clip_type(operation)
-    low, high = max(activation.minimum, clip.minimum), min(activation.maximum, clip.maximum)
-    if low > high:
-        raise InputError(f"{what} clamps to [{low}, {high}], which is empty: the activation is damaged.")
-    tirx = writer.tvm.tirx
-    clamped = tirx.max(tirx.min(value + ofm.zero_point, writer.constant(high)), writer.constant(low))
-    if lut is None:
-        return writer.cast(dtype, clamped)
-    index = writer.bind("index", clamped)
-    if clip.bits == 8:
-        return writer.cast(dtype, lut[writer.cast("int32", index - clip.minimum)])
-    word = writer.bind("word", writer.cast("int32", (index - clip.minimum) >> writer.constant(7)), "int32")
-    base, slope = lut[word], lut[word + INTERPOLATED_WORDS]
-    step = (slope * tirx.bitwise_and(index, writer.constant(127)) + writer.constant(64)) >> writer.constant(7)
-    return writer.cast(dtype, tirx.max(tirx.min(base + step, writer.constant(ofm.dtype.maximum)), writer.constant(ofm.dtype.minimum)))
+    writer: Writer
+    operation: KernelOperation
+    what: str
+
+    def bounded(self, value: Value) -> Value:
+        """``value``; InputError if it may leave 64 bits."""
+        if value.bound >= _LIMIT:
+            raise InputError(f"{self.what} may reach {value.bound}: TensorIR computes in 64 bits, below {_LIMIT}; use smaller scales.")
+        return value
+
+    def rescaled(self, value: Value, scale: Scale, rounding: Rounding | None = None) -> Value:
+        """``value`` times the scale, rounded as the operation does unless told; InputError if 64 bits do not hold the product."""
+        writer, shift = self.writer, scale.shift
+        if not 0 <= shift <= 63:
+            raise InputError(f"{self.what} shifts by {shift}: 0 to 63 are possible; the scale is damaged.")
+        if scale == Scale(1, 0):
+            return value
+        base = writer.bind("value", value.expression)
+        up, down = _terms(shift, rounding or self.operation.rounding)
+        term = writer.constant(up) if up == down else writer.select(base < 0, writer.constant(down), writer.constant(up))
+        product = Value(base * writer.constant(scale.scale) + term, value.bound * abs(scale.scale) + max(up, down))
+        total = self.bounded(product)
+        return Value(writer.bind("scaled", total.expression >> writer.constant(shift)), (total.bound >> shift) + 1)
+
+    def rescaled_by_table(self, accumulator: Any, table: Any, channel: Any) -> Any:
+        """The ``accumulator`` of ``channel`` with bias, scale and shift of the table that :func:`channel_table` made."""
+        writer = self.writer
+        row = writer.bind("row", channel * 5, "int32")
+        value = writer.bind("biased", writer.cast("int64", accumulator) + table[row])
+        term = writer.select(value < 0, table[row + 4], table[row + 3])
+        return writer.bind("scaled", (value * table[row + 1] + term) >> table[row + 2])
+
+    def finished(self, value: Any, lut: Any) -> Any:
+        """Zero point, clamp and look-up table: the element to store, of the OFM's type.
+
+        ``lut`` is a buffer of int64 or None. A 32-bit OFM without it takes neither zero point nor clamp, as in the functional executor.
+        """
+        writer, activation, ofm = self.writer, self.operation.activation, self.operation.ofm
+        dtype = str(ofm.dtype)
+        if activation.kind in (ActivationKind.TANH, ActivationKind.SIGMOID):
+            raise InputError(
+                f"{self.what} uses the native {activation.kind.value}: its rounding is not public; compile for a table instead."
+            )
+        if ofm.dtype.bits == 32 and lut is None:
+            return writer.cast(dtype, value)
+        clip = clip_type(self.operation)
+        low, high = max(activation.minimum, clip.minimum), min(activation.maximum, clip.maximum)
+        if low > high:
+            raise InputError(f"{self.what} clamps to [{low}, {high}], which is empty: the activation is damaged.")
+        clamped = self._clamped(value + ofm.zero_point, low, high)
+        if lut is None:
+            return writer.cast(dtype, clamped)
+        index = writer.bind("index", clamped)
+        if clip.bits == 8:
+            return writer.cast(dtype, lut[writer.cast("int32", index - clip.minimum)])
+        word = writer.bind("word", writer.cast("int32", (index - clip.minimum) >> writer.constant(7)), "int32")
+        base, slope = lut[word], lut[word + INTERPOLATED_WORDS]
+        step = (slope * writer.tvm.tirx.bitwise_and(index, writer.constant(127)) + writer.constant(64)) >> writer.constant(7)
+        return writer.cast(dtype, self._clamped(base + step, ofm.dtype.minimum, ofm.dtype.maximum))
+
+    def _clamped(self, value: Any, low: int, high: int) -> Any:
+        tirx = self.writer.tvm.tirx
+        return tirx.max(tirx.min(value, self.writer.constant(high)), self.writer.constant(low))

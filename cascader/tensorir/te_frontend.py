@@ -24,6 +24,8 @@ from cascader.tensorir.stages import Stage, StageGraph, read_stages
 from npu_model.errors import InputError
 from npu_model.values import dataclass
 
+Array = npt.NDArray[Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -170,9 +172,6 @@ def _reads_own_elements(wanted: Wanted, stage: Stage, name: str) -> bool:
     )
 
 
-Array = npt.NDArray[Any]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TeGraph:
     """A Tensor Expression graph with its CascaderGraph, whose parts carry their :class:`Match` as payload.
@@ -201,10 +200,9 @@ def read_graph(
 ) -> TeGraph:
     """The graph from placeholders to outputs; ``constants`` holds the value of each placeholder that is known beforehand.
 
-    ``matchers`` are tried before the built-in ones.
-
-    Every tensor that lies between two Parts is a tensor of the graph; those inside a Part are none. InputError for a
-    graph that cannot be read (see :func:`~cascader.tensorir.stages.read_stages`) or a constant of another shape.
+    ``matchers`` are tried before the built-in ones. Every tensor that lies between two Parts is a tensor of the graph; those inside a
+    Part are none. InputError for a graph that cannot be read (see :func:`~cascader.tensorir.stages.read_stages`) or a constant of another
+    shape.
     """
     values = constants or {}
     stages = read_stages([*inputs, *values], outputs)
@@ -212,16 +210,18 @@ def read_graph(
     known = dict(zip(names[len(inputs) :], values.values(), strict=True))
     for (name, array), tensor in zip(known.items(), values, strict=True):
         check_form(name, array, tensor)
-    matches = _matches(stages, frozenset(known), matchers)
-    parts = tuple(_part(match, derived) for match, derived in matches)
-    affine = CascaderGraph(parts, _tensors(stages, tuple(names[: len(inputs)]), tuple(known), [match for match, _ in matches]))
-    return TeGraph(stages, affine, tuple(names[: len(inputs)]), known)
+    parts, given = _parts(stages, frozenset(known), matchers), tuple(names[: len(inputs)])
+    kinds = dict.fromkeys(given, TensorKind.INPUT) | dict.fromkeys(known, TensorKind.CONSTANT)
+    kinds |= {part.output: TensorKind.OUTPUT if part.output in stages.outputs else TensorKind.INTERMEDIATE for part in parts}
+    buffers = {name: buffer for buffer, name in stages.names.items()}
+    tensors = tuple(Tensor.dense(name, kind, shape_of(buffers[name]), item_size(buffers[name])) for name, kind in kinds.items())
+    return TeGraph(stages, CascaderGraph(parts, tensors), given, known)
 
 
-def _matches(stages: StageGraph, constants: frozenset[str], matchers: Sequence[Matcher]) -> list[tuple[Match, dict[str, Propagator]]]:
-    """The Parts in the order of their last stages, found from the outputs to the inputs, each with its derived propagators."""
+def _parts(stages: StageGraph, constants: frozenset[str], matchers: Sequence[Matcher]) -> tuple[Part, ...]:
+    """The Parts in the order of their last stages, found from the outputs to the inputs."""
     producers = stages.producers()
-    waiting, found = list(stages.outputs), dict[str, tuple[Match, dict[str, Propagator]]]()
+    waiting, found = list(stages.outputs), dict[str, Part]()
     while waiting:
         name = waiting.pop()
         if name in found or name not in producers:
@@ -230,9 +230,11 @@ def _matches(stages: StageGraph, constants: frozenset[str], matchers: Sequence[M
         tried = (matcher(wanted) for matcher in (*matchers, accumulation, movement))
         match = next(filter(None, tried), None) or element_wise(wanted)
         _check_match(name, match, stages)
-        found[name] = match, derive(stages, match.stages)
-        waiting += found[name][1]
-    return [found[stage.name] for stage in stages.stages if stage.name in found]
+        derived = derive(stages, match.stages)
+        operands = tuple(Operand(read, match.propagators.get(read, propagator)) for read, propagator in derived.items())
+        found[name] = Part.striped(name, operands, name, match.output.shape, work=match.work, payload=match)
+        waiting += derived
+    return tuple(found[stage.name] for stage in stages.stages if stage.name in found)
 
 
 def _check_match(name: str, match: Match, stages: StageGraph) -> None:
@@ -242,17 +244,3 @@ def _check_match(name: str, match: Match, stages: StageGraph) -> None:
         outside = [reader.name for reader in stages.readers(stage.name) if reader not in match.stages]
         if outside or stage.name in stages.outputs:
             raise InputError(f"Stage {stage.name!r} is inside Part {match.kind!r} and needed outside: leave it out of the match.")
-
-
-def _part(match: Match, derived: Mapping[str, Propagator]) -> Part:
-    operands = tuple(Operand(name, match.propagators.get(name, propagator)) for name, propagator in derived.items())
-    return Part.striped(match.output.name, operands, match.output.name, match.output.shape, work=match.work, payload=match)
-
-
-def _tensors(stages: StageGraph, inputs: tuple[str, ...], constants: tuple[str, ...], matches: Sequence[Match]) -> tuple[Tensor, ...]:
-    kinds = dict.fromkeys(inputs, TensorKind.INPUT) | dict.fromkeys(constants, TensorKind.CONSTANT)
-    for match in matches:
-        is_output = match.output.name in stages.outputs
-        kinds[match.output.name] = TensorKind.OUTPUT if is_output else TensorKind.INTERMEDIATE
-    buffers = {name: buffer for buffer, name in stages.names.items()}
-    return tuple(Tensor.dense(name, kind, shape_of(buffers[name]), item_size(buffers[name])) for name, kind in kinds.items())

@@ -9,21 +9,28 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.compiler import CORES, VelaResult, VelaSummary, compile_network
     from cascader.frontends.vela.compiler_options import CompilerOptions
     from cascader.frontends.vela.debug_database import named_network
+    from cascader.frontends.vela.known_faults import known_fault
     from cascader.frontends.vela.legalise import MANY_SPARED, Legalised, alternative, import_network, legalised
-    from cascader.frontends.vela.mend import Mended, mended_network
+    from cascader.frontends.vela.mend import Mended, mended_network, with_whole_bytes
+    from cascader.frontends.vela.model_changes import with_simpler_operators, without_constant_outputs, without_identities
+    from cascader.frontends.vela.moves import spared_kernels
     from cascader.frontends.vela.stream_check import checked_network, stream_fault
 
 _MODULES = {
     "compiler": ("CORES", "VelaResult", "VelaSummary", "compile_network"),
     "compiler_options": ("CompilerOptions",),
     "debug_database": ("named_network",),
+    "known_faults": ("known_fault",),
     "legalise": ("MANY_SPARED", "Legalised", "alternative", "import_network", "legalised"),
-    "mend": ("Mended", "mended_network"),
+    "mend": ("Mended", "mended_network", "with_whole_bytes"),
+    "model_changes": ("with_simpler_operators", "without_constant_outputs", "without_identities"),
+    "moves": ("spared_kernels",),
     "stream_check": ("checked_network", "stream_fault"),
 }
 __all__ = [
     "CORES", "MANY_SPARED", "CompilerOptions", "Legalised", "Mended", "VelaResult", "VelaSummary", "alternative", "checked_network",
-    "compile_network", "import_network", "legalised", "mended_network", "named_network", "stream_fault",
+    "compile_network", "import_network", "known_fault", "legalised", "mended_network", "named_network", "spared_kernels", "stream_fault",
+    "with_simpler_operators", "with_whole_bytes", "without_constant_outputs", "without_identities",
 ]  # fmt: skip
 
 

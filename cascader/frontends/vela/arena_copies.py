@@ -8,7 +8,7 @@ elements writes them anew.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -29,7 +29,6 @@ from npu_model.program import (
     FeatureMap,
     KernelOperation,
     Layout,
-    Operation,
     OperationKind,
     PoolKind,
     Program,
@@ -124,20 +123,17 @@ def _with_block(operation: KernelOperation, device: Accelerator) -> KernelOperat
 _COPY = "copy"
 """The layer's name of a kernel that copies, where Vela names none."""
 
+_Place = tuple[int, int]
+"""An operation: the number of its step, and its own in that step's Program."""
+
 
 @dataclass(frozen=True, slots=True)
-class ArenaCopy:
-    """A transfer from ``source`` to ``destination``, both in the arena: ``index`` is its operation's in step ``step``."""
+class _Copy:
+    """A transfer from ``source`` to ``destination``, both in the arena."""
 
-    step: int
-    index: int
+    place: _Place
     source: ByteRange
     destination: ByteRange
-
-    @property
-    def delta(self) -> int:
-        """Bytes from the copy to what was copied."""
-        return self.source.start - self.destination.start
 
 
 def is_arena_copy(operation: DmaOperation) -> bool:
@@ -145,93 +141,55 @@ def is_arena_copy(operation: DmaOperation) -> bool:
     return not operation.to_shram and operation.source.region == operation.destination_region == ARENA
 
 
-def _operations(network: CompiledNetwork) -> Iterator[tuple[int, int, Operation]]:
-    """(step, number, operation) of all that the NPU does."""
-    for number, step in enumerate(network.steps):
-        if isinstance(step, Program):
-            yield from ((number, index, operation) for index, operation in enumerate(step.operations))
+class _Accesses:
+    """Kernels and copies of a network, and the tensors that the application or a CPU operator holds at an address of its own."""
+
+    def __init__(self, network: CompiledNetwork) -> None:
+        self.kernels: dict[_Place, KernelOperation] = {}
+        self.copies: list[_Copy] = []
+        self.bound = [*network.inputs, *network.outputs, *network.variables]
+        for number, step in enumerate(network.steps):
+            if isinstance(step, CpuOperator):
+                self.bound += (*step.inputs, *step.outputs)
+                continue
+            for index, operation in enumerate(step.operations):
+                if isinstance(operation, KernelOperation):
+                    self.kernels[number, index] = operation
+                elif isinstance(operation, DmaOperation) and is_arena_copy(operation):
+                    written = ByteRange(ARENA, operation.destination, operation.destination + operation.length)
+                    self.copies.append(_Copy((number, index), operation.source, written))
+
+    def is_needed(self, copy: _Copy) -> bool:
+        """Whether something has to lie at the copy's address: a bound tensor, or a map that a kernel reads together with other bytes."""
+        copied = copy.destination
+        maps = (m for kernel in self.kernels.values() for m in (kernel.ifm, kernel.ifm2) if m is not None and m.region == ARENA)
+        read = [r for m in maps for r in m.byte_ranges() if r.overlaps(copied)]
+        return any(b.byte_range.overlaps(copied) for b in self.bound) or any(r.start < copied.start or r.end > copied.end for r in read)
+
+    def fault(self, copy: _Copy) -> str:
+        """The reason why the copy and its source may hold other bytes than one another, as a clause; "" if there is none."""
+        writes = [(at, r) for at, kernel in self.kernels.items() if kernel.ofm.region == ARENA for r in kernel.ofm.byte_ranges()]
+        for at, written in [*writes, *((other.place, other.destination) for other in self.copies)]:
+            if at != copy.place and written.overlaps(copy.destination):
+                return "another operation writes there, too"
+            if at > copy.place and written.overlaps(copy.source):
+                return "its source is overwritten later"
+        return ""
+
+    def as_kernel(self, copy: _Copy, device: Accelerator) -> KernelOperation:
+        """The kernel that copies, of a map that its source is written or bound with."""
+        written = (kernel.ofm for kernel in self.kernels.values() if kernel.ofm.region == ARENA)
+        bound = (b for b in self.bound if b.region == ARENA and b.address in (copy.source.start, copy.destination.start))
+        return copy_kernel(copied_map(copy.source, written, bound), copy.destination.start, device)
 
 
-def _copies(network: CompiledNetwork) -> Iterator[ArenaCopy]:
-    for number, index, operation in _operations(network):
-        if isinstance(operation, DmaOperation) and is_arena_copy(operation):
-            end = operation.destination + operation.length
-            yield ArenaCopy(number, index, operation.source, ByteRange(ARENA, operation.destination, end))
-
-
-def _bound(network: CompiledNetwork) -> Iterator[Binding]:
-    """The tensors that the application or a CPU operator holds at an address of its own."""
-    yield from (*network.inputs, *network.outputs, *network.variables)
-    for step in network.steps:
-        if isinstance(step, CpuOperator):
-            yield from (*step.inputs, *step.outputs)
-
-
-def _writes(network: CompiledNetwork) -> Iterator[tuple[int, int, ByteRange]]:
-    """(step, operation, bytes) of everything that the NPU writes into the arena."""
-    for number, index, operation in _operations(network):
-        if isinstance(operation, KernelOperation) and operation.ofm.region == ARENA:
-            yield from ((number, index, r) for r in operation.ofm.byte_ranges())
-    yield from ((copy.step, copy.index, copy.destination) for copy in _copies(network))
-
-
-def _maps(network: CompiledNetwork) -> Iterator[FeatureMap]:
-    """The feature maps in the arena that kernels read."""
-    maps = (m for program in network.programs for kernel in program.kernels for m in (kernel.ifm, kernel.ifm2))
-    return (m for m in maps if m is not None and m.region == ARENA)
-
-
-def _is_needed(network: CompiledNetwork, copy: ArenaCopy) -> bool:
-    """Whether something has to lie at the copy's address: a bound tensor, or a map that a kernel reads together with other bytes."""
-    if any(b.byte_range.overlaps(copy.destination) for b in _bound(network)):
-        return True
-    end = copy.destination.end
-    read = (r for m in _maps(network) for r in m.byte_ranges() if r.overlaps(copy.destination))
-    return any(r.start < copy.destination.start or r.end > end for r in read)
-
-
-def _fault(network: CompiledNetwork, copy: ArenaCopy) -> str:
-    """The reason why the copy and its source may hold other bytes than one another, as a clause; "" if there is none."""
-    for step, index, written in _writes(network):
-        if (step, index) != (copy.step, copy.index) and written.overlaps(copy.destination):
-            return "another operation writes there, too"
-        if (step, index) > (copy.step, copy.index) and written.overlaps(copy.source):
-            return "its source is overwritten later"
-    return ""
-
-
-def _redirected(feature_map: FeatureMap, copies: Sequence[ArenaCopy]) -> FeatureMap:
+def _redirected(feature_map: FeatureMap, copies: Sequence[_Copy]) -> FeatureMap:
     """The map, of what was copied where it read a copy; a copy of a copy is followed back."""
     for copy in reversed(copies):
         ranges = feature_map.byte_ranges() if feature_map.region == ARENA else ()
         if any(r.overlaps(copy.destination) for r in ranges):
-            feature_map = rebase(feature_map, copy.delta)
+            feature_map = rebase(feature_map, copy.source.start - copy.destination.start)
     return feature_map
-
-
-def _kernel(operation: KernelOperation, copies: Sequence[ArenaCopy]) -> KernelOperation:
-    ifm2 = operation.ifm2
-    return replace(operation, ifm=_redirected(operation.ifm, copies), ifm2=_redirected(ifm2, copies) if ifm2 else None)
-
-
-def _as_kernel(network: CompiledNetwork, copy: ArenaCopy) -> KernelOperation:
-    """The kernel that copies, of a map that its source is written or bound with."""
-    written = (kernel.ofm for program in network.programs for kernel in program.kernels if kernel.ofm.region == ARENA)
-    bound = (b for b in _bound(network) if b.region == ARENA and b.address in (copy.source.start, copy.destination.start))
-    device = accelerator(network.programs[0].accelerator)
-    return copy_kernel(copied_map(copy.source, written, bound), copy.destination.start, device)
-
-
-def _changed(program: Program, left_out: Collection[int], kernels: Mapping[int, KernelOperation], copies: Sequence[ArenaCopy]) -> Program:
-    """The program without the operations ``left_out``, with ``kernels`` in place of others; no kernel reads one of ``copies``."""
-    kept = [i for i in range(len(program.operations)) if i not in left_out]
-    operations = (kernels.get(i, program.operations[i]) for i in kept)
-    return replace(
-        program,
-        operations=tuple(_kernel(o, copies) if isinstance(o, KernelOperation) else o for o in operations),
-        words=tuple(program.words[i] for i in kept),
-        names=tuple(program.names[i] or ("" if i not in kernels else _COPY) for i in kept) if program.names else (),
-    )
 
 
 def without_arena_copies(network: CompiledNetwork) -> CompiledNetwork:
@@ -239,25 +197,36 @@ def without_arena_copies(network: CompiledNetwork) -> CompiledNetwork:
 
     InputError if the copy or its source is written again.
     """
-    copies = tuple(_copies(network))
-    if not copies:
-        return network
-    for copy in copies:
-        fault = _fault(network, copy)
+    accesses = _Accesses(network)
+    for copy in accesses.copies:
+        fault = accesses.fault(copy)
         if fault:
             size = f"{copy.source.length} bytes within the arena"
-            raise InputError(f"Operation {copy.index} copies {size}, and {fault}: compile with the legalising options.")
-    kernels = {(copy.step, copy.index): _as_kernel(network, copy) for copy in copies if _is_needed(network, copy)}
-    left_out = [copy for copy in copies if (copy.step, copy.index) not in kernels]
-    steps = tuple(
-        _changed(
-            step,
-            {copy.index for copy in left_out if copy.step == number},
-            {index: kernel for (own, index), kernel in kernels.items() if own == number},
-            left_out,
+            raise InputError(f"Operation {copy.place[1]} copies {size}, and {fault}: compile with the legalising options.")
+    if not accesses.copies:
+        return network
+    device = accelerator(network.programs[0].accelerator)
+    kernels = {copy.place: accesses.as_kernel(copy, device) for copy in accesses.copies if accesses.is_needed(copy)}
+    left_out = [copy for copy in accesses.copies if copy.place not in kernels]
+    places = {copy.place for copy in left_out}
+
+    def changed(number: int, program: Program) -> Program:
+        """The program without copies that are left out, with kernels in place of the others."""
+        kept = [index for index in range(len(program.operations)) if (number, index) not in places]
+        operations = (kernels.get((number, index), program.operations[index]) for index in kept)
+        names = [program.names[index] or ("" if (number, index) not in kernels else _COPY) for index in kept] if program.names else []
+        return replace(
+            program,
+            operations=tuple(_reading(op, left_out) if isinstance(op, KernelOperation) else op for op in operations),
+            words=tuple(program.words[index] for index in kept),
+            names=tuple(names),
         )
-        if isinstance(step, Program)
-        else step
-        for number, step in enumerate(network.steps)
-    )
+
+    steps = tuple(changed(number, step) if isinstance(step, Program) else step for number, step in enumerate(network.steps))
     return replace(network, steps=steps)
+
+
+def _reading(operation: KernelOperation, copies: Sequence[_Copy]) -> KernelOperation:
+    """The kernel, which reads no copy any more."""
+    ifm2 = operation.ifm2
+    return replace(operation, ifm=_redirected(operation.ifm, copies), ifm2=None if ifm2 is None else _redirected(ifm2, copies))

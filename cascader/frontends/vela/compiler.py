@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
 from cascader.frontends.vela.compiler_options import DEFAULT_OPTIONS, CompilerOptions
-from cascader.frontends.vela.direct import DirectCall, direct_call, read_figures
+from cascader.frontends.vela.direct import DirectCall, direct_call
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.tflite.identifiers import is_tosa
@@ -64,25 +64,16 @@ class VelaResult:
     core: str = CORES[0]
 
 
-def _reason(status: int, said: str) -> str:
-    """Why Vela failed: its own last error line, or the signal that ended it."""
-    if status < 0:
-        return f"crashed with signal {-status}"
+def failure(status: int, said: str) -> InputError:
+    """The error for a Vela that ended with a status other than 0, after it ``said`` something: its last error line, or the signal."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
-    reason = (errors or lines or [f"exit status {status}"])[-1]
-    return f"says {reason[:300]!r}"
-
-
-def failure(status: int, said: str) -> InputError:
-    """The error for a Vela that ended with a status other than 0, after it ``said`` something."""
-    return InputError(f"Vela cannot compile the network, it {_reason(status, said)}: check the model and the configuration names.")
+    last = (errors or lines or [f"exit status {status}"])[-1]
+    reason = f"crashed with signal {-status}" if status < 0 else f"says {last[:300]!r}"
+    return InputError(f"Vela cannot compile the network, it {reason}: check the model and the configuration names.")
 
 
 def _summary(folder: Path) -> VelaSummary:
-    if (figures := folder / "summary.txt").is_file():
-        found = read_figures(figures.read_text(encoding="utf-8"))
-        return VelaSummary(found["sram_used"], *(found[f"{name}_cycles"] for name in ("total", "npu", "sram", "offchipflash")))
     files = sorted(folder.glob("*_summary_*.csv"))
     if not files:
         raise InputError("Vela wrote no summary of the compilation: check the model.")

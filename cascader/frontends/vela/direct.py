@@ -46,13 +46,19 @@ with open("network.tflite", "rb") as file:
 made = core.compile("EthosU55", model, "TFLITE", text("system.ini"), options=text("options.ini"), verbose=False)
 report = made.perf_report
 memories = {{str(name).lower(): memory for name, memory in report.memories.items()}}
-lines = [f"total_cycles,{{report.totalCycles}}", f"npu_cycles,{{report.npuCycles}}"]
-for name in ("sram", "offchipflash"):
-    lines.append(f"{{name}}_used,{{memories[name].peakUsage if name in memories else 0}}")
-    lines.append(f"{{name}}_cycles,{{memories[name].totalAccessCycles if name in memories else 0}}")
+def of(name, figure):
+    return getattr(memories[name], figure) if name in memories else 0
+
+figures = {{
+    "sram_memory_used": of("sram", "peakUsage") / 1024,
+    "cycles_total": report.totalCycles,
+    "cycles_npu": report.npuCycles,
+    "cycles_sram_access": of("sram", "totalAccessCycles"),
+    "cycles_off_chip_flash_access": of("offchipflash", "totalAccessCycles"),
+}}
 os.mkdir("out")
-with open("out/summary.txt", "w", encoding="utf-8") as file:
-    file.write("\\n".join(lines))
+with open("out/network_summary_direct.csv", "w", encoding="utf-8") as file:
+    file.write(",".join(figures) + "\\n" + ",".join(map(repr, figures.values())))
 if made.opt_database:
     with open("out/network_debug.xml", "w", encoding="utf-8") as file:
         for name, table in made.opt_database.tables.items():
@@ -102,8 +108,3 @@ def direct_call(options: CompilerOptions) -> DirectCall | None:
     system += f"[vela]\nsystem_config_name={names[0]}\nmemory_mode_name={names[1]}\n{configuration.read_text(encoding='utf-8')}"
     files = {"system.ini": system, "options.ini": _options(options)}
     return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), (core.origin,), files)
-
-
-def read_figures(text: str) -> dict[str, int]:
-    """The figures that the child wrote of the core's own estimate, by name."""
-    return {name: int(value) for name, _, value in (line.partition(",") for line in text.splitlines())}

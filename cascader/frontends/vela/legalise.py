@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from cascader.frontends import vela
 from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
@@ -25,7 +26,8 @@ MANY_SPARED = 500
 """Kernels spared by merged loops above which a network is searched with these alone: each part of it takes its time in every form."""
 
 
-# What reads Vela's answer is imported in functions: a network is read while Vela runs, and nothing keeps Vela from its start.
+# What reads Vela's answer is imported when it is asked for, by way of the front: a network is read while Vela runs, and nothing keeps
+# Vela from its start.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,7 @@ class Legalised:
     @property
     def spared(self) -> int:
         """Kernels that there are fewer with loops merged."""
-        from cascader.frontends.vela.moves import spared_kernels  # noqa: PLC0415  # as said above
-
-        return spared_kernels(self.stream)
+        return vela.spared_kernels(self.stream)
 
     def network(self, *, mend: bool = True, merge: bool | None = None) -> Network:
         """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do.
@@ -69,18 +69,14 @@ def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) 
 
     Without ``unsigned_copies``, which the C++ core makes of a model without signed bytes as if it had some, these are mended.
     """
-    from cascader.frontends.vela.debug_database import named_network  # noqa: PLC0415  # as said above
-    from cascader.frontends.vela.known_faults import known_fault  # noqa: PLC0415
-    from cascader.frontends.vela.mend import mended_network, with_whole_bytes  # noqa: PLC0415
-    from cascader.frontends.vela.stream_check import stream_fault  # noqa: PLC0415
-
-    stream = named_network(result)
+    stream = vela.named_network(result)
     if not unsigned_copies:
-        stream = with_whole_bytes(stream, model)
-    fault = known_fault(model, result.core, result.version, unsigned_copies=unsigned_copies) or stream_fault(stream, result.database)
+        stream = vela.with_whole_bytes(stream, model)
+    fault = vela.known_fault(model, result.core, result.version, unsigned_copies=unsigned_copies)
+    fault = fault or vela.stream_fault(stream, result.database)
     if fault:
         raise InputError(fault)
-    return Legalised(result, stream, mended_network(result, model, stream))
+    return Legalised(result, stream, vela.mended_network(result, model, stream))
 
 
 def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised:
@@ -92,12 +88,11 @@ def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised:
 
 def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised | None:
     """The first core's compilation of the network with operators of one image each; None if it has none to part, or no core can."""
-    from cascader.frontends.vela.model_changes import with_simpler_operators  # noqa: PLC0415  # as said above
     from npu_model.compiled.cpu_operators import OperatorFinder  # noqa: PLC0415
     from npu_model.compiled.network import COPIES, CpuOperator  # noqa: PLC0415
     from npu_model.tflite.model import read_tflite  # noqa: PLC0415
 
-    made = None if is_tosa(model) else with_simpler_operators(model)
+    made = None if is_tosa(model) else vela.with_simpler_operators(model)
     if made is None:
         return None
     for legacy in (False, True):
@@ -177,10 +172,8 @@ class _ConstantOutputsError(Exception):
 
 def _require_no_constants(model: bytes) -> None:
     """Raise what ends Vela's work on a model with outputs that are constants; of a model that cannot be read Vela says so."""
-    from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
-
     with suppress(InputError):
-        bare, constants = without_constant_outputs(model)
+        bare, constants = vela.without_constant_outputs(model)
         if constants:
             raise _ConstantOutputsError(bare, constants)
 
@@ -189,9 +182,8 @@ def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], ob
     """As :func:`legalised`, of a model without outputs that are constants, or until ``meanwhile`` finds that it has some."""
     try:
         result = compile_network(model, options, meanwhile=meanwhile)
-        from cascader.frontends.vela.model_changes import without_identities  # noqa: PLC0415  # as said above
 
-        plain = without_identities(model)
+        plain = vela.without_identities(model)
         if plain is not model:
             model, result = plain, compile_network(plain, options)
     except InputError as error:
@@ -218,11 +210,9 @@ def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], ob
 
 def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR) -> Legalised | None:
     """The Python core's compilation beside ``first``, of the C++ core; None if it is wrong, or leaves more operators on the CPU."""
-    from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
-
     if first.core != CORES[0]:
         return None
-    bare, constants = without_constant_outputs(model)
+    bare, constants = vela.without_constant_outputs(model)
     with suppress(InputError):
         found = _by_python_core(bare, CompilerOptions(accelerator_name, legalise=True))
         return _with(found, constants) if _on_cpu(found) <= _on_cpu(first) else None

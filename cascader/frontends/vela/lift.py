@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from math import prod
 
 from cascader.ethosu.codegen.constants import Packing, constant_ranges
@@ -22,7 +22,7 @@ from npu_model.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A kernel operation with its layer's name and the table that its LUT slot holds; a CPU operator has neither."""
+    """A kernel operation with its layer's name and the table that its LUT slot holds."""
 
     operation: KernelOperation
     layer: str
@@ -33,8 +33,10 @@ class _Kernel:
         """IFM, IFM2 if there is one, and OFM."""
         return tuple(m for m in (self.operation.ifm, self.operation.ifm2, self.operation.ofm) if m is not None)
 
-
-_Step = tuple[_Kernel, ...] | CpuOperator
+    @property
+    def label(self) -> str:
+        """The layer's name; without a debug database the operation's."""
+        return self.layer or self.operation.mnemonic
 
 
 def _table(operation: KernelOperation, tables: dict[int, LutLoad], device: Accelerator) -> LutLoad | None:
@@ -66,11 +68,18 @@ def _kernels(program: Program) -> Iterator[_Kernel]:
             yield from (replace(kernel, operation=piece) for piece in forwards(operation))
 
 
-def _fewer(kernels: Iterable[_Kernel]) -> Iterator[_Kernel]:
-    """The kernels with their loops merged; the layer of a loop is that of its last kernel, the only one that the database names."""
-    every = list(kernels)
-    for run, operations in merged([kernel.operation for kernel in every]):
-        yield from (replace(every[run[-1]], operation=operation) for operation in operations)
+def _operators(step: Program | CpuOperator, *, merge: bool) -> list[_Kernel | CpuOperator]:
+    """A step's kernels, with ``merge`` with their loops merged, or the operator on the CPU.
+
+    The layer of a loop is that of its last kernel, the only one that the database names.
+    """
+    if isinstance(step, CpuOperator):
+        return [step]
+    every = list(_kernels(step))
+    if not merge:
+        return [*every]
+    runs = merged([kernel.operation for kernel in every])
+    return [replace(every[run[-1]], operation=operation) for run, operations in runs for operation in operations]
 
 
 def _shared_constants(network: CompiledNetwork) -> bytes:
@@ -81,17 +90,9 @@ def _shared_constants(network: CompiledNetwork) -> bytes:
     return contents.pop()
 
 
-def _ranges(steps: Iterable[_Step], region: int) -> Iterator[tuple[int, int]]:
+def _ranges(kernels: Iterable[_Kernel], region: int) -> list[tuple[int, int]]:
     """Every range of a region that a kernel reads or writes as a feature map."""
-    maps = (m for kernels in steps if not isinstance(kernels, CpuOperator) for kernel in kernels for m in kernel.maps)
-    return ((r.start, r.end) for m in maps if m.region == region for r in m.byte_ranges())
-
-
-def _part_names(steps: Sequence[_Step]) -> list[tuple[str, ...]]:
-    """Unique names, step by step: the layer's; without a debug database the operation's."""
-    labels = [[s.code] if isinstance(s, CpuOperator) else [k.layer or k.operation.mnemonic for k in s] for s in steps]
-    names = iter(unique([label for step in labels for label in step]))
-    return [tuple(next(names) for _ in step) for step in labels]
+    return [(r.start, r.end) for kernel in kernels for m in kernel.maps if m.region == region for r in m.byte_ranges()]
 
 
 def _npu_part(name: str, kernel: _Kernel, table: TensorTable) -> Part:
@@ -104,10 +105,8 @@ def _npu_part(name: str, kernel: _Kernel, table: TensorTable) -> Part:
 
 
 def _cpu_part(name: str, operator: CpuOperator, table: TensorTable) -> Part:
-    inputs = tuple(table.port(binding) for binding in operator.inputs)
-    outputs = tuple(table.port(binding) for binding in operator.outputs)
-    read = tuple(dict.fromkeys(port.tensor for port in inputs))
-    written = tuple(dict.fromkeys(port.tensor for port in outputs))
+    inputs, outputs = tuple(map(table.port, operator.inputs)), tuple(map(table.port, operator.outputs))
+    read, written = (tuple(dict.fromkeys(port.tensor for port in ports)) for ports in (inputs, outputs))
     return Part(name, read, written, CpuPart(operator.code, inputs, outputs))
 
 
@@ -153,12 +152,11 @@ def _tensors(table: TensorTable, parts: Sequence[Part], inputs: tuple[Port, ...]
     cpu_ports = [port for part in parts if isinstance(part.payload, CpuPart) for port in part.payload.inputs + part.payload.outputs]
     shapes = _shapes(parts, (*inputs, *outputs, *cpu_ports))
     kinds = _kinds(parts, inputs, outputs)
-    sizes = {name: table.arena.size(index) for index, name in enumerate(table.arena_names)}
-    constant_sizes = {name: table.constants.size(index) for index, name in enumerate(table.constant_names)}
+    sizes = table.arena.sizes
     used = dict.fromkeys([port.tensor for port in inputs] + [name for part in parts for name in part.inputs + part.outputs])
     used |= dict.fromkeys(port.tensor for port in outputs)
     tensors = [Tensor(n, kinds.get(n, TensorKind.INTERMEDIATE), sizes[n], *shapes[n]) for n in used if n in sizes]
-    return (*tensors, *(Tensor(n, TensorKind.CONSTANT, size, *shapes[n]) for n, size in constant_sizes.items()))
+    return (*tensors, *(Tensor(n, TensorKind.CONSTANT, size, *shapes[n]) for n, size in table.constants.sizes.items()))
 
 
 def lift(network: CompiledNetwork, *, merge: bool = False) -> Network:
@@ -171,32 +169,27 @@ def lift(network: CompiledNetwork, *, merge: bool = False) -> Network:
     """
     constants = _shared_constants(network)
     network = without_arena_copies(network)
-    steps: list[_Step] = [
-        tuple(_fewer(_kernels(step)) if merge else _kernels(step)) if isinstance(step, Program) else step for step in network.steps
-    ]
-    names = _part_names(steps)
+    steps = [_operators(step, merge=merge) for step in network.steps]
+    operators = list(chain.from_iterable(steps))
+    names = unique([one.code if isinstance(one, CpuOperator) else one.label for one in operators])
+    kernels = {name: one for name, one in zip(names, operators, strict=True) if isinstance(one, _Kernel)}
     bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]
     table = TensorTable.of(
-        AddressMap.of(chain(((b.byte_range.start, b.byte_range.end) for b in bindings), _ranges(steps, ARENA))),
-        AddressMap.of(_ranges(steps, CONSTANTS)),
+        AddressMap.of([*((b.byte_range.start, b.byte_range.end) for b in bindings), *_ranges(kernels.values(), ARENA)]),
+        AddressMap.of(_ranges(kernels.values(), CONSTANTS)),
         bindings,
-        [
-            (n, k.operation.ofm)
-            for own, s in zip(names, steps, strict=True)
-            if not isinstance(s, CpuOperator)
-            for n, k in zip(own, s, strict=True)
-        ],
+        [(name, kernel.operation.ofm) for name, kernel in kernels.items()],
     )
-    parts: list[Part] = []
-    segments = []
-    for own, kernels, step in zip(names, steps, network.steps, strict=True):
-        if isinstance(kernels, CpuOperator):
-            parts.append(_cpu_part(own[0], kernels, table))
-        else:
-            parts += [_npu_part(name, kernel, table) for name, kernel in zip(own, kernels, strict=True)]
-        segments.append(Segment(own, tuple(table.port(b) for b in step.inputs), tuple(table.port(b) for b in step.outputs)))
-    inputs = tuple(table.port(binding) for binding in network.inputs)
-    outputs = tuple(table.port(binding) for binding in network.outputs)
+    parts = [
+        _cpu_part(name, one, table) if isinstance(one, CpuOperator) else _npu_part(name, one, table)
+        for name, one in zip(names, operators, strict=True)
+    ]
+    waiting = iter(names)
+    segments = [
+        Segment(tuple(islice(waiting, len(own))), tuple(map(table.port, step.inputs)), tuple(map(table.port, step.outputs)))
+        for own, step in zip(steps, network.steps, strict=True)
+    ]
+    inputs, outputs = tuple(map(table.port, network.inputs)), tuple(map(table.port, network.outputs))
     packing = Packing.of(span for part in parts if isinstance(part.payload, EthosuPart) for span in constant_ranges(part.payload))
     packed = tuple(replace(p, payload=packing.part(p.payload)) if isinstance(p.payload, EthosuPart) else p for p in parts)
     graph = CascaderGraph(packed, _tensors(table, packed, inputs, outputs))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cascader.frontends.vela.compiler import VelaResult
-from cascader.frontends.vela.debug_database import Tables, kernel_rows, named_network, read_tables, source_operators
+from cascader.frontends.vela.debug_database import kernel_rows, named_network, read_tables, source_operators
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Kernel, KernelOperation, Operation, OperationKind, PoolKind, Program, Rounding
@@ -45,11 +45,6 @@ class Mended:
     unmended: tuple[str, ...] = ()
 
 
-def _sources(tables: Tables, model: TfliteModel) -> set[str]:
-    """Ids of the ``source`` table that are a FULLY_CONNECTED of the .tflite file."""
-    return {key for key, operator in source_operators(tables, model).items() if operator.code == FULLY_CONNECTED}
-
-
 def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozenset[int], ...]:
     """For every command stream in order: byte offsets of the kernel commands that run a FULLY_CONNECTED of ``model``.
 
@@ -58,7 +53,7 @@ def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozense
     condition, what Vela adds around a fully connected operator (copies, tables) the first.
     """
     tables = read_tables(database)
-    sources = _sources(tables, model)
+    sources = {key for key, operator in source_operators(tables, model).items() if operator.code == FULLY_CONNECTED}
     table, key = ("perf", "scheduled_id") if "perf" in tables else ("optimised", "optimised_id")
     scheduled = {
         row.get("id", "")

@@ -20,7 +20,6 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Strides, Upscale
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 
 def _piece(feature_map: FeatureMap, y: int, x: int, shape: Shape3D) -> FeatureMap:
@@ -67,14 +66,6 @@ _MOST_ROWS = 1 << 16
 """Rows that a feature map may have (16-bit HEIGHT registers)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Bytes from the base of one kernel's feature maps to that of the next one's: of the IFM and of the OFM."""
-
-    ifm: int
-    ofm: int
-
-
 def _moves(operation: KernelOperation) -> bool:
     """Whether the operation moves elements that a base and three strides address, without weights or a table.
 
@@ -90,24 +81,23 @@ def _without_place(operation: KernelOperation) -> KernelOperation:
     return replace(operation, ifm=operation.ifm.at(0), ofm=operation.ofm.at(0), blockdep=0)
 
 
-def _step(first: KernelOperation, second: KernelOperation) -> _Step:
-    return _Step(second.ifm.base - first.ifm.base, second.ofm.base - first.ofm.base)
+def _step(first: KernelOperation, second: KernelOperation) -> tuple[int, int]:
+    """Bytes from the base of one kernel's IFM and OFM to that of the next one's."""
+    return second.ifm.base - first.ifm.base, second.ofm.base - first.ofm.base
 
 
-def _runs(operations: Sequence[KernelOperation]) -> Iterator[Sequence[KernelOperation]]:
-    """The operations cut into the longest runs of a constant step, from the first on."""
+def _runs(operations: Sequence[KernelOperation]) -> Iterator[range]:
+    """The positions cut into the longest runs of a constant step, from the first on."""
     start = 0
     while start < len(operations):
-        end = start + 1
-        if _moves(operations[start]):
-            body = _without_place(operations[start])
-            step = None
-            while end < len(operations) and _moves(operations[end]) and _without_place(operations[end]) == body:
-                found = _step(operations[end - 1], operations[end])
-                if step not in (None, found):
-                    break
-                step, end = found, end + 1
-        yield operations[start:end]
+        end, step = start + 1, None
+        body = _without_place(operations[start]) if _moves(operations[start]) else None
+        while end < len(operations) and _moves(operations[end]) and _without_place(operations[end]) == body:
+            found = _step(operations[end - 1], operations[end])
+            if step not in (None, found):
+                break
+            step, end = found, end + 1
+        yield range(start, end)
         start = end
 
 
@@ -134,15 +124,15 @@ def _merged(run: Sequence[KernelOperation]) -> Sequence[KernelOperation]:
     first, shape = run[0], run[0].ofm.shape
     along_x = shape.width < shape.height
     count = min(shape.width, shape.height)
-    step = _step(run[0], run[1]) if len(run) > 1 else _Step(0, 0)
+    ifm_step, ofm_step = _step(run[0], run[1]) if len(run) > 1 else (0, 0)
     outermost = max(first.ofm.strides.y * (shape.height > 1), first.ofm.strides.x * (shape.width > 1))
-    if not (len(run) > count and len(run) <= _MOST_ROWS and step.ifm > 0 and step.ofm >= outermost and _is_apart(run)):
+    if not (len(run) > count and len(run) <= _MOST_ROWS and ifm_step > 0 and ofm_step >= outermost and _is_apart(run)):
         return run
     return [
         replace(
             first,
-            ifm=_looped(first.ifm, len(run), step.ifm, inner, along_x=along_x),
-            ofm=_looped(first.ofm, len(run), step.ofm, inner, along_x=along_x),
+            ifm=_looped(first.ifm, len(run), ifm_step, inner, along_x=along_x),
+            ofm=_looped(first.ofm, len(run), ofm_step, inner, along_x=along_x),
             blockdep=0,
         )
         for inner in range(count)
@@ -154,10 +144,8 @@ def merged(operations: Sequence[KernelOperation]) -> Iterator[tuple[range, Seque
 
     A run is a range of positions in ``operations``; an operation that is in none is a run of its own.
     """
-    at = 0
     for run in _runs(operations):
-        yield range(at, at + len(run)), _merged(run)
-        at += len(run)
+        yield run, _merged(operations[run.start : run.stop])
 
 
 def spared_kernels(network: CompiledNetwork) -> int:

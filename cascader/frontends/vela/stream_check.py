@@ -41,21 +41,6 @@ class Allocation:
         return self.start <= span.start and span.end <= round_up(self.end, ALIGNMENT) and self.first <= time <= self.last
 
 
-@dataclass(frozen=True, slots=True)
-class StrayAccess:
-    """An access of a kernel to bytes that are of no one tensor: ``operand`` is IFM, IFM2 or OFM.
-
-    ``tensor`` is the allocation in which it begins, None if it begins in none.
-    """
-
-    operation: int
-    layer: str
-    mnemonic: str
-    operand: str
-    span: ByteRange
-    tensor: Allocation | None
-
-
 def _allocation(row: dict[str, str]) -> Allocation | None:
     """A row of the ``tensors`` table; None for a tensor without an address."""
     try:
@@ -77,8 +62,11 @@ def _operands(op: KernelOperation) -> Iterator[tuple[str, ByteRange]]:
             yield from ((operand, span) for span in fm.byte_ranges())
 
 
-def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[StrayAccess]:
-    """The accesses to the arena that lie in no tensor which is alive, in order; kernels of which Vela gives no time are passed over."""
+def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[str]:
+    """The accesses to the arena that lie in no tensor which is alive, in order, as clauses.
+
+    A tensor is named in which the access begins. Kernels of which Vela gives no time are passed over.
+    """
     placed = allocations(tables)
     times = {row.get("id", ""): row.get("time_index", "") for row in tables.get("perf_debug", ())}
     for program, rows in zip(network.programs, kernel_rows(tables), strict=False):
@@ -86,20 +74,13 @@ def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[StrayAc
             known = times.get(rows[offset].get("scheduled_id", ""), "") if offset in rows else ""
             if not known.isdecimal():
                 continue
-            time = int(known)
             for operand, span in _operands(op):
-                if not any(tensor.holds(span, time) for tensor in placed):
-                    begins = next((t for t in placed if t.start <= span.start < t.end and t.first <= time <= t.last), None)
-                    yield StrayAccess(index, program.name(index), op.mnemonic, operand, span, begins)
-
-
-def _stray_text(access: StrayAccess) -> str:
-    """Clause that names a wrong access, without its end."""
-    verb = "writes" if access.operand == "OFM" else "reads"
-    where = f"layer {access.layer!r} ({access.mnemonic}, operation {access.operation})"
-    tensor = access.tensor
-    theirs = "where no tensor lies" if tensor is None else f"but its tensor {tensor.tensor!r} has {tensor.start} to {tensor.end}"
-    return f"{where} {verb} bytes {access.span.start} to {access.span.end} of the arena as its {access.operand}, {theirs}"
+                if any(tensor.holds(span, int(known)) for tensor in placed):
+                    continue
+                begins = next((t for t in placed if t.start <= span.start < t.end and t.first <= int(known) <= t.last), None)
+                theirs = f"but its tensor {begins.tensor!r} has {begins.start} to {begins.end}" if begins else "where no tensor lies"
+                where = f"layer {program.name(index)!r} ({op.mnemonic}, operation {index}) {'writes' if operand == 'OFM' else 'reads'}"
+                yield f"{where} bytes {span.start} to {span.end} of the arena as its {operand}, {theirs}"
 
 
 def _lost_rows(network: CompiledNetwork) -> str:
@@ -138,7 +119,7 @@ def stream_fault(network: CompiledNetwork, database: str = "") -> str:
     """
     stray = next(stray_accesses(network, read_tables(database)), None)
     if stray is not None:
-        return _stray_text(stray)
+        return stray
     unwritten = next(unwritten_reads(network), None)
     return (_lost_rows(network) or _other_weights(network)) if unwritten is None else unwritten.text
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, Port
@@ -21,13 +22,14 @@ from npu_model.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AddressMap:
-    """Disjoint extents (start, end) in address order; starts are multiples of 16."""
+    """Disjoint extents (start, end) in address order, with the ``names`` of their tensors; starts are multiples of 16."""
 
     extents: tuple[tuple[int, int], ...]
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> AddressMap:
-        """Unite overlapping ranges; ranges that only touch stay apart."""
+        """Unite overlapping ranges; ranges that only touch stay apart. None has a name yet."""
         extents: list[tuple[int, int]] = []
         for start, end in sorted((start // ALIGNMENT * ALIGNMENT, end) for start, end in ranges):
             if extents and start < extents[-1][1]:
@@ -36,6 +38,11 @@ class AddressMap:
                 extents.append((start, end))
         return cls(tuple(extents))
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each tensor."""
+        return {name: end - start for name, (start, end) in zip(self.names, self.extents, strict=True)}
+
     def find(self, address: int) -> int:
         """Index of the extent that holds ``address``; InputError if none does."""
         index = bisect_right(self.extents, (address, 1 << 64)) - 1
@@ -43,14 +50,10 @@ class AddressMap:
             raise InputError(f"Arena address {address} belongs to no tensor of the compiled network: compile it again.")
         return index
 
-    def start(self, index: int) -> int:
-        """Address of the extent's first byte."""
-        return self.extents[index][0]
-
-    def size(self, index: int) -> int:
-        """Bytes of the extent."""
-        start, end = self.extents[index]
-        return end - start
+    def place(self, address: int) -> tuple[str, int]:
+        """The tensor that holds ``address``, and the bytes of it before."""
+        index = self.find(address)
+        return self.names[index], address - self.extents[index][0]
 
 
 def unique(labels: Sequence[str]) -> tuple[str, ...]:
@@ -80,12 +83,10 @@ def base_address(feature_map: FeatureMap) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TensorTable:
-    """The extents of the arena and of the constant feature maps, each with its tensor's name."""
+    """The extents of the arena and of the constant feature maps."""
 
     arena: AddressMap
     constants: AddressMap
-    arena_names: tuple[str, ...]
-    constant_names: tuple[str, ...]
 
     @classmethod
     def of(
@@ -101,24 +102,21 @@ class TensorTable:
         for index, parts in writers.items():
             labels.setdefault(index, f"{parts[0]}+{len(parts) - 1}" if len(parts) > 1 else parts[0])
         ordered = [labels.get(index, f"variable@{start}") for index, (start, _) in enumerate(arena.extents)]
-        ordered += [f"constant@{start}" for start, _ in constants.extents]
-        names = unique(ordered)
-        return cls(arena, constants, names[: len(arena.extents)], names[len(arena.extents) :])
+        names = unique([*ordered, *(f"constant@{start}" for start, _ in constants.extents)])
+        return cls(replace(arena, names=names[: len(ordered)]), replace(constants, names=names[len(ordered) :]))
 
     def name(self, feature_map: FeatureMap) -> str:
         """Name of the tensor that the map lies in."""
-        if feature_map.region == CONSTANTS:
-            return self.constant_names[self.constants.find(base_address(feature_map))]
-        return self.arena_names[self.arena.find(base_address(feature_map))]
+        extents = self.constants if feature_map.region == CONSTANTS else self.arena
+        return extents.place(base_address(feature_map))[0]
 
     def relative(self, feature_map: FeatureMap) -> FeatureMap:
         """The map with addresses that count from its tensor's start; constant maps keep theirs."""
         if feature_map.region == CONSTANTS:
             return feature_map
-        return rebase(feature_map, -self.arena.start(self.arena.find(base_address(feature_map))))
+        base = base_address(feature_map)
+        return rebase(feature_map, self.arena.place(base)[1] - base)
 
     def port(self, binding: Binding) -> Port:
         """The binding as a place in its tensor."""
-        index = self.arena.find(binding.address)
-        offset = binding.address - self.arena.start(index)
-        return Port(binding.name, self.arena_names[index], offset, binding.shape, binding.dtype, binding.quantisation)
+        return Port(binding.name, *self.arena.place(binding.address), binding.shape, binding.dtype, binding.quantisation)

@@ -41,13 +41,16 @@ _UINT8_OFFSET = 128
 class Precision:
     """One format: TFLite's tensor types for activations, weights and biases, and the integers an activation can be.
 
-    ``offset`` is what the file adds to both values and zero points: uint8 is int8 shifted by 128.
+    ``offset`` is what the file adds to both values and zero points: uint8 is int8 shifted by 128. ``activation_dtype`` and ``bias_dtype``
+    are little-endian types of numpy.
     """
 
     name: str
     activation: int
+    activation_dtype: str
     weight: int
     bias: int
+    bias_dtype: str
     lowest: int
     highest: int
     offset: int
@@ -63,23 +66,15 @@ class Precision:
         """Whether activations have zero point 0 (16x8, by the LiteRT quantisation specification)."""
         return bool(self.activation == _TYPE.INT16)
 
-    @property
-    def activation_dtype(self) -> np.dtype[np.generic]:
-        """Little-endian numpy type of an activation."""
-        types = {_TYPE.INT8: "<i1", _TYPE.UINT8: "<u1", _TYPE.INT16: "<i2", _TYPE.FLOAT32: "<f4"}
-        return np.dtype(types[self.activation])
-
-    @property
-    def bias_dtype(self) -> np.dtype[np.generic]:
-        """Little-endian numpy type of a bias."""
-        return np.dtype({_TYPE.INT32: "<i4", _TYPE.INT64: "<i8", _TYPE.FLOAT32: "<f4"}[self.bias])
-
 
 _PRECISIONS = {
-    "int8": Precision("int8", _TYPE.INT8, _TYPE.INT8, _TYPE.INT32, -128, 127, 0, per_channel=True),
-    "int16": Precision("int16", _TYPE.INT16, _TYPE.INT8, _TYPE.INT64, -32768, 32767, 0, per_channel=True),
-    "uint8": Precision("uint8", _TYPE.UINT8, _TYPE.UINT8, _TYPE.INT32, -128, 127, 128, per_channel=False),
-    "float32": Precision("float32", _TYPE.FLOAT32, _TYPE.FLOAT32, _TYPE.FLOAT32, -128, 127, 0, per_channel=True),
+    made.name: made
+    for made in (
+        Precision("int8", _TYPE.INT8, "<i1", _TYPE.INT8, _TYPE.INT32, "<i4", -128, 127, 0, per_channel=True),
+        Precision("int16", _TYPE.INT16, "<i2", _TYPE.INT8, _TYPE.INT64, "<i8", -32768, 32767, 0, per_channel=True),
+        Precision("uint8", _TYPE.UINT8, "<u1", _TYPE.UINT8, _TYPE.INT32, "<i4", -128, 127, 128, per_channel=False),
+        Precision("float32", _TYPE.FLOAT32, "<f4", _TYPE.FLOAT32, _TYPE.FLOAT32, "<f4", -128, 127, 0, per_channel=True),
+    )
 }
 
 

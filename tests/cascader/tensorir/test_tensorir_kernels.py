@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,11 +22,11 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import import_network
 from cascader.tensorir.compat import load
 from cascader.tensorir.kernel_elementwise import leading_zeros
-from cascader.tensorir.numerics import Value, rescaled
+from cascader.tensorir.numerics import OutputUnit, Value
 from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
-from npu_model.program import Activation, ActivationKind, Rounding
+from npu_model.program import Activation, ActivationKind, KernelOperation, Rounding, Scale
 from sim.functional.elementwise import leading_zeros as reference_leading_zeros
 from sim.functional.rescale import rescale
 from testbed.verification import functional_outputs, seeded_inputs
@@ -81,6 +82,17 @@ def on_int64(function: object, values: np.ndarray) -> np.ndarray:
     return np.asarray(result.numpy())
 
 
+@cache
+def an_operation() -> KernelOperation:
+    (part, *_) = plan_of("convolution int8").network.graph.parts
+    assert isinstance(part.payload, EthosuPart)
+    return part.payload.operation
+
+
+def output_unit(writer: Writer, rounding: Rounding) -> OutputUnit:
+    return OutputUnit(writer, replace(an_operation(), rounding=rounding), "Part 'p'")
+
+
 def corners() -> np.ndarray:
     """Values around every power of two up to 31 bits, both signs, and some between."""
     near = [sign * (1 << bit) + step for bit in range(31) for sign in (1, -1) for step in (-1, 0, 1)]
@@ -92,7 +104,8 @@ def corners() -> np.ndarray:
 def test_rescaling_is_that_of_the_executor_for_every_rounding_around_all_powers_of_two(rounding: Rounding) -> None:
     values = corners()
     for scale, shift in ((1, 0), (1, 1), (1 << 30, 31), (1518500250, 37), ((1 << 31) - 1, 62)):
-        found = on_int64(lambda w, v, s=scale, n=shift: rescaled(w, Value(v, 1 << 31), s, n, rounding, "test").expression, values)
+        factor = Scale(scale, shift)
+        found = on_int64(lambda w, v, f=factor: output_unit(w, rounding).rescaled(Value(v, 1 << 31), f).expression, values)
         np.testing.assert_array_equal(found, rescale(values, scale, shift, rounding))
 
 
@@ -104,7 +117,7 @@ def test_leading_zeros_are_those_of_the_executor() -> None:
 def test_a_product_that_may_leave_64_bits_is_refused() -> None:
     writer = Writer()
     with pytest.raises(InputError, match="TensorIR computes in 64 bits"):
-        rescaled(writer, Value(writer.constant(0), 1 << 40), 1 << 31, 30, Rounding.NATURAL, "Part 'p'")
+        output_unit(writer, Rounding.NATURAL).rescaled(Value(writer.constant(0), 1 << 40), Scale(1 << 31, 30))
 
 
 def damaged(plan: Schedule, **fields: object) -> Schedule:
