@@ -32,7 +32,8 @@ class LayerRow:
     unit's work.
 
     Bytes are whole data beats, without the command fetch. ``mac_utilisation`` is the part of the accelerator's multiply-accumulates
-    during ``cycles`` that the layer's mathematics needs. It and ``share`` are from 0 to 1.
+    during ``cycles`` that the layer's mathematics needs; more than 1 if it began to multiply before the layer before was done.
+    ``share`` is from 0 to 1.
     """
 
     layer: str

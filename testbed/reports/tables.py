@@ -20,6 +20,7 @@ NAME_WIDTH = 40
 
 _HEADERS = ("layer", "operator", "cycles", "%", "bound by", "AXI0 read", "AXI0 write", "AXI1 read", "MAC %")
 _COMMANDS = "Bytes per layer leave out the fetch of the command stream, which the summary counts."
+_AHEAD = "MAC % is of the cycles by which a layer delays the end: above 100 it began to multiply before the layer before was done."
 
 
 def shortened(name: str) -> str:
@@ -93,13 +94,18 @@ def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]
     return (*(row for row in rows if 100 * row.share >= min_percent), together)
 
 
+def notes(rows: Sequence[LayerRow]) -> tuple[str, ...]:
+    """Sentences that stand below a table of some layers."""
+    return (_COMMANDS, _AHEAD) if any(row.mac_utilisation > 1 for row in rows) else (_COMMANDS,)
+
+
 def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
     """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row."""
     rows = layer_rows(replay)
     shown = (*folded(rows, min_percent), total_row(rows, replay))
     cells = [_cells(row, name) for row, name in zip(shown, all_shortened([row.layer for row in shown]), strict=True)]
     text = [header in {"layer", "operator", "bound by"} for header in _HEADERS]
-    return f"{grid(_HEADERS, cells, text)}\n{filled(_COMMANDS)}"
+    return "\n".join([grid(_HEADERS, cells, text), *map(filled, notes(shown))])
 
 
 def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:

@@ -11,7 +11,9 @@ import pytest
 from command_line import call, refusal
 from quick_comparisons import compare_quickly
 
+from sim.views.layers import LayerRow
 from testbed.output import Output
+from testbed.reports.tables import notes
 from testbed.terminal import spans
 
 ESCAPE = "\x1b"
@@ -75,6 +77,12 @@ def test_layers_below_a_part_of_the_cycles_are_one_row_whose_cycles_count() -> N
     rows = whole.split("\n\n")[1].count("\n")
     assert cut.split("\n\n")[1].count("\n") == rows - int(folded[1]) + 1
     assert "below" not in whole
+
+
+@pytest.mark.parametrize(("used", "said"), [(0.5, False), (1.0, False), (1.008, True)])
+def test_a_layer_that_multiplies_before_the_one_before_is_done_is_explained(used: float, said: bool) -> None:  # noqa: FBT001  # a row of a table
+    row = LayerRow("conv", "CONV_2D", 100, 1.0, "MAC array", 8, 8, 0, used, 1, 0)
+    assert any("MAC %" in note for note in notes((row,))) == said
 
 
 def test_a_single_small_layer_is_not_folded() -> None:
