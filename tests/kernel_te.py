@@ -116,9 +116,9 @@ class KernelWriter:
         if sums.is_maximum and operation.padding != Padding():
             raise InputError(f"{what} takes the maximum of padded windows: windows without padding are written as Tensor Expressions.")
         weights = table = None
-        if sums.filters is not None:
-            weights = self.constant(f"{self.label}_weights", sums.filters.weights)
-            table = self.constant(f"{self.label}_table", sums.filters.table)
+        if sums.weights is not None and sums.table is not None:
+            weights = self.constant(f"{self.label}_weights", sums.weights)
+            table = self.constant(f"{self.label}_table", sums.table)
         source, row, column = self._window(operation, ifm)
         ky, kx = self.te.reduce_axis((0, row.taps), "ky"), self.te.reduce_axis((0, column.taps), "kx")
         channels = self.te.reduce_axis((0, operation.ifm.shape.depth), "i")

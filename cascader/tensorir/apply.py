@@ -21,7 +21,7 @@ from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.plan import StripeBuffer
 from cascader.plan.stripe_trace import StripedGroup, trace
 from cascader.tensorir.compat import SRAM, load
-from cascader.tensorir.part_body import Counter, PartBody, Room
+from cascader.tensorir.part_body import PartBody, Place
 from cascader.tensorir.stages import unique
 from cascader.tensorir.te_frontend import TeGraph
 from cascader.tensorir.writer import Writer
@@ -108,7 +108,7 @@ class _Function:
     def __init__(self, graph: TeGraph) -> None:
         self.writer = Writer()
         self.graph = graph
-        self.rooms: dict[str, Room] = {}
+        self.places: dict[str, Place] = {}
         self.counters: Any = None
         self._made = {name: buffer for buffer, name in graph.stages.names.items()}
 
@@ -118,11 +118,11 @@ class _Function:
 
     def parameter(self, tensor: str) -> None:
         """A whole tensor that the caller gives."""
-        self.rooms[tensor] = Room.whole(self.writer.tensor(tensor, self.dtype(tensor), self._shape(tensor)))
+        self.places[tensor] = Place.whole(self.writer.tensor(tensor, self.dtype(tensor), self._shape(tensor)))
 
     def allocated(self, tensor: str, scope: str) -> None:
         """A whole tensor of the function's own."""
-        self.rooms[tensor] = Room.whole(self.writer.allocate(tensor, self.dtype(tensor), self._shape(tensor), scope))
+        self.places[tensor] = Place.whole(self.writer.allocate(tensor, self.dtype(tensor), self._shape(tensor), scope))
 
     def _shape(self, tensor: str) -> tuple[int, ...]:
         return self.graph.affine.tensor(tensor).shape
@@ -141,8 +141,10 @@ class _Numbers:
 
     def of(self, values: Sequence[int]) -> _Number:
         """The number that ``values`` have stripe by stripe."""
-        if len(set(values)) == 1:
-            return lambda _: values[0]
+        return (lambda _: values[0]) if len(set(values)) == 1 else self.hidden(values)
+
+    def hidden(self, values: Sequence[int]) -> _Number:
+        """The number, from the table in any case: TVM shrinks a buffer of which it sees that a half is never used."""
         line = len(self.table)
         self.table += values
         return lambda step: self.buffer[step + line]
@@ -177,7 +179,7 @@ class _Cascade:
         self._output = graph.affine.parts[group.last].output
         self._boxes = {index: _Boxes(boxes, numbers) for index, boxes in traced.made.items()}
         self._copied = {buffer.tensor: _Boxes(traced.filled[buffer.tensor], numbers) for buffer in self.buffers if self._is_copied(buffer)}
-        self._slots = {buffer.tensor: numbers.of(self._fills(buffer)) for buffer in self.buffers if buffer.copies > 1}
+        self._slots = {buffer.tensor: numbers.hidden(self._fills(buffer)) for buffer in self.buffers if buffer.copies > 1}
         self.names = {buffer.tensor: self._name(buffer.tensor) for buffer in self.buffers}
 
     def _is_copied(self, buffer: StripeBuffer) -> bool:
@@ -207,12 +209,12 @@ class _Cascade:
         turns = self._steps + ahead + behind
         with function.writer.loop("stripe", turns) if turns > 1 else nullcontext(0) as turn:
 
-            def do(write: Callable[[Any, Mapping[str, Room]], None], *, after: int) -> None:
+            def do(write: Callable[[Any, Mapping[str, Place]], None], *, after: int) -> None:
                 """Write what is done for each stripe, the first of which has its turn ``after`` so many."""
                 step = turn - after if after else turn
                 conditions = [*([step >= 0] if after else []), *([step < self._steps] if after < ahead + behind else [])]
                 with function.writer.when(conditions):
-                    write(step, function.rooms | {buffer.tensor: self._room(buffer, made, step) for buffer, made in buffers.items()})
+                    write(step, function.places | {buffer.tensor: self._place(buffer, made, step) for buffer, made in buffers.items()})
 
             for tensor in copied_in:
                 do(partial(self._copy, function, tensor), after=0 if tensor in self._slots else ahead)
@@ -224,26 +226,26 @@ class _Cascade:
         shape = (buffer.copies, *buffer.shape) if buffer.copies > 1 else buffer.shape
         return function.writer.allocate(self.names[buffer.tensor], function.dtype(buffer.tensor), shape, SRAM)
 
-    def _room(self, buffer: StripeBuffer, made: Any, step: Any) -> Room:
+    def _place(self, buffer: StripeBuffer, made: Any, step: Any) -> Place:
         """Where the buffer has its elements at a stripe."""
         ever = reduce(hull, self._filled[buffer.tensor])
         wraps = [length if high - low > length else 0 for (low, high), length in zip(ever, buffer.shape, strict=True)]
         origin = [0 if length else low for (low, _), length in zip(ever, wraps, strict=True)]
         slot = (self._slots[buffer.tensor](step),) if buffer.copies > 1 else ()
-        return Room(made, tuple(origin), tuple(wraps), slot)
+        return Place(made, tuple(origin), tuple(wraps), slot)
 
-    def _copy(self, function: _Function, tensor: str, step: Any, rooms: Mapping[str, Room]) -> None:
+    def _copy(self, function: _Function, tensor: str, step: Any, places: Mapping[str, Place]) -> None:
         """Copy a stripe between a tensor's home and its buffer."""
-        home, stripe = function.rooms[tensor], rooms[tensor]
+        home, stripe = function.places[tensor], places[tensor]
         source, target = (stripe, home) if tensor == self._output else (home, stripe)
         with function.writer.nest(self._copied[tensor].bounds(step, 1)) as at:
             function.writer.store(target.buffer, target.index(at), source.load(at))
 
-    def _parts(self, function: _Function, step: Any, rooms: Mapping[str, Room]) -> None:
+    def _parts(self, function: _Function, step: Any, places: Mapping[str, Place]) -> None:
         parts = self._graph.affine.parts
         for index in range(self._group.first, self._group.last + 1):
             part, boxes = parts[index], self._boxes[index]
-            counter = None if function.counters is None else Counter(function.counters, index)
-            body = PartBody(function.writer, self._graph.stages, self._graph.match(part), rooms, boxes.lanes, counter)
+            counter = None if function.counters is None else (function.counters, index)
+            body = PartBody(function.writer, self._graph.stages, self._graph.match(part), places, boxes.lanes, counter)
             with function.writer.nest(boxes.bounds(step, boxes.lanes)) as at:
                 body.write(at)

@@ -94,15 +94,6 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storag
     return Elements(writer, buffer, feature_map, offset, storage.size // step if rolls else None, axis, start)
 
 
-@dataclass(frozen=True, slots=True)
-class Stripe:
-    """Share of the OFM that a call of a kernel makes: ``count`` rows or columns from ``first`` on."""
-
-    first: Any
-    count: Any
-    cut: Axis
-
-
 def channel_blocks(operation: KernelOperation, block: int) -> list[tuple[int, int, int]]:
     """(first channel, blocks, channels of each): the whole blocks of output channels, and the one that holds the rest."""
     whole, rest = divmod(operation.ofm.shape.depth, block)
@@ -111,7 +102,7 @@ def channel_blocks(operation: KernelOperation, block: int) -> list[tuple[int, in
 
 @dataclass(frozen=True, slots=True)
 class KernelBody:
-    """Operands of a kernel, and its statements as they are written.
+    """Operands of a kernel, and its statements as they are written: a call makes ``count`` rows or columns of the OFM from ``first`` on.
 
     ``ifm2`` is None for a scalar and for an operation of one operand, ``lut`` without a look-up table.
     """
@@ -121,17 +112,18 @@ class KernelBody:
     ifm2: Elements | None
     ofm: Elements
     lut: Any
-    stripe: Stripe
+    axis: Axis
+    first: Any
+    count: Any
 
     def groups(self, block: int) -> Iterator[tuple[Any, Any, Any, int]]:
         """(row, column, first channel, channels) of every position of the stripe, ``block`` channels at a time, and then the rest.
 
         The loops are open while a group is used.
         """
-        shape, stripe = self.unit.operation.ofm.shape, self.stripe
-        rows, columns, own = (0, shape.height), (0, shape.width), (stripe.first, stripe.count)
-        rows, columns = (own, columns) if stripe.cut is Axis.ROWS else (rows, own)
-        with self.unit.writer.loop("y", rows[1], rows[0]) as y, self.unit.writer.loop("x", columns[1], columns[0]) as x:
+        shape, own = self.unit.operation.ofm.shape, (self.count, self.first)
+        rows, columns = (own, (shape.width, 0)) if self.axis is Axis.ROWS else ((shape.height, 0), own)
+        with self.unit.writer.loop("y", *rows) as y, self.unit.writer.loop("x", *columns) as x:
             for first, blocks, lanes in channel_blocks(self.unit.operation, block):
                 with self.unit.writer.loop("block", blocks) as number:
                     yield y, x, first + number * lanes, lanes

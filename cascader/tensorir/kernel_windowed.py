@@ -113,43 +113,17 @@ def inside_count(writer: Writer, axis: WindowAxis, output: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FilterValues:
-    """Weights (OHWI, zero point off), the flat table that :func:`channel_table` describes, and the type that holds every sum."""
-
-    weights: NDArray[np.int16]
-    table: NDArray[np.int64]
-    accumulator: str
-
-
-def _check_filter(operation: KernelOperation, what: str) -> None:
-    if operation.ifm.dtype.bits == 32 or operation.global_scale or len(operation.weights) != 1 or len(operation.scales) != 1:
-        raise InputError(
-            f"{what} reads {operation.ifm.dtype} with {len(operation.weights)} weight streams: 8 or 16 bits and one are expressed."
-        )
-    if operation.accumulator is AccumulatorFormat.FP16:
-        raise InputError(f"{what} accumulates in FP16: integer accumulators are expressed in TensorIR; compile with 8 or 16 bits.")
-    if operation.kind is OperationKind.DEPTHWISE and operation.ifm.shape.depth != operation.ofm.shape.depth:
-        raise InputError(f"{what} has {operation.ifm.shape.depth} IFM and {operation.ofm.shape.depth} OFM channels: they must be as many.")
-
-
-def filter_values(operation: KernelOperation, constants: bytes, accelerator: Accelerator, what: str) -> FilterValues:
-    """The constants of a convolution or depthwise operation; InputError if 64 bits do not hold what it computes."""
-    _check_filter(operation, what)
-    weights = weights_from_stream(operation, take(constants, operation.weights[0], what), accelerator)
-    records = decode_scales(take(constants, operation.scales[0], what), operation.ofm.shape.depth)
-    rows = channel_table([(record.bias, record.scale, record.shift) for record in records], operation.rounding)
-    bound = int(np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0)) * magnitude(operation.ifm)
-    if table_bound(rows, bound) >= 1 << 63:
-        raise InputError(f"{what} may reach {table_bound(rows, bound)} before its shift: TensorIR computes in 64 bits; use smaller scales.")
-    return FilterValues(weights, np.array(rows, np.int64).ravel(), "int32" if bound < 1 << 31 else "int64")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class WindowSum:
-    """The accumulation of a kernel with a window; ``filters`` are the constants of a convolution or depthwise one, None for a pooling."""
+    """The accumulation of a kernel with a window, in a type that holds every total.
+
+    A convolution or depthwise operation has ``weights`` (OHWI, zero point off) and the flat ``table`` that :func:`channel_table` describes,
+    a pooling has neither.
+    """
 
     unit: OutputUnit
-    filters: FilterValues | None
+    accumulator: str = "int64"
+    weights: NDArray[np.int16] | None = None
+    table: NDArray[np.int64] | None = None
 
     @property
     def deep(self) -> bool:
@@ -160,11 +134,6 @@ class WindowSum:
     def is_maximum(self) -> bool:
         """Whether the total is the largest element of the window."""
         return self.unit.operation.pool is PoolKind.MAX
-
-    @property
-    def accumulator(self) -> str:
-        """The type that holds every total."""
-        return "int64" if self.filters is None else self.filters.accumulator
 
     @property
     def start(self) -> int:
@@ -179,7 +148,7 @@ class WindowSum:
     def result(self, total: Any, at: tuple[Any, Any], table: Any, channel: Any) -> Any:
         """The result, before zero point and clamp, of a ``total`` at row and column ``at``; ``table`` has a convolution's channels."""
         operation = self.unit.operation
-        if self.filters is not None:
+        if self.table is not None:
             return self.unit.rescaled_by_table(total, table, channel)
         if self.is_maximum:
             return total
@@ -192,12 +161,30 @@ class WindowSum:
 
 
 def window_sum(unit: OutputUnit, constants: bytes, accelerator: Accelerator) -> WindowSum:
-    """The accumulation of an operation that is not elementwise; InputError if it cannot be expressed."""
+    """The accumulation of an operation that is not elementwise; InputError if it cannot be expressed, or 64 bits do not hold it."""
     operation, what = unit.operation, unit.what
-    if operation.kind is not OperationKind.POOL:
-        return WindowSum(unit, filter_values(operation, constants, accelerator, what))
-    _check_pooling(operation, what)
-    return WindowSum(unit, None)
+    if operation.kind is OperationKind.POOL:
+        _check_pooling(operation, what)
+        return WindowSum(unit)
+    _check_filter(operation, what)
+    weights = weights_from_stream(operation, take(constants, operation.weights[0], what), accelerator)
+    records = decode_scales(take(constants, operation.scales[0], what), operation.ofm.shape.depth)
+    rows = channel_table([(record.bias, record.scale, record.shift) for record in records], operation.rounding)
+    bound = int(np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0)) * magnitude(operation.ifm)
+    if table_bound(rows, bound) >= 1 << 63:
+        raise InputError(f"{what} may reach {table_bound(rows, bound)} before its shift: TensorIR computes in 64 bits; use smaller scales.")
+    return WindowSum(unit, "int32" if bound < 1 << 31 else "int64", weights, np.array(rows, np.int64).ravel())
+
+
+def _check_filter(operation: KernelOperation, what: str) -> None:
+    if operation.ifm.dtype.bits == 32 or operation.global_scale or len(operation.weights) != 1 or len(operation.scales) != 1:
+        raise InputError(
+            f"{what} reads {operation.ifm.dtype} with {len(operation.weights)} weight streams: 8 or 16 bits and one are expressed."
+        )
+    if operation.accumulator is AccumulatorFormat.FP16:
+        raise InputError(f"{what} accumulates in FP16: integer accumulators are expressed in TensorIR; compile with 8 or 16 bits.")
+    if operation.kind is OperationKind.DEPTHWISE and operation.ifm.shape.depth != operation.ofm.shape.depth:
+        raise InputError(f"{what} has {operation.ifm.shape.depth} IFM and {operation.ofm.shape.depth} OFM channels: they must be as many.")
 
 
 def _check_pooling(operation: KernelOperation, what: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
-from cascader.tensorir.kernel_body import Elements, KernelBody, Storage, Stripe, elements
+from cascader.tensorir.kernel_body import Elements, KernelBody, Storage, elements
 from cascader.tensorir.kernel_constants import ConstantPool, lut_values, take
 from cascader.tensorir.kernel_elementwise import elementwise
 from cascader.tensorir.kernel_windowed import BLOCK, Window, blocked_weights, window_sum, windowed
@@ -66,8 +66,8 @@ class KernelWriter:
         ofm = made.feature_map("ofm", operation.ofm, part.ofm)
         lut = made.constant("lut", lut_values(part, self.constants, self.accelerator, what))
         window = None if operation.kind is OperationKind.ELEMENTWISE else self._window(made, unit)
-        stripe = Stripe(made.writer.integer("first"), made.writer.integer("count"), part.axis)
-        body = KernelBody(unit, ifm, ifm2, ofm, lut, stripe)
+        first, count = made.writer.integer("first"), made.writer.integer("count")
+        body = KernelBody(unit, ifm, ifm2, ofm, lut, part.axis, first, count)
         if window is None:
             elementwise(body)
         else:
@@ -80,8 +80,8 @@ class KernelWriter:
     def _window(self, made: _Parameters, unit: OutputUnit) -> Window:
         """The parameters of a kernel with a window."""
         sums = window_sum(unit, self.constants, self.accelerator)
-        weights = made.constant("weights", None if sums.filters is None else blocked_weights(sums, sums.filters.weights))
-        table = made.constant("table", None if sums.filters is None else sums.filters.table)
+        weights = made.constant("weights", None if sums.weights is None else blocked_weights(sums, sums.weights))
+        table = made.constant("table", sums.table)
         scratch = made.writer.pointer("scratch", sums.accumulator, SCRATCH)
         return Window(sums, weights, table, scratch, made.writer.pointer("macs", "int64", 1) if self.counting else None)
 

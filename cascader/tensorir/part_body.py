@@ -16,7 +16,7 @@ from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Place:
     """Where a tensor's elements lie: along axis i element e is at e - ``origin[i]``, modulo ``wraps[i]`` if that is not 0.
 
     ``slot`` is the half of a double buffer that is in use.
@@ -28,7 +28,7 @@ class Room:
     slot: tuple[Any, ...] = ()
 
     @classmethod
-    def whole(cls, buffer: Any) -> Room:
+    def whole(cls, buffer: Any) -> Place:
         """All of a tensor."""
         nothing = (0,) * len(buffer.shape)
         return cls(buffer, nothing, nothing)
@@ -38,8 +38,8 @@ class Room:
         tirx = load().tirx
         found = list(self.slot)
         for index, origin, length in zip(at, self.origin, self.wraps, strict=True):
-            place = index - origin if origin else index
-            found.append(tirx.truncmod(place, tirx.const(length, "int32")) if length else place)
+            shifted = index - origin if origin else index
+            found.append(tirx.truncmod(shifted, tirx.const(length, "int32")) if length else shifted)
         return found
 
     def load(self, at: Sequence[Any]) -> Any:
@@ -47,32 +47,20 @@ class Room:
         return self.buffer[tuple(self.index(at))]
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """Where a part counts what it executes: an element of a buffer of int64."""
-
-    buffer: Any
-    slot: int
-
-    def add(self, writer: Writer, work: int) -> None:
-        """Count ``work``."""
-        writer.store(self.buffer, self.slot, self.buffer[self.slot] + writer.constant(work))
-
-
 @dataclass(slots=True)
 class PartBody:
     """The statements of a part for one element, or for ``lanes`` elements of its last axis from the element on.
 
-    ``rooms`` are those of its tensors, by the names that its stages use. A ``counter`` counts each update of the part's one accumulation,
-    if these are the part's work, else the work of each element.
+    ``places`` are those of its tensors, by the names that its stages use. A ``counter``, an element of a buffer of int64, counts each
+    update of the part's one accumulation, if these are the part's work, else the work of each element.
     """
 
     writer: Writer
     graph: StageGraph
     match: Match
-    rooms: Mapping[str, Room]
+    places: Mapping[str, Place]
     lanes: int
-    counter: Counter | None
+    counter: tuple[Any, int] | None
     lane: Any = field(init=False)
     _loops: list[Any] = field(init=False, default_factory=list)
     """Variables of the accumulations around the expression that is written."""
@@ -85,8 +73,8 @@ class PartBody:
         output = self.match.output
         at = [*at[:-1], at[-1] + self.lane] if self.lanes > 1 else at
         value = self._accumulated(output, at) if output.is_reduction else self._lowered(output.at(at))
-        room = self.rooms[output.name]
-        self._store(room.buffer, room.index(at), value, work=0 if self._counts_updates else self.match.work)
+        place = self.places[output.name]
+        self._store(place.buffer, place.index(at), value, work=0 if self._counts_updates else self.match.work)
 
     @property
     def _counts_updates(self) -> bool:
@@ -107,7 +95,7 @@ class PartBody:
         name = self.graph.name(buffer_of(node))
         inner = {stage.name: stage for stage in self.match.stages[:-1]}
         if name not in inner:
-            return self.rooms[name].load(node.indices)
+            return self.places[name].load(node.indices)
         stage = inner[name]
         return self._accumulated(stage, node.indices) if stage.is_reduction else self._lowered(stage.at(node.indices))
 
@@ -138,4 +126,5 @@ class PartBody:
     def _counted(self, buffer: Any, index: Sequence[Any], value: Any, work: int) -> None:
         self.writer.store(buffer, index, value)
         if work and self.counter is not None:
-            self.counter.add(self.writer, work)
+            counters, slot = self.counter
+            self.writer.store(counters, slot, counters[slot] + self.writer.constant(work))

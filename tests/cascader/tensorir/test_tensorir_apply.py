@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from random import Random
 from time import process_time
 from typing import Any
@@ -290,6 +291,18 @@ def test_operands_at_home_elsewhere_are_copied_by_stripes_and_doubled_by_a_pipel
     assert found.failures() == ()
     assert tuple(found.buffers[name] for name in ("input0_in0", "first", "second_staged")) == sizes
     assert found.resident <= sum(sizes) == copied.memory
+
+
+@pytest.mark.parametrize("shape", [(24, 24, 8), (4, 24, 8), (5, 7, 3)])
+def test_weights_at_home_elsewhere_are_copied_by_stripes_too(shape: tuple[int, ...]) -> None:
+    graph, output = two_convolutions()
+    read = graph_of(graph, output)
+    for weights, into, first in product((RECOMPUTE, DOUBLE), (ROLLING, DOUBLE), (ROLLING, RECOMPUTE)):
+        modes = {"input0": into, "first": first, "second": DOUBLE, "second_w": weights}
+        copied = plan(read.affine, StripedGroup(0, 1, StripeConfig.even((24, 24, 8), shape), modes, EXTERNAL | {"second_w"}))
+        found = proof(graph, output, copied)
+        assert found.failures() == ()
+        assert found.resident == copied.memory
 
 
 def test_a_double_buffer_of_uneven_stripes_is_filled_in_turns() -> None:
