@@ -6,21 +6,22 @@ another operation, is kept for those who count the words of the same operations 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
+from itertools import chain
 from operator import attrgetter
 
 from npu_model.command_stream.decode import MAX_STREAM_BYTES
 from npu_model.command_stream.encode import length_error, set_registers
 from npu_model.command_stream.registers import ADDRESS_BITS, MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1
 from npu_model.command_stream.writer import RegisterWriter
+from npu_model.native import native
 from npu_model.program import DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation
+from npu_model.values import dataclass
 
-_Settings = dict[int, object]
-"""Values of registers; the numbers of those that take two words have the bit of commands with a payload."""
-
-_NOTHING: _Settings = {}
-"""The values that are known to be set before the first operation: none."""
+_CORE = native("npu_model")
+"""The compiled core that counts; None as :func:`npu_model.native.native` says."""
 
 _Held = tuple[bool, bool, bool]
 """Whether IFM2_IB_START and OFM_SCALE have a value, and PARALLEL_MODE one that is not 0: what an operation SETs depends on that, too."""
@@ -39,71 +40,107 @@ _UNKNOWN = -1
 """In place of a value that a register has and no operation asks for."""
 
 
-class WordCounter:
-    """Counts words; it knows kernels by their identity, and so keeps every kernel that it has counted."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The registers that an operation asks for: ``flat`` has the number of each and its value, the 48 bits of a register of two words.
 
-    def __init__(self) -> None:
-        self._settings: dict[tuple[int, _Held], _Settings] = {}
-        self._forms: dict[object, _Settings] = {}
-        self._kernels: dict[int, KernelOperation] = {}
-        self._changes: dict[tuple[int, int], int | None] = {}
+    The numbers of those have the bit of commands with a payload.
+    """
+
+    flat: array[int]
+    second: bool
+    scale: bool
+    cores: int | None
+
+    def held(self, before: _Held) -> _Held:
+        """What is held behind the operation."""
+        second, scale, cores = before
+        return self.second or second, self.scale or scale, cores if self.cores is None else bool(self.cores)
+
+
+_NOTHING = _Asked(array("q"), second=False, scale=False, cores=None)
+
+
+def changed_words(asked: list[array[int]]) -> Sequence[int]:
+    """The words of what each of some operations SETs behind the ones before."""
+    if _CORE is not None:
+        return memoryview(_CORE.changed_words(asked)).cast("q")
+    registers: dict[int, int] = {}
+    found = []
+    for flat in asked:
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))
+        found.append(sum(2 if number & PAYLOAD_BIT else 1 for number, value in pairs if registers.get(number) != value))
+        registers.update(pairs)
+    return found
+
+
+class WordCounter:
+    """Counts words; it knows kernels by their identity, and so keeps every kernel that it has counted.
+
+    ``form`` gives what a kernel is but for its addresses, a key that means the same as long as the counter is there.
+    """
+
+    def __init__(self, form: Callable[[KernelOperation], object] | None = None) -> None:
+        self._form = form or kernel_form
+        self._forms: dict[object, tuple[_Asked, tuple[int, ...]]] = {}
+        self.forget_kernels()
+
+    def forget_kernels(self) -> None:
+        """Keep what is known of forms alone."""
+        self._kernels: dict[tuple[int, _Held], tuple[_Asked, KernelOperation]] = {}
 
     def words(self, operations: Iterable[Operation]) -> tuple[int, ...]:
         """The words of :func:`npu_model.command_stream.encode.encode_operations` without ``checked``."""
-        counts: list[int] = []
-        registers: _Settings = {}
-        waits, newest = 0, _NOTHING
+        flat: list[array[int]] = []
+        before: list[int] = []
+        held: _Held = (False, False, False)
+        waits = 0
         for operation in operations:
             if isinstance(operation, (DmaWait, KernelWait)):
                 waits += 1
                 continue
-            changed = 0
+            asked = _NOTHING
             if isinstance(operation, KernelOperation):
-                settings = self._kernel(operation, registers)
-                changed = self._changed(newest, settings, registers)
-                newest = settings
+                asked = self._kernel(operation, held)
+                held = asked.held(held)
             elif isinstance(operation, DmaOperation):
-                settings = _asked(operation)
-                changed = _words(settings, registers)
-                registers.update(settings)
-            # The SETs of an operation stand before the waits that it needs.
-            counts += [changed + 1, *[1] * waits]
+                asked = _asked(operation)
+            flat.append(asked.flat)
+            before.append(waits)
             waits = 0
+        counts: list[int] = []
+        for changed, earlier in zip(changed_words(flat), before, strict=True):
+            # The SETs of an operation stand before the waits that it needs.
+            counts += [changed + 1, *[1] * earlier]
         counts += [1] * waits
         size = 4 * sum(counts)
         if size >= MAX_STREAM_BYTES:
             raise length_error(size)
         return tuple(counts)
 
-    def _kernel(self, operation: KernelOperation, registers: _Settings) -> _Settings:
+    def _kernel(self, operation: KernelOperation, held: _Held) -> _Asked:
         """The values that a kernel asks of the registers; some of them ask for something only where they have a value."""
-        held = (_SECOND in registers, _SCALE in registers, bool(registers.get(_CORES)))
-        found = self._settings.get((id(operation), held))
+        found = self._kernels.get((id(operation), held))
         if found is None:
-            self._kernels[id(operation)] = operation
-            found = self._settings[id(operation), held] = self._at_addresses(operation, held)
-        return found
+            found = self._kernels[id(operation), held] = self._at_addresses(operation, held), operation
+        return found[0]
 
-    def _at_addresses(self, operation: KernelOperation, held: _Held) -> _Settings:
+    def _at_addresses(self, operation: KernelOperation, held: _Held) -> _Asked:
         """As :func:`_asked`; of kernels that differ by addresses alone those are taken over another one's."""
-        key = _form(operation), held
-        form = self._forms.get(key)
+        key = self._form(operation), held
+        known = self._forms.get(key)
         bases = _bases(operation)
-        if form is None or not all(base in _ADDRESSES for _, base in bases):
-            form = self._forms[key] = _asked(operation, held)
-            return form
-        return form | {number: (base >> 32, base & 0xFFFFFFFF) for number, base in bases if number in form}
-
-    def _changed(self, newest: _Settings, settings: _Settings, registers: _Settings) -> int:
-        """Words of what is SET of some settings, which the registers have afterwards; ``newest`` are those of the kernel before."""
-        key = id(newest), id(settings)
-        if key not in self._changes:
-            # Else it depends on kernels before that one.
-            self._changes[key] = _words(settings, newest) if settings.keys() <= newest.keys() else None
-        known = self._changes[key]
-        words = _words(settings, registers) if known is None else known
-        registers.update(settings)
-        return words
+        if known is None or not all(base in _ADDRESSES for _, base in bases):
+            made = _asked(operation, held)
+            places = {number: 2 * place + 1 for place, number in enumerate(made.flat[::2])}
+            self._forms[key] = made, tuple(places.get(number, -1) for number, _ in bases)
+            return made
+        form, at = known
+        flat = form.flat[:]
+        for place, (_, base) in zip(at, bases, strict=True):
+            if place >= 0:
+                flat[place] = base
+        return _Asked(flat, form.second, form.scale, form.cores)
 
 
 def _map_form(feature_map: FeatureMap | None) -> object:
@@ -116,7 +153,7 @@ def _map_form(feature_map: FeatureMap | None) -> object:
     )
 
 
-def _form(operation: KernelOperation) -> object:
+def kernel_form(operation: KernelOperation) -> object:
     """Everything of a kernel but its addresses; who keeps it keeps the kernel.
 
     Stripes of a part are made of the part's operation: what they all have is known by its identity, which takes a tenth of the time.
@@ -137,11 +174,7 @@ def _bases(operation: KernelOperation) -> list[tuple[int, int]]:
     return found
 
 
-def _words(settings: _Settings, registers: _Settings) -> int:
-    return sum(2 if number & PAYLOAD_BIT else 1 for number, value in settings.items() if registers.get(number) != value)
-
-
-def _asked(operation: KernelOperation | DmaOperation, held: _Held = (False, False, False)) -> _Settings:
+def _asked(operation: KernelOperation | DmaOperation, held: _Held = (False, False, False)) -> _Asked:
     """The registers that an operation asks for behind those that have ``held`` a value."""
     writer = RegisterWriter()
     writer.where = f"A {type(operation).__name__}"
@@ -153,4 +186,6 @@ def _asked(operation: KernelOperation | DmaOperation, held: _Held = (False, Fals
     if cores:
         writer.registers.set_short(Cmd0.PARALLEL_MODE, _UNKNOWN)
     set_registers(writer, operation)
-    return writer.settings(but=_UNKNOWN)
+    settings = writer.settings(but=_UNKNOWN)
+    flat = array("q", chain.from_iterable(settings.items()))
+    return _Asked(flat, _SECOND in settings, _SCALE in settings, settings.get(_CORES))

@@ -58,10 +58,13 @@ class RegisterWriter:
         """Whether the stream has SET this register."""
         return register in self._shorts if isinstance(register, Cmd0) else register in self._longs
 
-    def settings(self, but: int) -> dict[int, object]:
-        """The value of each register that holds one other than ``but``; those of two words by their numbers with the payload bit."""
-        shorts: dict[int, object] = {register.value: value for register, value in self._shorts.items() if value != but}
-        return shorts | {PAYLOAD_BIT | register.value: value for register, value in self._longs.items() if value[0] != but}
+    def settings(self, but: int) -> dict[int, int]:
+        """The value of each register that holds one other than ``but``; those of two words by their numbers with the payload bit.
+
+        Of two words the first one's parameter is above the 32 bits of the second one.
+        """
+        shorts = {register.value: value for register, value in self._shorts.items() if value != but}
+        return shorts | {PAYLOAD_BIT | register.value: high << 32 | low for register, (high, low) in self._longs.items() if high != but}
 
     def check(self, what: str, value: int, low: int, high: int) -> None:
         """InputError unless ``low <= value <= high``."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 from itertools import accumulate
+from typing import Protocol
 
 from npu_model.program.feature_map import ByteRange, DataType
 from npu_model.program.operations import DmaOperation, KernelOperation, Operation
@@ -69,6 +71,26 @@ class Binding:
         return ByteRange(self.region, self.address, self.address + self.size)
 
 
+MOVED_WEIGHTS = 1024
+"""Bytes of which an address of weights is a multiple from its origin's: a whole number of bursts in any memory system."""
+
+
+class Moved(Protocol):
+    """A kernel with its ``origin``: one that differs from it by its BLOCKDEP and by addresses of feature maps alone.
+
+    Each of its addresses lies a multiple of 16 bytes from the origin's, those of its weights and scales a multiple of
+    :data:`MOVED_WEIGHTS`. Regions and lengths are the same. What depends on nothing else, nor on what the bytes are, is the same for both.
+    """
+
+    @property
+    def kernel(self) -> KernelOperation:
+        """The kernel."""
+
+    @property
+    def origin(self) -> KernelOperation:
+        """What it was made of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """The work that the NPU runs: operations in stream order, with regions, inputs and outputs.
@@ -76,6 +98,8 @@ class Program:
     ``words[i]`` counts the command-stream words (32-bit) from the end of operation ``i - 1`` to the end of
     operation ``i``: what the command processor fetches and parses for it. ``names[i]`` is the layer that
     operation ``i`` belongs to ("" if unknown); names are annotations and take no part in equality.
+
+    ``moved`` tells by the identity of kernels, here or elsewhere, of what they were made; it takes no part in equality either.
 
     Regions are sorted by index. Two regions may alias one memory only as the driver binds them: Vela's
     scratch (1) and fast scratch (2) are the same tensor unless the memory mode is Dedicated_Sram.
@@ -88,6 +112,7 @@ class Program:
     inputs: tuple[Binding, ...] = ()
     outputs: tuple[Binding, ...] = ()
     names: tuple[str, ...] = field(default=(), compare=False)
+    moved: Mapping[int, Moved] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.words) != len(self.operations):
@@ -117,6 +142,11 @@ class Program:
     def transfers(self) -> tuple[DmaOperation, ...]:
         """The DMA operations, in order."""
         return tuple(op for op in self.operations if isinstance(op, DmaOperation))
+
+    def origin(self, kernel: KernelOperation) -> KernelOperation:
+        """What a kernel was made of, itself if that is unknown."""
+        moved = self.moved.get(id(kernel))
+        return moved.origin if moved is not None and moved.kernel is kernel else kernel
 
     def name(self, index: int) -> str:
         """Layer name of operation ``index``, "" if unknown."""

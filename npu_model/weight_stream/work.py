@@ -20,6 +20,7 @@ _Slice = tuple[bytes, int, int]
 """Some bytes of a content: the first, and the one behind the last."""
 
 _Slices = tuple[_Slice, ...]
+_Cores = tuple[_Slices, ...]
 
 
 def _cut(slices: _Slices, first: int, last: int) -> Iterator[_Slice]:
@@ -40,11 +41,19 @@ class _Contents:
     def __init__(self, program: Program) -> None:
         self._constants = {region.index: region.content for region in program.regions if region.content}
         self._copies: dict[int, list[tuple[int, _Slices]]] = {}
+        # By the identity of the ranges, which stripes of a part share, since the last copy.
+        self._streams: dict[int, _Cores | None] = {}
+
+    def home(self, op: KernelOperation) -> bytes | None:
+        """The constants that hold all weights of an operation; None if they are elsewhere."""
+        region, *others = {where.region for where in op.weights}
+        return None if others else self._constants.get(region)
 
     def copy(self, op: DmaOperation) -> None:
         """A transfer overwrites what lies at its destination; what it brings is known if its source is."""
         if op.to_shram:
             return
+        self._streams.clear()
         start, end = op.destination, op.destination + op.length
         pieces = self._copies.get(op.destination_region, [])
         kept = [(first, data) for first, data in pieces if first >= end or first + _length(data) <= start]
@@ -64,6 +73,15 @@ class _Contents:
                 found += _cut(data, position - first, where.end - first)
                 position = min(first + _length(data), where.end)
         return tuple(found) if position == where.end else None
+
+    def streams(self, op: KernelOperation) -> _Cores | None:
+        """The bytes of an operation's weights, core by core; None if any of them is unknown."""
+        key = id(op.weights)
+        if key not in self._streams:
+            streams = [self.read(where) for where in op.weights]
+            known = tuple(stream for stream in streams if stream is not None)
+            self._streams[key] = known if len(known) == len(streams) else None
+        return self._streams[key]
 
 
 def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator: Accelerator) -> tuple[DecoderWork, ...]:
@@ -87,9 +105,6 @@ def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator:
     return tuple(found)
 
 
-_Cores = tuple[_Slices, ...]
-
-
 class _KnownWork:
     """The work of operations that come again, as a search replays them.
 
@@ -102,8 +117,18 @@ class _KnownWork:
 
     def _forget(self) -> None:
         self._found: dict[object, tuple[tuple[DecoderWork, ...], KernelOperation, Accelerator]] = {}
+        self._home: dict[object, tuple[tuple[DecoderWork, ...], KernelOperation, bytes, Accelerator]] = {}
         self._works: dict[object, tuple[tuple[DecoderWork, ...], Accelerator]] = {}
         self._contents: dict[int, bytes] = {}
+
+    def at_home(self, op: KernelOperation, content: bytes, accelerator: Accelerator) -> tuple[DecoderWork, ...] | None:
+        """The work of an operation that reads all of its weights in these constants, if it has come before."""
+        known = self._home.get((id(op), id(content), id(accelerator)))
+        return None if known is None else known[0]
+
+    def keep_home(self, op: KernelOperation, content: bytes, accelerator: Accelerator, work: tuple[DecoderWork, ...]) -> None:
+        """Keep what :meth:`of` has given for such an operation."""
+        self._home[id(op), id(content), id(accelerator)] = work, op, content, accelerator
 
     def of(self, op: KernelOperation, cores: _Cores, accelerator: Accelerator) -> tuple[DecoderWork, ...]:
         """As :func:`operation_work`, for the stream of each core."""
@@ -142,8 +167,24 @@ def stream_work(program: Program, accelerator: Accelerator) -> StreamWork:
         if isinstance(op, DmaOperation):
             contents.copy(op)
         elif isinstance(op, KernelOperation) and op.weights:
-            streams = [contents.read(where) for where in op.weights]
-            known = tuple(stream for stream in streams if stream is not None)
-            if len(known) == len(streams):
-                work[index] = _KNOWN.of(op, known, accelerator)
+            found = _kernel_work(op, program.origin(op), contents, accelerator)
+            if found is not None:
+                work[index] = found
     return work
+
+
+def _kernel_work(
+    op: KernelOperation, origin: KernelOperation, contents: _Contents, accelerator: Accelerator
+) -> tuple[DecoderWork, ...] | None:
+    """The work of one kernel; None if its weights are unknown. Its ``origin`` has weights of the same format."""
+    home = contents.home(op)
+    found = None if home is None else _KNOWN.at_home(origin, home, accelerator)
+    if found is not None:
+        return found
+    known = contents.streams(op)
+    if known is None:
+        return None
+    found = _KNOWN.of(origin, known, accelerator)
+    if home is not None:
+        _KNOWN.keep_home(origin, home, accelerator, found)
+    return found

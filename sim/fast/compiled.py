@@ -186,7 +186,8 @@ class CompiledCache:
     def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
         """One Program; only if its replay is ``counted`` it has counts."""
         assert _CORE is not None  # noqa: S101  # is_usable
-        works = [self._work(op, known.get(index, ())) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)]
+        kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
+        works = [self._work(program.origin(op), known.get(index, ())) for index, op in kernels]
         rows = array("q", chain.from_iterable(row[:_ROW] for row in self._rows(program)))
         number = len(program.operations)
         times, beats, counts = (array("q", bytes(8 * size)) for size in (3 * number, 4, (_COUNTS + 4) * number if counted else 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -14,7 +15,10 @@ from scheduling import schedule as layer_by_layer
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.timing import DEFAULT_TIMING
+from sim import quick_cycles
 from testbed.compare import comparison as module
+from testbed.compare import vela_runs
 from testbed.compare.comparison import Comparison, NoPeerError, SweepRow, compare, cycles_verdict, nothing_beside, sweep_sizes
 from testbed.compare.report import comparison_json, comparison_text
 from testbed.compare.summary import Summary, summary_table, sweep_table
@@ -133,6 +137,27 @@ def test_a_comparison_does_not_start_the_engine_whose_twin_is_equal_to_the_cycle
     with workers(1) as executor:
         points, _ = vela_points(task, [VelaRun("C++", "Size")], executor)
     assert points[0].cycles > 0
+
+
+def test_a_stream_that_comes_again_for_another_arena_size_is_replayed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    replays: list[int] = []
+
+    def counted(*terms: object) -> int:
+        replays.append(quick_cycles(*terms))  # type: ignore[arg-type]  # as they come
+        return replays[-1]
+
+    monkeypatch.setattr(vela_runs, "quick_cycles", counted)
+    monkeypatch.setattr(vela_runs, "_KNOWN", {})
+    system = module.MemoryOptions().memory_system()
+    task = VelaTask(load_model("zoo:tiny_conv").data, "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
+    runs = [VelaRun("C++", "Performance", size) for size in (1 << 18, 1 << 19)]
+    with workers(1) as executor:
+        points, _ = vela_points(task, runs, executor)
+        assert [point.run for point in points] == runs
+        assert [point.cycles for point in points] == replays * 2
+        vela_points(replace(task, timing=replace(DEFAULT_TIMING, kernel_start_cycles=100)), runs, executor)
+    assert len(replays) == 2
+    assert replays[1] > replays[0]
 
 
 def test_both_cores_are_asked_for_everything() -> None:

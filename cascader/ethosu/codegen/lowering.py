@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
-from cascader.ethosu.codegen.kept import KeptKernels
+from cascader.ethosu.codegen.kept import KeptKernels, Located
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.codegen.transfers import transfers
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
+from cascader.ethosu.schedule.staging import weight_ranges
 from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.plan.jobs import Copy, Job
 from npu_model.accelerator import Accelerator
@@ -42,6 +42,8 @@ class _Lowering:
     early_tables: bool
     checked: bool
     kept: KeptKernels
+    located: dict[str, Located] = field(default_factory=dict)
+    """Parts of the schedule among the kept ones."""
 
     def program(self, segment: Segment, first: int, last: int) -> Program:
         """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment."""
@@ -66,6 +68,8 @@ class _Lowering:
             inputs=_bindings(segment.inputs, self.places),
             outputs=_bindings(segment.outputs, self.places),
             names=tuple(stream.names),
+            # A Program that is checked goes somewhere: without what is kept.
+            moved={} if self.checked else self.kept.moved,
         )
         if self.checked:
             check_program(program, self.accelerator)
@@ -105,23 +109,36 @@ class _Lowering:
 
     def _kernel(self, job: Job, part: EthosuPart) -> KernelOperation:
         """The kernel of a job, which reads its weights from their newest copy if there is one."""
-        staged = self.staged.get(job.part)
 
         def made() -> KernelOperation:
-            operation = _with_block(_stripe(job, part, self.places), job, self.accelerator)
+            operation = _with_block(_stripe(job, part, _at_zero(part, self.places)), job, self.accelerator)
             require_own_constants(job.part, part, job.rows, operation)
-            return operation if staged is None else with_staged_weights(operation, staged)
+            return operation
 
-        return self.kept.kernel((job, staged, *_places_of(part, self.places)), made)
+        located = self.located.get(job.part)
+        if located is None:
+            located = self.located[job.part] = _located(self.kept, job.part, part, self.places)
+        block = job.block
+        key = job.rows, block and (block.height, block.width, block.depth)
+        return self.kept.kernel(located, key, self.staged.get(job.part), made)
 
 
 def _stripe(job: Job, part: EthosuPart, places: dict[str, Place]) -> KernelOperation:
     return stripe(part, *(job.rows or (0, part.axis.extent(part.operation.ofm.shape))), places)
 
 
-def _places_of(part: EthosuPart, places: dict[str, Place]) -> list[Place | None]:
-    """Where the tensors of a part lie; None for constants."""
-    return [None if name is None else places.get(name) for name, _ in part.maps]
+def _at_zero(part: EthosuPart, places: dict[str, Place]) -> dict[str, Place]:
+    """The places of a part's tensors, each at address 0."""
+    found = ((name, places.get(name)) for name, _ in part.maps if name is not None)
+    return {name: Place(0, place.rows, place.row_bytes) for name, place in found if place is not None}
+
+
+def _located(kept: KeptKernels, name: str, part: EthosuPart, places: dict[str, Place]) -> Located:
+    """A part among the kept ones: its tensors may roll otherwise, and then its kernels are others."""
+    maps = [(feature_map, None if tensor is None else places.get(tensor)) for tensor, feature_map in part.maps]
+    rolls = tuple(None if place is None else (place.rows, place.row_bytes) for _, place in maps)
+    ifm, ofm, *second = (place.address if place is not None and one.region == ARENA else None for one, place in maps)
+    return kept.located((name, rolls), (ifm, ofm or 0, second[0] if second else None))
 
 
 def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) -> KernelOperation:
@@ -159,15 +176,19 @@ def operations(schedule: Schedule, kept: KeptKernels | None = None) -> list[Kern
     places, kept = _places(schedule), KeptKernels() if kept is None else kept
     kept.make_room()
     parts = {name: kernel for name, kernel in schedule.network.kernels.items() if not kernel.transfer}
+    located = {name: _located(kept, name, part, places) for name, part in parts.items() if part.ofm in places}
     found: list[KernelOperation | None] = []
     for job in schedule.jobs:
         part = parts.get(job.part)
         if part is None:
             found.append(None)
         else:
-            key = job.part, job.rows, *_places_of(part, places)
-            found.append(kept.kernel(key, partial(_stripe, job, part, places)))
+            found.append(kept.kernel(located[job.part], job.rows, None, partial(_made_at_zero, job, part, places)))
     return found
+
+
+def _made_at_zero(job: Job, part: EthosuPart, places: dict[str, Place]) -> KernelOperation:
+    return _stripe(job, part, _at_zero(part, places))
 
 
 def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True, kept: KeptKernels | None = None) -> CompiledNetwork:

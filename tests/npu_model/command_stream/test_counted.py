@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from operation_strategies import OPERATIONS, elementwise_operations, windowed_operations
 from scheduling import legalised
 
-from npu_model.command_stream.counted import WordCounter
+from npu_model.command_stream import counted as module
+from npu_model.command_stream.counted import WordCounter, changed_words
 from npu_model.command_stream.encode import encode_operations
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, Control, ControlKind, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation
@@ -77,3 +79,17 @@ def test_words_of_a_network_are_those_of_its_stream() -> None:
         assert isinstance(operations[-1], Control)
         assert operations[-1].kind is ControlKind.STOP
         assert counter.words(operations) == counter.words(operations) == words(operations)
+
+
+NUMBERS = st.integers(0x100, 0x1FF) | st.integers(0x4000, 0x40FF)
+ASKED = st.dictionaries(NUMBERS, st.integers(0, 3) | st.integers(0, (1 << 48) - 1), max_size=8)
+
+
+@pytest.mark.skipif(module._CORE is None, reason="the core was not built")
+@given(st.lists(ASKED, max_size=12))
+def test_the_core_counts_what_its_python_form_counts(asked: list[dict[int, int]]) -> None:
+    flat = [array("q", [one for pair in settings.items() for one in pair]) for settings in asked]
+    found = list(changed_words(flat))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_CORE", None)
+        assert found == list(changed_words(flat))

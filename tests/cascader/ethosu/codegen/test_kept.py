@@ -15,9 +15,15 @@ from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.lowering import lower, operations
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
+from npu_model.cost.block_jobs import PHASES
+from npu_model.cost.flat_operation import LARGEST_WORD, flat_operation
 from npu_model.memory.timing_adapter import profile
+from npu_model.program import KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
+from npu_model.timing import DEFAULT_TIMING
+from npu_model.weight_stream.work import stream_work
 from sim import quick_cycles, replay_network
 from sim.fast import compiled
 
@@ -73,3 +79,45 @@ def test_a_kernel_at_another_address_is_another_kernel() -> None:
     moved = replace(made, buffers=tuple(replace(one, address=one.address + ALIGNMENT) for one in made.buffers))
     first, second = (lower(one, checked=False, kept=kept) for one in (made, moved))
     assert first != second == lower(moved, checked=False)
+
+
+def kernels(program: Program) -> list[KernelOperation]:
+    return [op for op in program.operations if isinstance(op, KernelOperation)]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_a_kernel_was_made_of_asks_for_the_same_work(name: str) -> None:
+    kept, device, moved = KeptKernels(), accelerator(DEFAULT), 0
+    for made in schedules(name):
+        for program in lower(made, checked=False, kept=kept).programs:
+            for op in kernels(program):
+                rows = [
+                    flat_operation(one, device, DEFAULT_TIMING, is_known=False, modulus=PHASES * LARGEST_WORD)
+                    for one in (op, program.origin(op))
+                ]
+                assert rows[0] == rows[1]
+                moved += op is not program.origin(op)
+    assert moved
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_decoder_has_the_same_work_for_kernels_that_were_kept(name: str) -> None:
+    kept, device, known = KeptKernels(), accelerator(DEFAULT), 0
+    for made in schedules(name):
+        for found, whole in zip(lower(made, checked=False, kept=kept).programs, lower(made).programs, strict=True):
+            assert stream_work(found, device) == stream_work(whole, device)
+            known += len(stream_work(found, device))
+    assert known
+
+
+def test_a_program_that_was_checked_knows_no_other_kernels() -> None:
+    for program in lower(schedules("tiny_residual")[0], kept=KeptKernels()).programs:
+        assert not program.moved
+        assert all(program.origin(op) is op for op in kernels(program))
+
+
+def test_an_operation_that_took_the_place_of_another_one_was_made_of_nothing() -> None:
+    (program,) = lower(schedules("tiny_residual")[0], checked=False, kept=KeptKernels()).programs
+    others = [op.having(part_kernel=not op.part_kernel) for op in kernels(program)]
+    changed = replace(program, moved={id(other): program.moved[id(op)] for op, other in zip(kernels(program), others, strict=True)})
+    assert all(changed.origin(other) is other for other in others)
