@@ -47,13 +47,6 @@ def _begun(option: BlockOption) -> tuple[float, float]:
     return sources.moving(fetched + (constants if sources.shared else 0), stored), max(flow.cycles, constants * sources.constants.rate)
 
 
-@lru_cache(maxsize=1 << 12)
-def most_shared(two: BlockOption) -> int:
-    """Cycles that a kernel shares with any other one at most: its first blocks' words must pass behind whatever came before."""
-    moving, alone = _begun(two)
-    return max(0, ceil(alone - moving) + two.latency, -further_responses(two.sources.timing, two.latency))
-
-
 @lru_cache(maxsize=1 << 16)
 def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
     """Cycles that a kernel is done earlier than on its own if it begins before the last ``distance`` blocks of another are stored.
@@ -103,33 +96,14 @@ class Coupling:
         if _NATIVE is not None and isinstance(ones, Options) and isinstance(twos, Options):
             found = self._compiled(ones, twos, array("q", costs))
             return list(zip(found[::2], found[1::2], strict=True))
-        return [self._least(costs, ones, two) for two in twos]
-
-    def _least(self, costs: Sequence[int], ones: Sequence[BlockOption], two: BlockOption) -> tuple[int, int]:
-        """As :meth:`least` for one block. Those of the first kernel that cost more than they could share are not looked at."""
-        most = most_shared(two)
-        best, at = costs[0] - self.shared(ones[0], two), 0
-        for number in range(1, len(ones)):
-            if costs[number] - most < best:
-                cost = costs[number] - self.shared(ones[number], two)
-                best, at = (cost, number) if cost < best else (best, at)
-        return best, at
+        return [min((cost - self.shared(one, two), at) for at, (cost, one) in enumerate(zip(costs, ones, strict=True))) for two in twos]
 
     def together(self, ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> int:
         """Cycles of the two in the blocks that cost least together, of several those that take the fewest cycles."""
         if _NATIVE is not None and isinstance(ones, Options) and isinstance(twos, Options):
             return self._compiled(ones, twos, _NO_COSTS)[0]
-        best: tuple[int, int] | None = None
-        for two in twos:
-            most = most_shared(two)
-            for one in ones:
-                cost = one.cost + two.cost
-                if best is None or cost - most <= best[0]:
-                    shared = self.shared(one, two)
-                    found = cost - shared, one.cycles + two.cycles - shared
-                    best = found if best is None else min(best, found)
-        assert best is not None  # noqa: S101  # a kernel has its own block at least
-        return best[1]
+        pairs = ((one, two, self.shared(one, two)) for two in twos for one in ones)
+        return min((one.cost + two.cost - shared, one.cycles + two.cycles - shared) for one, two, shared in pairs)[1]
 
     def _compiled(self, ones: Options, twos: Options, costs: array[int]) -> array[int]:
         """The cycles of :meth:`together` without costs, with costs the least and its place of :meth:`least` for each block."""

@@ -70,7 +70,6 @@ class StripeCost:
         self._estimates = shared_estimates(self._terms)
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
         self._known: dict[tuple[int, int], KernelEstimates | None] = {}
-        self._times: dict[tuple[int, int], JobTimes] = {}
 
     def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> Estimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
@@ -127,12 +126,6 @@ class StripeCost:
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``."""
-        key = part, end - start
-        if key not in self._times:
-            self._times[key] = self._times_of(part, start, end)
-        return self._times[key]
-
-    def _times_of(self, part: int, start: int, end: int) -> JobTimes:
         staged, direct = (self._facts(part, start, end, staged=staged) for staged in (True, False))
         home = direct.home_cycles if self.constant_bytes(part) else 0
         return JobTimes(

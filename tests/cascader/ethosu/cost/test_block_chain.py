@@ -16,7 +16,6 @@ from small_programs import conv
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.cost import coupling as module
 from cascader.ethosu.cost.block_chain import KnownSteps, choose_together
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling
@@ -70,7 +69,7 @@ def test_the_choice_is_as_good_as_the_best_of_all_combinations(case: tuple[Chain
     def saved(_: Coupling, one: BlockOption, two: BlockOption) -> int:
         return savings[id(one), id(two)]
 
-    with patch.object(Coupling, "shared", saved), patch.object(module, "most_shared", (lambda _: 30)):
+    with patch.object(Coupling, "shared", saved):
         chosen = choose_together([KERNEL if options else None for options in jobs], jobs, DEVICE)
     for options, one in zip(jobs, chosen, strict=True):
         assert any(one is other for other in options) if options else one is None
@@ -86,7 +85,7 @@ def test_what_is_known_of_a_chain_changes_no_choice(case: tuple[Chain, Savings],
     def saved(_: Coupling, one: BlockOption, two: BlockOption) -> int:
         return savings[id(one), id(two)]
 
-    with patch.object(Coupling, "shared", saved), patch.object(module, "most_shared", (lambda _: 30)):
+    with patch.object(Coupling, "shared", saved):
         known = KnownSteps()
         # The same steps come at the end of shorter chains, with other cycles before them, and in the whole one twice.
         for begin in (*begins, 0, 0):
@@ -130,23 +129,13 @@ def test_a_kernel_that_waits_for_all_blocks_of_the_one_before_shares_nothing(blo
     assert shared(alone(FIRST, block), TURNED, alone(TURNED, block)) == 0
 
 
-@pytest.mark.parametrize(("one", "two"), list(product((SHALLOW, DEEP), repeat=2)), ids=str)
-def test_no_pair_shares_more_than_is_said_before_it_is_looked_at(one: Shape3D, two: Shape3D) -> None:
-    for after in (SECOND, APART, TURNED):
-        later = alone(after, two)
-        assert shared(alone(FIRST, one), after, later) <= module.most_shared(later)
-
-
 @settings(max_examples=200)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=4), st.lists(st.integers(1, 30), min_size=1, max_size=4), st.data())
 def test_two_kernels_together_take_the_least_of_all_pairs_of_their_blocks(first: list[int], second: list[int], data: st.DataObject) -> None:
     ones, twos = [option(cycles) for cycles in first], [option(cycles) for cycles in second]
     savings = {(id(one), id(two)): data.draw(st.integers(0, 30)) for one, two in product(ones, twos)}
     coupling = Coupling(KERNEL, KERNEL, DEVICE)
-    with (
-        patch.object(Coupling, "shared", lambda _, one, two: savings[id(one), id(two)]),
-        patch.object(module, "most_shared", (lambda _: 30)),
-    ):
+    with patch.object(Coupling, "shared", lambda _, one, two: savings[id(one), id(two)]):
         together = coupling.together(ones, twos)
     assert together == min(one.cycles + two.cycles - savings[id(one), id(two)] for one, two in product(ones, twos))
 
