@@ -71,24 +71,11 @@ class Ranking:
     ) -> None:
         """Every block waits ``operand_latency`` cycles, one after the other, for an operand that is a constant."""
         own = op.block
-        self._ofm = op.ofm.shape
         self._candidates = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), candidates(op, accelerator)))
         self._query = ShramQuery(BlockQuery.of(op), accelerator)
-        self._estimator = Estimator(op, accelerator, sources, decoding)
-        self._rank(operand_latency)
-
-    def beside(self, sources: Sources, operand_latency: int = 0) -> Ranking:
-        """The ranking of the same operation with its operands elsewhere, in an NPU of the same timing."""
-        other: Ranking = Ranking.__new__(Ranking)  # as copy.copy does, in a fifth of its time
-        other.__dict__.update(self.__dict__)
-        other._estimator = self._estimator.beside(sources)
-        other._rank(operand_latency)
-        return other
-
-    def _rank(self, operand_latency: int) -> None:
-        cycles = self._estimator.cycles_of(self._candidates)
+        cycles = Estimator(op, accelerator, sources, decoding).cycles_of(self._candidates)
         if operand_latency:
-            cycles = np.maximum(cycles, operand_latency * block_counts(self._ofm, self._candidates))
+            cycles = np.maximum(cycles, operand_latency * block_counts(op.ofm.shape, self._candidates))
         self.own_cycles = float(cycles[0])
         """The estimate of the operation's own block."""
         near = np.flatnonzero(cycles[1:] < self.own_cycles * WORTHWHILE) + 1
@@ -124,10 +111,5 @@ def choose_blocks(
     op: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None = None
 ) -> list[tuple[Shape3D, float]]:
     """As :func:`choose_block` for each of some sources, all of one timing."""
-    found: list[tuple[Shape3D, float]] = []
-    ranking: Ranking | None = None
-    for one in sources:
-        ranking = Ranking(op, accelerator, one, decoding) if ranking is None else ranking.beside(one)
-        best = next(((block, cycles) for cycles, block, _ in ranking.listed(1)), (op.block, ranking.own_cycles))
-        found.append(best)
-    return found
+    rankings = [Ranking(op, accelerator, one, decoding) for one in sources]
+    return [next(((block, cycles) for cycles, block, _ in one.listed(1)), (op.block, one.own_cycles)) for one in rankings]
