@@ -10,7 +10,6 @@ from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 
 _Options = Sequence[BlockOption]
-_Pair = tuple[KernelOperation, KernelOperation]
 
 
 def _first_least(costs: Sequence[int]) -> tuple[int, int]:
@@ -19,52 +18,19 @@ def _first_least(costs: Sequence[int]) -> tuple[int, int]:
     return best, costs.index(best)
 
 
-_MOST = 20_000
-"""Steps of chains that are kept before all are forgotten: some 20 megabytes."""
-
-_Least = list[tuple[int, int]]
-"""For each block of a kernel the least cost of what comes before, and the place of its block."""
-
-
-class KnownSteps:
-    """Steps of chains of the same kernels, known by the identity of kernels and options, which are kept.
-
-    What counts is how much more each block before costs than the first one, not how long the chain is.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[object, tuple[_Least, object]] = {}
-
-    def least(self, costs: list[int], pair: _Pair, options: tuple[_Options, _Options], accelerator: Accelerator) -> _Least:
-        """As :meth:`Coupling.least`, for the blocks of the second kernel."""
-        key = id(pair[0]), id(pair[1]), id(options[0]), id(options[1]), *(cost - costs[0] for cost in costs)
-        known = self._found.get(key)
-        if known is None:
-            if len(self._found) >= _MOST:
-                self._found.clear()
-            least = Coupling(*pair, accelerator).least(costs, *options)
-            known = self._found[key] = [(cost - costs[0], at) for cost, at in least], (pair, options)
-        return [(cost + costs[0], at) for cost, at in known[0]]
-
-
 def choose_together(
-    operations: Sequence[KernelOperation | None],
-    options: Sequence[_Options],
-    accelerator: Accelerator,
-    known: KnownSteps | None = None,
+    operations: Sequence[KernelOperation | None], options: Sequence[_Options], accelerator: Accelerator
 ) -> list[BlockOption | None]:
     """For each job the option that is best for all jobs together; None for a job on the CPU, which has no operation and no options.
 
     A dynamic program over the jobs in their order: cycles less what neighbours share are least, and the first job waits for its weights.
-    What is ``known`` of chains of the same kernels is not worked out again.
     """
-    known = KnownSteps() if known is None else known
     costs: list[list[int]] = []
     origins: list[list[int]] = []
     for step, (operation, choices) in enumerate(zip(operations, options, strict=True)):
         previous = operations[step - 1] if step else None
         if previous and operation and options[step - 1]:
-            before = known.least(costs[-1], (previous, operation), (options[step - 1], choices), accelerator)
+            before = Coupling(previous, operation, accelerator).least(costs[-1], options[step - 1], choices)
         else:
             before = [_first_least(costs[-1]) if step else (choice.lead, 0) for choice in choices]
         row = [best + choice.cost for (best, _), choice in zip(before, choices, strict=True)]

@@ -18,9 +18,6 @@ from npu_model.program import KernelOperation
 _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
 
-_KEPT = 1024
-"""Jobs, and pairs of jobs, whose operations are kept."""
-
 
 class Neighbours:
     """Cycles that pairs of jobs share. One pair near the middle of its part stands for all pairs of the same heights and distance."""
@@ -32,59 +29,38 @@ class Neighbours:
         self._accelerator = accelerator
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
-        self._stripes: dict[tuple[int, int], list[StripeJob]] = {}
-        self._operations: dict[StripeJob, KernelOperation | None] = {}
-        self._couplings: dict[tuple[StripeJob, StripeJob] | tuple[int, int], Coupling | None] = {}
 
     def _typical(self, job: StripeJob) -> StripeJob:
         """A stripe of the same height in the middle of the part."""
         start = self._graph.parts[job.part].typical(job.end - job.start)
         return StripeJob(job.part, start, start + job.end - job.start)
 
-    def _from_the_middle(self, job: StripeJob) -> list[StripeJob]:
-        """All stripes of the same height of a job's part, the one nearest to its middle first."""
-        key = job.part, job.end - job.start
-        if key not in self._stripes:
-            part, middle = self._graph.parts[job.part], self._typical(job)
-            starts = sorted({part.border_until(start) for start in range(part.rows - key[1] + 1)})
-            starts.sort(key=lambda start: (abs(start - middle.start), start))
-            self._stripes[key] = [StripeJob(job.part, start, start + key[1]) for start in starts]
-        return self._stripes[key]
-
     def _typical_pair(self, before: StripeJob, after: StripeJob, distance: int) -> tuple[StripeJob, StripeJob]:
         """The pair of stripes of the same heights and distance whose second one is nearest to the middle of its part."""
+        part, height, middle = self._graph.parts[after.part], after.end - after.start, self._typical(after).start
         last = self._graph.parts[before.part].rows - (before.end - before.start)
-        for second in self._from_the_middle(after):
+        starts = {part.border_until(start) for start in range(part.rows - height + 1)}
+        for start in sorted(starts, key=lambda start: (abs(start - middle), start)):
+            second = StripeJob(after.part, start, start + height)
             first = first_read(self._graph, before.part, second)
             if first is not None and 0 <= first + distance <= last:
                 return StripeJob(before.part, first + distance, first + distance + before.end - before.start), second
         raise AssertionError(f"{before} and {after} are no such pair themselves")
 
-    def _operation(self, job: StripeJob) -> KernelOperation | None:
-        if job not in self._operations:
-            if len(self._operations) >= _KEPT:
-                self._operations.clear()
-            payload = self._payloads[job.part]
-            self._operations[job] = None if payload is None or payload.transfer else stripe(payload, job.start, job.end, self._places)
-        return self._operations[job]
+    def _operation(self, job: StripeJob, *, whole: bool) -> KernelOperation | None:
+        """The operation of a job, or the uncut one of its part; None of a transfer and of a CPU part."""
+        payload = self._payloads[job.part]
+        if payload is None or payload.transfer:
+            return None
+        return payload.operation if whole else stripe(payload, job.start, job.end, self._places)
 
     def _coupling(self, before: StripeJob, after: StripeJob, *, reads: bool) -> Coupling | None:
         """The coupling of the kernels of two jobs, wherever their constants are; None with a transfer or a CPU part.
 
         Where the second one ``reads`` nothing that the first one makes, all of their stripes are coupled alike.
         """
-        key = (before, after) if reads else (before.part, after.part)
-        if key not in self._couplings:
-            if len(self._couplings) >= _KEPT:
-                self._couplings.clear()
-            first, second = map(self._operation if reads else self._own_operation, (before, after))
-            self._couplings[key] = Coupling(first, second, self._accelerator, reads=reads) if first and second else None
-        return self._couplings[key]
-
-    def _own_operation(self, job: StripeJob) -> KernelOperation | None:
-        """The uncut operation of a job's part."""
-        payload = self._payloads[job.part]
-        return None if payload is None or payload.transfer else payload.operation
+        first, second = (self._operation(job, whole=not reads) for job in (before, after))
+        return Coupling(first, second, self._accelerator, reads=reads) if first and second else None
 
     def _options(self, job: StripeJob, *, staged: bool) -> Sequence[BlockOption]:
         return self._cost.options(job.part, job.start, job.end, staged=staged)

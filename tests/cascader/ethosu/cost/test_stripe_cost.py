@@ -181,7 +181,7 @@ def test_kernels_that_read_nothing_of_each_other_depend_on_each_other_in_no_stri
     neighbours = Neighbours(network(name), graph, StripeCost(network(name), graph, accelerator(DEFAULT), SYSTEM), accelerator(DEFAULT))
     jobs = [StripeJob(number, 0, height) for number, part in enumerate(graph.parts) for height in {1, part.rows}]
     apart = [(one, two) for one, two in product(jobs, jobs) if first_read(graph, one.part, two) is None]
-    kernels = [(neighbours._operation(one), neighbours._operation(two)) for one, two in apart]
+    kernels = [tuple(neighbours._operation(job, whole=False) for job in pair) for pair in apart]
     found = [Dependency(one, two) for one, two in kernels if one and two]
     assert found
     assert {(one.limit, *one.pair) for one in found} == {(Dependency.none().limit,)}
