@@ -8,18 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo.calibration import (
-    CALIBRATION_IMAGES,
-    SPREADS,
-    Normalisation,
-    normalise,
-    output_quantisation,
-    quantise,
-    round_scale,
-)
+from cascader.frontends.zoo import calibration
+from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES, Normalisation
 from cascader.frontends.zoo.kernels import Array, Pair, paddings
 from cascader.frontends.zoo.recorder import Recorder, TensorHandle, Value, precision_of
-from cascader.frontends.zoo.weights import choose, laplace, uniform
 from npu_model.errors import InputError
 from npu_model.values import dataclass
 
@@ -103,15 +95,19 @@ class LayerBuilder:
             raise InputError(f"Input shape {shape} is empty: give at least one dimension, each at least 1.")
         given = self._recorder.precision if precision is None else precision_of(precision)
         scale, zero_point = (2.0**-15, 0) if given.is_symmetric else (2.0**-7, given.lowest if positive else -1)
-        return self._recorder.add_input(self._recorder.layer_name(name, "input"), shape, scale, zero_point, given)
+        layer, samples = self._recorder.layer_name(name, "input"), (CALIBRATION_IMAGES * shape[0], *shape[1:])
+        sample = calibration.calibration_input(self._recorder.key(layer), samples, given.lowest, given.highest)
+        handle = self._recorder.activation(layer, sample, scale, zero_point, given)
+        self._recorder.inputs.append(handle.index)
+        return handle
 
     def constant(self, shape: tuple[int, ...], *, reach: float = 1.0, name: str | None = None) -> TensorHandle:
         """A constant of ``shape`` with seeded values from about -``reach`` to ``reach``, for the second input of an operator."""
         layer, precision = self._recorder.layer_name(name, "constant"), self._recorder.precision
         if not shape or min(shape) < 1:
             raise InputError(f"Constant shape {shape} is empty: give at least one dimension, each at least 1.")
-        values = uniform(self._recorder.key(layer), math.prod(shape), -precision.highest, precision.highest).reshape(shape)
-        return self._recorder.known(layer, values.astype(np.float64), round_scale(reach / precision.highest))
+        values = calibration.uniform(self._recorder.key(layer), math.prod(shape), -precision.highest, precision.highest).reshape(shape)
+        return self._recorder.known(layer, values.astype(np.float64), calibration.round_scale(reach / precision.highest))
 
     def finish(self, outputs: Sequence[TensorHandle]) -> bytes:
         """The .tflite file of the network with these ``outputs``."""
@@ -126,7 +122,7 @@ class LayerBuilder:
 
     def _draw(self, layer: str, shape: tuple[int, ...], decays: tuple[int, ...]) -> Array:
         key = self._recorder.key(f"{layer}/weights")
-        return laplace(key, math.prod(shape), choose(f"{key}/decay", decays)).reshape(shape).astype(np.float64)
+        return calibration.laplace(key, math.prod(shape), calibration.choose(f"{key}/decay", decays)).reshape(shape).astype(np.float64)
 
     def _integers(self, name: str, values: object) -> int:
         """A constant tensor of 32-bit integers, such as a shape or paddings."""
@@ -173,9 +169,9 @@ class LayerBuilder:
         TRANSPOSE_CONV.
         """
         check_activation(op.layer, activation)
-        wanted = SPREADS[one_of(f"Spread of {op.layer}", spread or activation, tuple(SPREADS))]
+        wanted = calibration.SPREADS[one_of(f"Spread of {op.layer}", spread or activation, tuple(calibration.SPREADS))]
         per_channel = self._recorder.precision.per_channel and op.per_channel
-        norm = normalise(self._recorder.key(op.layer), op.sums, x.scale, wanted, per_channel=per_channel)
+        norm = calibration.normalise(self._recorder.key(op.layer), op.sums, x.scale, wanted, per_channel=per_channel)
         weights, bias = self._constants(x, op, norm, per_channel=per_channel)
         inputs = (x.handle.index, weights, bias) if shape is None else (shape, weights, x.handle.index, bias)
         real = (op.sums + norm.biases) * (np.array(norm.weight_scales) * x.scale)
@@ -190,12 +186,13 @@ class LayerBuilder:
         if activation == "RELU6":
             scale, zero_point = (_RELU6_SCALE_16, 0) if precision.is_symmetric else (_RELU6_SCALE, precision.lowest)
         else:
-            scale, zero_point = output_quantisation(clipped, precision.lowest, precision.highest, symmetric=precision.is_symmetric)
+            lowest, highest = precision.lowest, precision.highest
+            scale, zero_point = calibration.output_quantisation(clipped, lowest, highest, symmetric=precision.is_symmetric)
         return self._scaled(layer, clipped, scale, zero_point)
 
     def _scaled(self, layer: str, real: Array, scale: float, zero_point: int) -> TensorHandle:
         """An output tensor of given quantisation with the values ``real``, saturated."""
-        sample = quantise(real, scale, zero_point, self._recorder.precision.lowest, self._recorder.precision.highest)
+        sample = calibration.quantise(real, scale, zero_point, self._recorder.precision.lowest, self._recorder.precision.highest)
         return self._recorder.activation(layer, sample, scale, zero_point)
 
     def _probability(self, layer: str, real: Array) -> TensorHandle:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES, calibration_input
+from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES
 from cascader.frontends.zoo.kernels import Array
 from npu_model.errors import InputError
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, TensorRecord
@@ -130,7 +130,7 @@ class Recorder:
         self._tensors: list[TensorRecord] = []
         self._operators: list[OperatorRecord] = []
         self._values: dict[int, Value] = {}
-        self._inputs: list[int] = []
+        self.inputs: list[int] = []
         self._names: dict[str, int] = {}
 
     def key(self, layer: str) -> str:
@@ -219,20 +219,9 @@ class Recorder:
         self._operators.append(record)
         return outputs
 
-    def add_input(
-        self, name: str, shape: tuple[int, ...], scale: float, zero_point: int, precision: Precision | None = None
-    ) -> TensorHandle:
-        """Add a network input; its sample is seeded noise."""
-        precision = precision or self.precision
-        samples = (CALIBRATION_IMAGES * shape[0], *shape[1:])
-        sample = calibration_input(self.key(name), samples, precision.lowest, precision.highest)
-        handle = self.activation(name, sample, scale, zero_point, precision)
-        self._inputs.append(handle.index)
-        return handle
-
     def write(self, outputs: Sequence[TensorHandle]) -> bytes:
         """The .tflite file of the network with these ``outputs``."""
         indices = tuple(self.value(output).handle.index for output in outputs)
         description = f"npu-testbed zoo: {self.name}"
-        tensors, operators, inputs = tuple(self._tensors), tuple(self._operators), tuple(self._inputs)
+        tensors, operators, inputs = tuple(self._tensors), tuple(self._operators), tuple(self.inputs)
         return write_tflite(ModelRecord(self.name, description, tensors, operators, inputs, indices))

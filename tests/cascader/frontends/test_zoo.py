@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from reference_data import shared_data
 
 from cascader.frontends.zoo import build, zoo_names
-from cascader.frontends.zoo.calibration import round_scale
-from cascader.frontends.zoo.weights import laplace, uniform
+from cascader.frontends.zoo.calibration import laplace, round_scale, uniform
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteModel, read_tflite
 from validation.portfolio.builder import PortfolioBuilder
