@@ -11,7 +11,7 @@ For use as C there is ``run_schedule``: the run in an arena alone, without copie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -160,6 +160,10 @@ class _Functions:
             raise InputError(f"Part {part!r} has no weights to copy: make the schedule anew.")
         return payload
 
+    def in_arena(self, base: Any) -> dict[str, tuple[Any, int]]:
+        """The places of all tensors in the arena that begins at ``base``."""
+        return {tensor: (base, held.address) for held in self.held for tensor in held.tensors}
+
     def planned(self) -> dict[str, int]:
         """The multiply-accumulates of the jobs by part."""
         macs = dict.fromkeys(self.counter, 0)
@@ -214,21 +218,11 @@ def _tensors(owner: _Functions, writer: Writer) -> _Pointers:
     return _Pointers(inputs, outputs, pool, constants, counters, scratch)
 
 
-_Address = Callable[[str, int], Any]
-"""Address of a byte of a tensor or, by the name that :func:`_copy_name` gives, of staged weights."""
-
-
-def _in_arena(owner: _Functions, writer: Writer, base: Any) -> _Address:
-    """Addresses in the arena that begins at ``base``."""
-    starts = {tensor: held.address for held in owner.held for tensor in held.tensors}
-    return lambda tensor, offset: writer.offset(base, starts[tensor] + offset)
-
-
 def _run_in_arena(owner: _Functions) -> None:
     """Add the function that runs all jobs in an arena that it is given."""
     writer = Writer()
     base = writer.tensor("arena_bytes", "uint8", (max(1, owner.schedule.arena_size),)).data
-    _Run(owner, writer, _in_arena(owner, writer, base), {}, _tensors(owner, writer)).write()
+    _Run(owner, writer, owner.in_arena(base), {}, _tensors(owner, writer)).write()
     owner.add(ARENA_FUNCTION, writer.function(public=ARENA_FUNCTION))
 
 
@@ -237,9 +231,8 @@ def _run_in_buffers(owner: _Functions) -> None:
     writer = Writer()
     pointers = _tensors(owner, writer)
     made = {held: writer.allocate(held.name, "uint8", (held.size,), SRAM) for held in owner.held}
-    bases = {tensor: buffer for held, buffer in made.items() for tensor in held.tensors}
-    address: _Address = lambda tensor, offset: writer.offset(writer.address_of(bases[tensor]), offset)  # noqa: E731  # as those in an arena
-    _Run(owner, writer, address, made, pointers).write()
+    places = {tensor: (writer.address_of(buffer), 0) for held, buffer in made.items() for tensor in held.tensors}
+    _Run(owner, writer, places, made, pointers).write()
     owner.add(BUFFERS_FUNCTION, writer.function(public=BUFFERS_FUNCTION))
 
 
@@ -248,7 +241,7 @@ def _run_as_c(owner: _Functions) -> None:
     writer = Writer()
     base, inputs, outputs, pool = (writer.address(name) for name in ("arena_bytes", "inputs", "outputs", "pool"))
     scratch = {dtype: writer.pointer(f"scratch_{dtype}", dtype, SCRATCH).data for dtype in _ACCUMULATORS}
-    _Run(owner, writer, _in_arena(owner, writer, base), {}, _Pointers(inputs, outputs, pool, None, None, scratch)).write()
+    _Run(owner, writer, owner.in_arena(base), {}, _Pointers(inputs, outputs, pool, None, None, scratch)).write()
     owner.add(C_FUNCTION, writer.function())
 
 
@@ -256,12 +249,13 @@ def _run_as_c(owner: _Functions) -> None:
 class _Run:
     """The statements of one run: inputs in, the jobs with their copies, outputs out.
 
+    ``places`` are an address and bytes behind it for each tensor, and for staged weights by the name that :func:`_copy_name` gives.
     ``buffers`` are to be filled when their life begins; there are none in an arena.
     """
 
     owner: _Functions
     writer: Writer
-    address: _Address
+    places: dict[str, tuple[Any, int]]
     buffers: dict[_Held, Any]
     pointers: _Pointers
 
@@ -270,7 +264,7 @@ class _Run:
         schedule, network = self.owner.schedule, self.owner.schedule.network
         self._fill(0)
         for port, place in self._ports(network.inputs, self.pointers.inputs):
-            self._copy(self.address(port.tensor, port.offset), place, port.size)
+            self._copy(self._address(port.tensor, port.offset), place, port.size)
         staged: dict[str, int] = {}
         for step, job in enumerate(schedule.jobs):
             if step:
@@ -284,7 +278,11 @@ class _Run:
                 self._compare(job.part, staged[job.part])
             self._job(job)
         for port, place in self._ports(network.outputs, self.pointers.outputs):
-            self._copy(place, self.address(port.tensor, port.offset), port.size)
+            self._copy(place, self._address(port.tensor, port.offset), port.size)
+
+    def _address(self, tensor: str, offset: int) -> Any:
+        base, start = self.places[tensor]
+        return self.writer.offset(base, start + offset)
 
     def _ports(self, ports: tuple[Port, ...], base: Any) -> Iterator[tuple[Port, Any]]:
         """The ports, each with its address among all of them from ``base`` on."""
@@ -306,7 +304,7 @@ class _Run:
         """(where it is staged, where it comes from, bytes) of every range of the part's weights and scales."""
         offset = 0
         for span in weight_ranges(self.owner.kernel_of(part).operation):
-            yield self.address(_copy_name(index), offset), self.writer.offset(self.pointers.constants, span.start), span.length
+            yield self._address(_copy_name(index), offset), self.writer.offset(self.pointers.constants, span.start), span.length
             offset += span.length
 
     def _counter(self, number: int) -> Any:
@@ -321,7 +319,7 @@ class _Run:
         payload = self.owner.payloads[job.part]
         if isinstance(payload, CpuPart):
             source, target = payload.inputs[0], payload.outputs[0]
-            places = [self.address(port.tensor, port.offset) for port in (target, source)]
+            places = [self._address(port.tensor, port.offset) for port in (target, source)]
             self._copy(places[0], places[1], target.size)
             return
         name, kernel = self.owner.kernels[job.part]
@@ -337,7 +335,7 @@ class _Run:
     def _operand(self, operand: Operand) -> Any:
         if operand.tensor is None:
             return self.writer.offset(self.pointers.pool, operand.offset)
-        return self.address(operand.tensor, operand.offset)
+        return self._address(operand.tensor, operand.offset)
 
 
 def _planned_macs(operation: KernelOperation, rows: tuple[int, int] | None, cut: Axis) -> int:
