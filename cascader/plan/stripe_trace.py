@@ -107,21 +107,15 @@ def trace(graph: CascaderGraph, group: StripedGroup) -> StripeTrace:
     return tracer.result()
 
 
-@dataclass(slots=True)
 class _Tracer:
     """A trace in the making: parts are visited from the last to the first, so that a tensor's needs are known before its makers."""
 
-    graph: CascaderGraph
-    group: StripedGroup
-    inside: frozenset[str]
-    stripes: tuple[Box, ...] = ()
-    made: dict[int, list[Box]] = field(default_factory=dict)
-    needed: dict[str, list[Box]] = field(default_factory=dict)
-    filled: dict[str, list[Box]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.stripes = tuple(self.group.stripes.boxes())
-        self.filled[self.graph.parts[self.group.last].output] = list(self.stripes)
+    def __init__(self, graph: CascaderGraph, group: StripedGroup, inside: frozenset[str]) -> None:
+        self.graph, self.group, self.inside = graph, group, inside
+        self.stripes = tuple(group.stripes.boxes())
+        self.made: dict[int, list[Box]] = {}
+        self.needed: dict[str, list[Box]] = {}
+        self.filled: dict[str, list[Box]] = {graph.parts[group.last].output: list(self.stripes)}
 
     def part(self, index: int) -> None:
         """Add a part: the boxes that it makes at each stripe, and those that it needs for them."""

@@ -178,12 +178,10 @@ class _Cascade:
         self._steps = len(traced.work)
         self._output = graph.affine.parts[group.last].output
         self._boxes = {index: _Boxes(boxes, numbers) for index, boxes in traced.made.items()}
-        self._copied = {buffer.tensor: _Boxes(traced.filled[buffer.tensor], numbers) for buffer in self.buffers if self._is_copied(buffer)}
+        tensors = [buffer.tensor for buffer in self.buffers]
+        self._copied = {tensor: _Boxes(traced.filled[tensor], numbers) for tensor in tensors if tensor in group.external}
         self._slots = {buffer.tensor: numbers.hidden(self._fills(buffer)) for buffer in self.buffers if buffer.copies > 1}
-        self.names = {buffer.tensor: self._name(buffer.tensor) for buffer in self.buffers}
-
-    def _is_copied(self, buffer: StripeBuffer) -> bool:
-        return buffer.tensor in self._group.external
+        self.names = {tensor: self._name(tensor) for tensor in tensors}
 
     def _name(self, tensor: str) -> str:
         """Name of a tensor's stripe buffer."""

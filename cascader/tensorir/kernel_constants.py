@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CONSTANTS, LUT_SLOT, EthosuPart
-from cascader.tensorir.numerics import clip_type, lut_entries
+from cascader.tensorir.numerics import INTERPOLATED_WORDS, clip_type
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import ActivationKind, ByteRange
+from npu_model.program import ActivationKind, ByteRange, DataType
 from npu_model.shapes import round_up
 
 _ALIGNMENT = 16
@@ -55,9 +55,12 @@ def lut_values(part: EthosuPart, constants: bytes, accelerator: Accelerator, wha
         return None
     if load is None:
         raise InputError(f"{what} uses a look-up table that it does not load: make the schedule anew.")
-    entries = lut_entries(operation, what)
-    wide = clip_type(operation).bits == 16
-    word = "<u4" if wide else f"<{'i' if operation.ofm.dtype.signed else 'u'}{operation.ofm.dtype.bytes}"
+    index, ofm = clip_type(operation), operation.ofm.dtype
+    wide = index == ofm == DataType(16, signed=True)
+    if not wide and (index.bits != 8 or ofm.bits not in (8, 32)):
+        raise InputError(f"{what} looks up {index} values for an {ofm} OFM: tables of 8 to 8, 8 to 32 and 16 to 16 bits are known.")
+    entries = INTERPOLATED_WORDS if wide else 256
+    word = "<u4" if wide else f"<{'i' if ofm.signed else 'u'}{ofm.bytes}"
     start = accelerator.lut_address + operation.activation.lut * LUT_SLOT - load.destination
     content = take(constants, load.source, what)[max(start, 0) :][: entries * np.dtype(word).itemsize]
     values = np.frombuffer(content, word)

@@ -66,16 +66,6 @@ def clip_type(operation: KernelOperation) -> DataType:
     return _CLIP_TYPES.get(operation.activation.clip, operation.ofm.dtype)
 
 
-def lut_entries(operation: KernelOperation, what: str) -> int:
-    """Entries of the operation's look-up table; InputError for a combination of types that is not known."""
-    index, ofm = clip_type(operation), operation.ofm.dtype
-    if index.bits == 8 and ofm.bits in (8, 32):
-        return 256
-    if index == DataType(16, signed=True) and ofm == index:
-        return INTERPOLATED_WORDS
-    raise InputError(f"{what} looks up {index} values for an {ofm} OFM: tables of 8 to 8, 8 to 32 and 16 to 16 bits are known.")
-
-
 @dataclass(frozen=True, slots=True)
 class OutputUnit:
     """Expressions of the output unit for one operation; ``what`` is the kernel's name in a sentence."""

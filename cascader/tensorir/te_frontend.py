@@ -89,17 +89,12 @@ class StageSequence:
         for op in reversed(self.ops):
             if stage is not None and str(stage.attrs.get("op", "")) == op.removesuffix("?"):
                 taken.insert(0, stage)
-                stage = _only_producer(wanted, stage)
+                producers = (wanted.private_producer(name, stage) for name in wanted.operands(stage))
+                stage = next(filter(None, producers), None)
             elif not op.endswith("?"):
                 return None
         work = _loops(taken) if self.work is None else self.work
         return Match(self.kind, tuple(taken), work, payload=self.payload) if taken else None
-
-
-def _only_producer(wanted: Wanted, stage: Stage) -> Stage | None:
-    """The private producer of the first operand that has one."""
-    found = (wanted.private_producer(name, stage) for name in wanted.operands(stage))
-    return next((producer for producer in found if producer is not None), None)
 
 
 def _loops(stages: list[Stage]) -> int:
