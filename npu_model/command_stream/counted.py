@@ -53,7 +53,7 @@ class _Asked:
     cores: int | None
 
     def held(self, before: _Held) -> _Held:
-        """What is held behind the operation."""
+        """Registers as they are held behind the operation."""
         second, scale, cores = before
         return self.second or second, self.scale or scale, cores if self.cores is None else bool(self.cores)
 

@@ -88,7 +88,7 @@ class Moved(Protocol):
 
     @property
     def origin(self) -> KernelOperation:
-        """What it was made of."""
+        """The operation that it was made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Program:
         return tuple(op for op in self.operations if isinstance(op, DmaOperation))
 
     def origin(self, kernel: KernelOperation) -> KernelOperation:
-        """What a kernel was made of, itself if that is unknown."""
+        """The kernel that another one was made of, itself if that is unknown."""
         moved = self.moved.get(id(kernel))
         return moved.origin if moved is not None and moved.kernel is kernel else kernel
 

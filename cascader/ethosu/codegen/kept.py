@@ -69,7 +69,7 @@ class _Placed:
 
 
 def _offset(written: _Span | None, ofm: int, read: _Span | None, ifm: int | None) -> int | None:
-    """How far a written tensor lies behind one that is read, if the spans of both meet; else None."""
+    """Bytes that a written tensor lies behind one that is read, if the spans of both meet; else None."""
     if written is None or read is None or ifm is None:
         return None
     offset = ofm - ifm
