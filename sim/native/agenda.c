@@ -22,30 +22,15 @@ static int is_before(const Later *a, const Later *b) { return a->cycle < b->cycl
 
 void later_add(Agenda *a, i64 cycle, i64 number, Resume resume)
 {
-    if (!room_for((void **)&a->heap, &a->heap_room, a->heap_length, sizeof(Later), &a->failed)) return;
+    if (!room_for((void **)&a->later, &a->later_room, a->later_length, sizeof(Later), &a->failed)) return;
     Later entry = {cycle, number, resume};
-    i64 at = a->heap_length++;
-    while (at && is_before(&entry, &a->heap[(at - 1) / 2])) {
-        a->heap[at] = a->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
+    i64 at = a->later_length++;
+    /* A handful are waited for: to move those that come sooner takes less time than a heap does. */
+    while (at && is_before(&a->later[at - 1], &entry)) {
+        a->later[at] = a->later[at - 1];
+        at--;
     }
-    a->heap[at] = entry;
-}
-
-static Later later_pop(Agenda *a)
-{
-    Later top = a->heap[0], entry = a->heap[--a->heap_length];
-    i64 at = 0;
-    for (;;) {
-        i64 child = 2 * at + 1;
-        if (child >= a->heap_length) break;
-        if (child + 1 < a->heap_length && is_before(&a->heap[child + 1], &a->heap[child])) child++;
-        if (!is_before(&a->heap[child], &entry)) break;
-        a->heap[at] = a->heap[child];
-        at = child;
-    }
-    if (a->heap_length) a->heap[at] = entry;
-    return top;
+    a->later[at] = entry;
 }
 
 int soon(Agenda *a, Resume me)
@@ -59,7 +44,7 @@ int later(Agenda *a, i64 cycles, Resume me)
 {
     if (!cycles) return soon(a, me);
     i64 cycle = a->cycle + cycles;
-    if (a->due[a->due_length - 1] == me && (!a->heap_length || a->heap[0].cycle > cycle)) {
+    if (a->due[a->due_length - 1] == me && soonest(a) > cycle) {
         a->cycle = cycle;
         a->running = NEVER;
         return 0;
@@ -96,21 +81,18 @@ static void resume(Machine *m, Resume who)
         return;
     }
     if (who >= FIRST_START) who -= FIRST_START;
-    if (who == ARRIVAL) {
-        weights_arrived(m);
-        return;
-    }
-    if (who >= FIRST_RESPONSE) {
-        responded(m, who - FIRST_RESPONSE);
-        return;
-    }
-    if (who >= FIRST_COUNTDOWN) {
+    if (who < UNITS) {
+        run_unit(m, who);
+    } else if (who < FIRST_COUNTDOWN) {
+        serve(m, who - FIRST_SERVER);
+    } else if (who < FIRST_RESPONSE) {
         /* The units that ask for several transfers at once: the input load and the decoder. */
-        if (--m->countdowns[who - FIRST_COUNTDOWN]) return;
-        who = LOAD + who - FIRST_COUNTDOWN;
+        if (!--m->countdowns[who - FIRST_COUNTDOWN]) run_unit(m, LOAD + who - FIRST_COUNTDOWN);
+    } else if (who < ARRIVAL) {
+        responded(m, who - FIRST_RESPONSE);
+    } else {
+        weights_arrived(m);
     }
-    if (who >= FIRST_SERVER) serve(m, who - FIRST_SERVER);
-    else run_unit(m, who);
 }
 
 void walk(Machine *m)
@@ -126,11 +108,11 @@ void walk(Machine *m)
         for (; at < a->due_length && !a->failed; at++) resume(m, a->due[at]);
         a->due_length = a->numbers_length = 0;
         for (;;) {
-            if (!a->heap_length || a->failed) return;
-            Later next = later_pop(a);
+            if (!a->later_length || a->failed) return;
+            Later next = a->later[--a->later_length];
             a->cycle = next.cycle;
             due_add(a, next.resume);
-            if (a->heap_length && a->heap[0].cycle == a->cycle) {
+            if (soonest(a) == a->cycle) {
                 if (!room_for((void **)&a->numbers, &a->numbers_room, 0, sizeof(i64), &a->failed)) return;
                 a->numbers[a->numbers_length++] = next.number;
                 break;
@@ -141,8 +123,8 @@ void walk(Machine *m)
             for (i64 i = 1; i < a->due_length && !a->failed; i++) resume(m, a->due[i]);
             a->due_length = 0;
         }
-        while (a->heap_length && a->heap[0].cycle == a->cycle) {
-            Later next = later_pop(a);
+        while (soonest(a) == a->cycle) {
+            Later next = a->later[--a->later_length];
             if (!room_for((void **)&a->numbers, &a->numbers_room, a->numbers_length, sizeof(i64), &a->failed)) return;
             a->numbers[a->numbers_length++] = next.number;
             due_add(a, next.resume);
@@ -153,6 +135,6 @@ void walk(Machine *m)
 void agenda_free(Agenda *a)
 {
     free(a->due);
-    free(a->heap);
+    free(a->later);
     free(a->numbers);
 }

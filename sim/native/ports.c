@@ -67,13 +67,9 @@ static i64 *gate_words(Machine *m, Gate *gate, i64 period)
     return gate->words + place;
 }
 
+/* A transaction that is not issued in the period of the one before, or finds it full: when it is issued. */
 static i64 admit(Machine *m, Gate *gate, i64 time, i64 count)
 {
-    i64 place = gate->period - gate->base;
-    if (time >= gate->begin && time - gate->begin < gate->on && place < gate->room && gate->words[place] < gate->cap) {
-        gate->words[place] += count;
-        return time;
-    }
     /* Most transactions are issued in the period of the one before: a division takes longer than all else here. */
     if (time < gate->begin || time >= gate->begin + gate->length) {
         gate->period = time / gate->length;
@@ -91,34 +87,52 @@ static i64 admit(Machine *m, Gate *gate, i64 time, i64 count)
     }
 }
 
+/* The words of the newest period, if there is room for it. */
+static inline i64 *newest(const Gate *gate)
+{
+    i64 place = gate->period - gate->base;
+    return place < gate->room ? gate->words + place : NULL;
+}
+
 /* The first whole cycle at which a path is free. */
 static inline i64 whole(i64 path, i64 denominator) { return denominator == 1 ? path : div_up(path, denominator); }
 
 /* One turn that starts in `cycle`: the cycle after its last issue, and when its last transaction is complete. */
-static inline i64 turn(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish)
+static inline i64 turn(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish, const i64 denominator)
 {
-    const i64 before = s->before, behind = s->behind, lead = s->lead, limit = s->limit, numerator = s->numerator, denominator = s->denominator;
+    const i64 before = s->before, behind = s->behind, lead = s->lead, limit = s->limit, numerator = s->numerator;
     Gate *gate = s->gate->is_open ? NULL : s->gate;
+    i64 *moved = gate ? newest(gate) : NULL;
     Beats beats = *waiting;
     i64 path = *s->path, free = whole(path, denominator), time = cycle - 1, next = s->next_finish, *finishes = s->finishes;
     for (i64 left = m->timing.grant; left && !is_over(&beats); left--) {
         i64 words = next_beats(&beats);
         time = most(time + 1, free - lead);
         if (limit) time = most(time, finishes[next]);
-        if (gate) time = admit(m, gate, time, words);
+        if (moved && time >= gate->begin && time - gate->begin < gate->on && *moved < gate->cap) {
+            *moved += words;
+        } else if (gate) {
+            time = admit(m, gate, time, words);
+            moved = newest(gate);
+        }
         path = most(path, (time + before) * denominator) + words * numerator;
         free = whole(path, denominator);
-        *finish = free + behind;
         if (limit) {
-            finishes[next] = *finish;
+            finishes[next] = free + behind;
             if (++next == limit) next = 0;
         }
     }
+    *finish = free + behind;
     s->next_finish = next;
     *s->path = path;
     *waiting = beats;
     return time + 1;
 }
+
+static i64 turn_of_any(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish) { return turn(m, s, waiting, cycle, finish, s->denominator); }
+
+/* The same where a word takes whole cycles, as most do: without divisions. */
+static i64 turn_of_whole(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish) { return turn(m, s, waiting, cycle, finish, 1); }
 
 /* The first channel with work, from the one after the last on. */
 static int pick(int after, int work)
@@ -145,9 +159,9 @@ void serve(Machine *m, int number)
         Queue *queue = &s->queues[channel];
         Transfer *first = &queue->items[queue->first];
         int is_next = a->due[a->due_length - 1] == me;
-        i64 horizon = is_next && s->work == 1 << channel ? (a->heap_length ? a->heap[0].cycle : NEVER) : 0;
+        i64 horizon = is_next && s->work == 1 << channel ? soonest(a) : 0;
         i64 since = a->cycle, finish = 0;
-        do since = turn(m, s, &first->beats, since, &finish);
+        do since = s->denominator == 1 ? turn_of_whole(m, s, &first->beats, since, &finish) : turn_of_any(m, s, &first->beats, since, &finish);
         while (!is_over(&first->beats) && since < horizon && !a->failed);
         if (is_over(&first->beats)) {
             if (first->done != NOBODY) later_add(a, finish - s->behind, a->number++, first->done);
@@ -161,7 +175,7 @@ void serve(Machine *m, int number)
                 }
             }
         }
-        if (is_next && (!a->heap_length || a->heap[0].cycle > since)) {
+        if (is_next && soonest(a) > since) {
             a->cycle = since;
             a->running = NEVER;
         } else {

@@ -25,8 +25,9 @@ typedef struct {
     i64 cycle, running, number;
     Resume *due;
     i64 due_length, due_room;
-    Later *heap;
-    i64 heap_length, heap_room;
+    /* Those that come soonest are the last ones. */
+    Later *later;
+    i64 later_length, later_room;
     i64 *numbers;
     i64 numbers_length, numbers_room;
     int failed;
@@ -159,6 +160,9 @@ static inline int due_add(Agenda *agenda, Resume resume)
     agenda->due[agenda->due_length++] = resume;
     return 1;
 }
+
+/* The cycle of what comes next. */
+static inline i64 soonest(const Agenda *agenda) { return agenda->later_length ? agenda->later[agenda->later_length - 1].cycle : NEVER; }
 
 void later_add(Agenda *agenda, i64 cycle, i64 number, Resume resume);
 int soon(Agenda *agenda, Resume me);
