@@ -103,23 +103,14 @@ def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) ->
 
 def joint_rows(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
     """The rows that are live of any of some tensors; 0 to 0 where there are none."""
-    found = _joint(lives, family)
-    alive = found.high > found.low
-    return LiveRows(found.start, found.low * alive, found.high * alive)
-
-
-def _joint(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
-    if len(family) == 1:
-        return lives[family[0]]
-    start, end = min(lives[t].start for t in family), max(lives[t].end for t in family)
+    members = [lives[tensor] for tensor in family]
+    start, end = min(life.start for life in members), max(life.end for life in members)
     low, high = np.full(end - start, _FAR, dtype=np.int64), np.zeros(end - start, dtype=np.int64)
-    for member in family:
-        life = lives[member]
-        span = slice(life.start - start, life.end - start)
-        alive = life.high > life.low
-        low[span] = np.where(alive, np.minimum(low[span], life.low), low[span])
-        high[span] = np.where(alive, np.maximum(high[span], life.high), high[span])
-    return LiveRows(start, low, high)
+    for life in members:
+        span, alive = slice(life.start - start, life.end - start), life.high > life.low
+        low[span] = np.minimum(low[span], np.where(alive, life.low, _FAR))
+        high[span] = np.maximum(high[span], np.where(alive, life.high, 0))
+    return LiveRows(start, np.minimum(low, high), high)
 
 
 def _storage(graph: RowGraph, lives: dict[int, LiveRows], family: tuple[int, ...], *, rolls: bool) -> Storage:

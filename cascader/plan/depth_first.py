@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -57,7 +58,8 @@ class DepthFirstScheduler:
             writers.sort(key=lambda writer, tensor=tensor: graph.is_asked_last(writer[0], tensor))  # type: ignore[misc]
         self.needed = self._needed_rows()
         self.flat = flat_graph(graph, self.needed)
-        self._tables: dict[Group, JobTable] = {}
+        self.table = cache(self._table)
+        """The stripe jobs of one group as a table; earlier groups are complete."""
         users = [sorted({*self.producers[t], *(part for part, _ in self.consumers[t])}) or [0] for t in range(len(graph.tensors))]
         begins = np.cumsum([0, *(len(parts) for parts in users)], dtype=np.int64)[:-1]
         self._users = np.array([part for parts in users for part in parts], dtype=np.int64), begins
@@ -106,12 +108,6 @@ class DepthFirstScheduler:
             rows = min(rows, group.inner_rows or rows) if index < group.last else rows
             chunks[index] = part.chunk(rows)
         return chunks
-
-    def table(self, group: Group) -> JobTable:
-        """The stripe jobs of one group as a table; earlier groups are complete."""
-        if group not in self._tables:
-            self._tables[group] = self._table(group)
-        return self._tables[group]
 
     def _table(self, group: Group) -> JobTable:
         if _NATIVE is None:

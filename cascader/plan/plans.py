@@ -13,7 +13,6 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
 from cascader.plan.group_costs import CostModel, KnownCosts, staged_cycles, worth_staging
@@ -59,15 +58,10 @@ class Planner:
     """Makes the Pareto set of plans of every part group."""
 
     def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, options: PlanOptions) -> None:
-        self.scheduler = scheduler
+        self.scheduler, self.graph = scheduler, scheduler.graph
         self.cost = cost
         self.options = options
         self._known = KnownCosts(cost, [part.rows for part in scheduler.graph.parts])
-
-    @property
-    def graph(self) -> RowGraph:
-        """The graph that is planned."""
-        return self.scheduler.graph
 
     def plans(self, group: Group) -> tuple[RowPlan, ...]:
         """The group with each choice of staged constants; choices that come to the same are one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from itertools import accumulate
 from operator import itemgetter
 
@@ -59,8 +60,7 @@ class Placer:
         parts = range(len(scheduler.graph.parts))
         self._costs = JobCosts(scheduler, cost, overlap)
         self._segments = [part.segment for part in scheduler.graph.parts]
-        self._constants_of: dict[Group, CopyTable] = {}
-        self._flats: dict[Group, array[int]] = {}
+        self._constants_of, self._flat = cache(self._group_constants), cache(self._group_numbers)
         self._sizes = [cost.constant_bytes(part) for part in parts]
         self._transfers = [cost.transfer_cycles(part) if size else 0 for part, size in zip(parts, self._sizes, strict=True)]
         self._same = np.array([cost.same_constants(part) for part in parts], dtype=np.int64)
@@ -85,21 +85,19 @@ class Placer:
 
     def _group_constants(self, group: Group) -> CopyTable:
         """As :meth:`constants` of one group alone, none shared."""
-        if group not in self._constants_of:
-            used = self._scheduler.table(group)[:, 0].tolist()
-            lasts = {part: step for step, part in enumerate(used)}
-            firsts = {part: len(used) - 1 - step for step, part in enumerate(reversed(used))}
-            lines = [
-                (part, size, self._transfers[part], first, lasts[part], 0 if self._prefetch else first)
-                for part, first in sorted(firsts.items(), key=itemgetter(1))
-                if (size := self._sizes[part]) > 0
-            ]
-            self._constants_of[group] = np.array(lines, dtype=np.int64).reshape(-1, len(Constants._fields))
-        return self._constants_of[group]
+        used = self._scheduler.table(group)[:, 0].tolist()
+        lasts = {part: step for step, part in enumerate(used)}
+        firsts = {part: len(used) - 1 - step for step, part in enumerate(reversed(used))}
+        lines = [
+            (part, size, self._transfers[part], first, lasts[part], 0 if self._prefetch else first)
+            for part, first in sorted(firsts.items(), key=itemgetter(1))
+            if (size := self._sizes[part]) > 0
+        ]
+        return np.array(lines, dtype=np.int64).reshape(-1, len(Constants._fields))
 
     def constants(self, groups: Groups, *, shares: bool = False) -> CopyTable:
         """The constants that could be staged, in the order of their first use; none is copied before the jobs of its segment begin."""
-        tables = [self._group_constants(group) for group in groups]
+        tables = [self._constants_of(group) for group in groups]
         counts, lengths = [len(table) for table in tables], [len(self._scheduler.table(group)) for group in groups]
         begins = [0, *accumulate(lengths[:-1])]
         earliest = begins
@@ -145,17 +143,13 @@ class Placer:
         segments = [self._segments[group.first] for group in groups] if self._prefetch else []
         return list(map(self._flat, groups)), array("q", self._costs.borders(groups)), array("q", segments)
 
-    def _flat(self, group: Group) -> array[int]:
+    def _group_numbers(self, group: Group) -> array[int]:
         """The numbers of a group's jobs and constants, as the compiled core reads them."""
-        found = self._flats.get(group)
-        if found is None:
-            kinds, pairs = self._costs.kinds_and_pairs(group)
-            table, lines = self._scheduler.table(group), self._group_constants(group)
-            head = [len(table), len(lines), group.first, group.last]
-            columns = (head, table[:, 0], kinds, pairs, table[:, 1], table[:, 2], lines.ravel())
-            numbers = np.concatenate([np.asarray(column, dtype=np.int64) for column in columns])
-            found = self._flats[group] = array("q", numbers.tobytes())
-        return found
+        kinds, pairs = self._costs.kinds_and_pairs(group)
+        table, lines = self._scheduler.table(group), self._constants_of(group)
+        head = [len(table), len(lines), group.first, group.last]
+        columns = (head, table[:, 0], kinds, pairs, table[:, 1], table[:, 2], lines.ravel())
+        return array("q", np.concatenate([np.asarray(column, dtype=np.int64) for column in columns]).tobytes())
 
     def tried(self, groups: Groups, staged: frozenset[int], budget: int, *, in_place: bool) -> int:
         """The cycles of the :meth:`trial` of groups that a greedy search places, compiled; no copy serves several parts.

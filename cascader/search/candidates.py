@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 
 from cascader.allocate.moving import placements
@@ -102,10 +102,10 @@ class Drafter:
         self._plans = plans
         self._options = options
         self._placement_search = PlacementSearch(scheduler, in_place=plans.in_place)
-        self._free: dict[Groups, int] = {}
-        self._improvements: dict[int, list[_Improvement]] = {}
-        self._plain: dict[int, Draft | None] = {}
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
+        self._unbounded = cache(self._placer.unbounded)
+        """Cycles of a division whose copies have all the room that they want: no arena makes it faster."""
+        self._improved, self._layer_by_layer = cache(self._improvements), cache(self._plain)
         self.trials = Trials(self._placement_search, self._placer, options.moves)
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
@@ -139,12 +139,6 @@ class Drafter:
         order = sorted((self._placer.least(groups), at, groups) for at, groups in enumerate(every))
         return [(least, groups) for least, _, groups in order]
 
-    def _unbounded(self, groups: Groups) -> int:
-        """Cycles of a division whose copies have all the room that they want: no arena makes it faster."""
-        if groups not in self._free:
-            self._free[groups] = self._placer.unbounded(groups)
-        return self._free[groups]
-
     def _best_of_every(self, budget: int, cycles: int) -> Draft | None:
         """The fastest draft of less than ``cycles`` of every division and every order of its buffers; None if there is none."""
         best = None
@@ -167,13 +161,11 @@ class Drafter:
         """The parts that the copy of ``part`` serves in a draft, that part first."""
         return self._placer.readers(draft, part)
 
-    def _improved(self, budget: int) -> list[_Improvement]:
+    def _improvements(self, budget: int) -> list[_Improvement]:
         """The proposals that fit a budget and are to be improved, the one expected to be fastest first."""
-        if budget not in self._improvements:
-            tried = [self.trials.trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
-            fitting = sorted((trial for trial in tried if trial is not None), key=lambda trial: trial.cycles)
-            self._improvements[budget] = [_Improvement(trial, self._regrouping(trial, budget)) for trial in fitting[: self._polished]]
-        return self._improvements[budget]
+        tried = [self.trials.trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
+        fitting = sorted((trial for trial in tried if trial is not None), key=lambda trial: trial.cycles)
+        return [_Improvement(trial, self._regrouping(trial, budget)) for trial in fitting[: self._polished]]
 
     @cached_property
     def _polished(self) -> int:
@@ -210,16 +202,14 @@ class Drafter:
                 break
         return best
 
-    def _layer_by_layer(self, budget: int) -> Draft | None:
+    def _plain(self, budget: int) -> Draft | None:
         """Every part on its own, in the network's order, as a compiler without cascades has it; None if that does not fit.
 
         Its copies are placed patiently: the bytes of such a compiler may be just enough for them.
         """
-        if budget not in self._plain:
-            groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
-            plain = self.trials.trial(groups, [frozenset()], budget)
-            self._plain[budget] = plain and self._placer.finished(plain, patient=True)
-        return self._plain[budget]
+        groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
+        plain = self.trials.trial(groups, [frozenset()], budget)
+        return plain and self._placer.finished(plain, patient=True)
 
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Protocol
 
@@ -38,8 +39,8 @@ class JobCosts:
         self._overlap = overlap
         self._pair_numbers: dict[tuple[int | None, ...], int] = {}
         self._pair_costs = np.full((_START, CASES), UNKNOWN, dtype=np.int64)
-        self._known: dict[Group, tuple[Numbers, Numbers]] = {}
-        self._between: dict[tuple[Group, Group], int] = {}
+        self.kinds_and_pairs = cache(self._kinds_and_pairs)
+        self._border = cache(self._between)
 
     def _pair(self, before: list[int], after: list[int], distance: int | None) -> int:
         key = before[0], before[2] - before[1], after[0], after[2] - after[1], distance
@@ -54,21 +55,16 @@ class JobCosts:
         lines, distances = jobs.tolist(), self._scheduler.distances(jobs)
         return [self._pair(lines[at - 1], lines[at], distances[at]) for at in range(1, len(lines))]
 
-    def kinds_and_pairs(self, group: Group) -> tuple[Numbers, Numbers]:
+    def _kinds_and_pairs(self, group: Group) -> tuple[Numbers, Numbers]:
         """The kinds of a group's jobs, and of each job with the one before it; 0 for the first one."""
-        found = self._known.get(group)
-        if found is None:
-            jobs = self._scheduler.table(group)
-            pairs = np.array([0, *self._pairs(jobs)] if self._overlap else np.zeros(len(jobs)), dtype=np.int64)
-            found = self._known[group] = self._stripes.lines(jobs), pairs
-        return found
+        jobs = self._scheduler.table(group)
+        pairs = np.array([0, *self._pairs(jobs)] if self._overlap else np.zeros(len(jobs)), dtype=np.int64)
+        return self._stripes.lines(jobs), pairs
 
-    def _border(self, before: Group, after: Group) -> int:
-        found = self._between.get((before, after))
-        if found is None:
-            ends = np.concatenate([self._scheduler.table(before)[-1:], self._scheduler.table(after)[:1]])
-            found = self._between[before, after] = self._pairs(ends)[0]
-        return found
+    def _between(self, before: Group, after: Group) -> int:
+        """The kind of the pair of the last job of a group and the first one of the next."""
+        ends = np.concatenate([self._scheduler.table(before)[-1:], self._scheduler.table(after)[:1]])
+        return self._pairs(ends)[0]
 
     def borders(self, groups: Groups) -> list[int]:
         """The kinds of the pairs of the last job of a group and the first one of the next; none if no two jobs share anything."""

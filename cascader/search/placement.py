@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from cascader.allocate.extents import Extents
 from cascader.allocate.moving import allocate
@@ -18,16 +19,17 @@ _SEARCHES = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Jobs in order, the buffers of their tensors with their addresses, and the ``peak`` in bytes that the buffers reach.
-
-    ``live`` is the most bytes that are live at one job.
-    """
+    """Jobs in order, the buffers of their tensors with their addresses, and the ``peak`` in bytes that the buffers reach."""
 
     jobs: JobTable
     stores: Buffers
     addresses: tuple[int, ...]
     peak: int
-    live: int
+
+    @property
+    def live(self) -> int:
+        """Most bytes that are live at one job."""
+        return self.stores.live
 
     @property
     def extents(self) -> Extents:
@@ -41,20 +43,15 @@ class PlacementSearch:
     def __init__(self, scheduler: DepthFirstScheduler, *, in_place: bool) -> None:
         self._scheduler = scheduler
         self.in_place = in_place
-        self._greedy: dict[Groups, Placement] = {}
-        self._searched: dict[tuple[Groups, int], Placement] = {}
+        self.greedily = cache(self._greedily)
+        self.searched = cache(self._searched)
 
-    def _placed(self, groups: Groups) -> Placement:
+    def _greedily(self, groups: Groups) -> Placement:
+        """The groups' tensors at the addresses that a greedy search finds."""
         jobs = group_table(self._scheduler, groups)
         stores = buffers(self._scheduler, jobs, groups, in_place=self.in_place)
         peak, addresses = allocate(stores.extents, moves=0)
-        return Placement(jobs, stores, addresses, peak, stores.live)
-
-    def greedily(self, groups: Groups) -> Placement:
-        """The groups' tensors at the addresses that a greedy search finds."""
-        if groups not in self._greedy:
-            self._greedy[groups] = self._placed(groups)
-        return self._greedy[groups]
+        return Placement(jobs, stores, addresses, peak)
 
     def within(self, budget: int, groups: Groups, moves: int) -> Placement | None:
         """The groups' tensors at addresses within ``budget``, a greedy search's if they fit; None if none are found."""
@@ -64,13 +61,11 @@ class PlacementSearch:
             placement = self.searched(groups, moves)
         return placement if placement.peak <= budget else None
 
-    def searched(self, groups: Groups, moves: int) -> Placement:
+    def _searched(self, groups: Groups, moves: int) -> Placement:
         """The groups' tensors at the lowest addresses that so many moves find."""
-        if (groups, moves) not in self._searched:
-            placement = self.greedily(groups)
-            peak, addresses = allocate(placement.extents, moves=moves)
-            self._searched[groups, moves] = replace(placement, peak=peak, addresses=addresses)
-        return self._searched[groups, moves]
+        placement = self.greedily(groups)
+        peak, addresses = allocate(placement.extents, moves=moves)
+        return replace(placement, peak=peak, addresses=addresses)
 
     def smallest(self, choices: Sequence[Groups], moves: int) -> dict[Groups, Placement]:
         """The choices of groups that pack into the fewest bytes. Those of few live bytes have their addresses searched for."""

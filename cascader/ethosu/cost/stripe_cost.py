@@ -8,6 +8,7 @@ count: that is within 4 % of the simulator's cycles in the cases of its tests, t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.stripes import Place, stripe, whole
@@ -63,20 +64,16 @@ class StripeCost:
         self._constants = [staged_bytes(payload.operation) if payload else 0 for payload in self._payloads]
         self._same = _first_with_same_constants(network)
         self._stored = StreamEditor(network.constants)
-        self._decoder_work: dict[int, tuple[DecoderWork, ...]] = {}
         self._graph = graph
         self._accelerator = accelerator
         self._terms = Terms.of(accelerator, system, timing, choose_blocks=choose_blocks)
         self._estimates = shared_estimates(self._terms)
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
-        self._known: dict[tuple[int, int], KernelEstimates | None] = {}
+        self._known, self.decoder_work = cache(self._made), cache(self._work)
 
     def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> Estimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
-        key = part, end - start
-        if key not in self._known:
-            self._known[key] = self._made(*key)
-        found = self._known[key]
+        found = self._known(part, end - start)
         if found is None:
             return None
         return found.staged if staged and self._constants[part] else found.direct
@@ -90,14 +87,12 @@ class StripeCost:
         work = self.decoder_work(part)
         return self._estimates.of(operation, work, decoding_bytes(work))
 
-    def decoder_work(self, part: int) -> tuple[DecoderWork, ...]:
+    def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """The decoder's work for each of the part's weight streams, the same for all of its rows; empty if streams are not decoded."""
-        if part not in self._decoder_work:
-            payload = self._payloads[part]
-            assert payload is not None  # noqa: S101  # only kernels have weights
-            streams = tuple(self._stored.read(where) for where in payload.operation.weights) if self._terms.timing.decodes_streams else ()
-            self._decoder_work[part] = operation_work(payload.operation, streams, self._accelerator) if streams else ()
-        return self._decoder_work[part]
+        payload = self._payloads[part]
+        assert payload is not None  # noqa: S101  # only kernels have weights
+        streams = tuple(self._stored.read(where) for where in payload.operation.weights) if self._terms.timing.decodes_streams else ()
+        return operation_work(payload.operation, streams, self._accelerator) if streams else ()
 
     def _facts(self, part: int, start: int, end: int, *, staged: bool) -> Facts:
         payload = self._payloads[part]
