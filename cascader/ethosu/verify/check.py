@@ -49,38 +49,31 @@ def check_schedule(schedule: Schedule) -> None:
 
 
 def _check_network(network: Network) -> None:
-    for port in network.inputs + network.outputs:
+    for port in (*network.inputs, *network.outputs, *network.variables, *network.handed_on):
         _check_port(network, port)
     for port in network.variables:
-        _check_variable(network, port)
-    _check_segment_ports(network)
+        kept = network.graph.tensor(port.tensor)
+        if kept.kind is not TensorKind.VARIABLE:
+            raise InputError(f"Port {port.name!r} keeps state in tensor {kept.name!r}, which keeps nothing: it must be a variable tensor.")
     for part in network.graph.parts:
         payload = part.payload
-        if isinstance(payload, CpuPart):
-            for port in payload.inputs + payload.outputs:
-                _check_port(network, port)
-        elif isinstance(payload, EthosuPart):
+        if isinstance(payload, EthosuPart):
             named = {name for name in (payload.ifm, payload.ifm2) if name is not None}
             if named != set(part.inputs) or part.outputs != (payload.ofm,):
                 raise InputError(f"Part {part.name!r} reads or writes other tensors than its kernel: they must be the same.")
             _check_kernel(network, part.name, payload)
-        else:
+        elif not isinstance(payload, CpuPart):
             raise InputError(f"Part {part.name!r} has neither a kernel nor a CPU operator: give it one.")
+    _check_elements(network)
 
 
-def _check_segment_ports(network: Network) -> None:
+def _check_elements(network: Network) -> None:
+    """NPU jobs are handed integers."""
     on_cpu = {part.name for part in network.graph.parts if isinstance(part.payload, CpuPart)}
     for segment in network.segments:
         for port in segment.inputs + segment.outputs:
-            _check_port(network, port)
             if port.dtype.floating and not on_cpu.intersection(segment.parts):
                 raise InputError(f"Port {port.name!r} has elements of type {port.dtype}: the NPU has integers.")
-
-
-def _check_variable(network: Network, port: Port) -> None:
-    _check_port(network, port)
-    if network.graph.tensor(port.tensor).kind is not TensorKind.VARIABLE:
-        raise InputError(f"Port {port.name!r} keeps state in tensor {port.tensor!r}, which keeps nothing: it must be a variable tensor.")
 
 
 def _check_port(network: Network, port: Port) -> None:
@@ -98,15 +91,11 @@ def _check_port(network: Network, port: Port) -> None:
 def _check_kernel(network: Network, name: str, part: EthosuPart) -> None:
     """Feature maps inside their tensors, constants inside the constants."""
     operation = part.operation
-    maps = [(part.ifm, operation.ifm), (part.ofm, operation.ofm)]
     if (part.ifm2 is None) != (operation.ifm2 is None):
         raise InputError(f"Part {name!r} names a second operand that its kernel does not have, or the reverse: they go together.")
-    if part.ifm2 is not None and operation.ifm2 is not None:
-        maps.append((part.ifm2, operation.ifm2))
-    for tensor, feature_map in maps:
-        _check_map(network, name, tensor, feature_map)
-    constants = [*operation.weights, *operation.scales, *([part.lut.source] if part.lut else [])]
-    for span in constants:
+    for tensor, feature_map in part.maps:
+        _check_map(network, name, tensor or "", feature_map)
+    for span in (*operation.weights, *operation.scales, *([part.lut.source] if part.lut else [])):
         _check_constant(network, name, span)
 
 
