@@ -10,7 +10,7 @@ from functools import cached_property
 
 from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.lowering import operations
-from cascader.ethosu.cost.block_chain import choose_together
+from cascader.ethosu.cost.block_chain import KnownSteps, choose_together
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import Network
@@ -90,6 +90,7 @@ class Cascader:
         self.plans: PlanTable[Group] = Planner(self.scheduler, self.cost, options.plans).table()
         self._made: dict[tuple[object, ...], Candidate] = {}
         self._kept = KeptKernels()
+        self._steps = KnownSteps(self._kept.pair)
         overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.plans, options.plans, options.drafts, overlap)
 
@@ -136,7 +137,7 @@ class Cascader:
         )
         options = [self.cost.options(job.part, job.start, job.end, staged=job.part in kept) for job in jobs]
         kernels = operations(schedule, self._kept)
-        chosen = choose_together(kernels, options, find_accelerator(self.accelerator))
+        chosen = choose_together(kernels, options, find_accelerator(self.accelerator), self._steps)
         blocked = (replace(job, block=option.block) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
         return Candidate(replace(schedule, jobs=tuple(blocked)), draft.cycles)
 

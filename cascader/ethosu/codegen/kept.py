@@ -108,7 +108,7 @@ class KeptKernels:
         self._kinds: dict[object, int] = {}
         self._origins: dict[tuple[int, int, int], KernelOperation] = {}
         self._staged: dict[tuple[int, int, int], tuple[KernelOperation, _Ranges, _Ranges]] = {}
-        self._relative: dict[tuple[int, int, int | None, int | None], int] = {}
+        self._relative: dict[object, int] = {}
         self._counter = WordCounter(self._form)
         self._forget_placed()
 
@@ -208,16 +208,25 @@ class KeptKernels:
         return known[1]
 
     def _distance(self, previous: KernelOperation, kernel: KernelOperation, accelerator: Accelerator) -> int:
-        """As :func:`block_distance`; it is the same wherever the two lie as far from each other, or do not meet."""
+        """As :func:`block_distance`."""
+        pair = self.pair(previous, kernel)
+        if pair is None:
+            return block_distance(previous, kernel, accelerator)
+        found = self._relative.get(pair)
+        if found is None:
+            found = self._relative[pair] = block_distance(previous, kernel, accelerator)
+        return found
+
+    def pair(self, previous: KernelOperation, kernel: KernelOperation) -> object:
+        """What decides how a kernel depends on another one: the two, and how far apart what the first one writes and the second reads lie.
+
+        It is the same for all kernels that differ by other addresses alone; None if they were not made here.
+        """
         one, two = self._made.get(id(previous)), self._made.get(id(kernel))
         if one is None or two is None:
-            return block_distance(previous, kernel, accelerator)
+            return None
         (_, writer, ((_, at, _), _)), (_, reader, ((first, _, second), _)) = one, two
-        key = id(writer), id(reader), _offset(writer.written, at, reader.read, first), _offset(writer.written, at, reader.second, second)
-        found = self._relative.get(key)
-        if found is None:
-            found = self._relative[key] = block_distance(previous, kernel, accelerator)
-        return found
+        return writer, reader, _offset(writer.written, at, reader.read, first), _offset(writer.written, at, reader.second, second)
 
     def touches(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
         """Whether the kernel reads or writes a byte that the transfer writes, or writes one that it reads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from scheduling import DEFAULT, network
@@ -13,6 +14,7 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen import kept as module
 from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.lowering import lower, operations
+from cascader.ethosu.cost.blockdep import Dependency, block_distance
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.accelerator import accelerator
@@ -121,3 +123,26 @@ def test_an_operation_that_took_the_place_of_another_one_was_made_of_nothing() -
     others = [op.having(part_kernel=not op.part_kernel) for op in kernels(program)]
     changed = replace(program, moved={id(other): program.moved[id(op)] for op, other in zip(kernels(program), others, strict=True)})
     assert all(changed.origin(other) is other for other in others)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_two_kernels_of_a_known_pair_are_coupled_as_the_pair_was(name: str) -> None:
+    """Schedules of several arenas have the same kernels at other addresses, some of which meet there alone."""
+    kept, device, found, again = KeptKernels(), accelerator(DEFAULT), dict[object, tuple[int, int]](), 0
+    for made in schedules(name):
+        shift = replace(made, buffers=tuple(replace(one, address=one.address + ALIGNMENT) for one in made.buffers))
+        for one in (made, shift):
+            kernels = operations(one, kept)
+            for before, after in pairwise(kernels):
+                if before is not None and after is not None:
+                    pair = kept.pair(before, after)
+                    assert pair is not None
+                    coupled = block_distance(before, after, device), Dependency(before, after).limit
+                    again += pair in found
+                    assert found.setdefault(pair, coupled) == coupled
+    assert again or name == "cpu"
+
+
+def test_nothing_is_known_of_kernels_that_were_made_elsewhere() -> None:
+    one, two, *_ = (kernel for kernel in operations(schedules("tiny_residual")[0]) if kernel is not None)
+    assert KeptKernels().pair(one, two) is None

@@ -16,7 +16,7 @@ from small_programs import conv
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.cost.block_chain import choose_together
+from cascader.ethosu.cost.block_chain import KnownSteps, choose_together
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.cost.kernel_flow import kernel_flow
@@ -74,6 +74,23 @@ def test_the_choice_is_as_good_as_the_best_of_all_combinations(case: tuple[Chain
     for options, one in zip(jobs, chosen, strict=True):
         assert any(one is other for other in options) if options else one is None
     assert cycles_of(chosen, savings) == min(cycles_of(every, savings) for every in product(*(options or [None] for options in jobs)))
+
+
+@settings(max_examples=100)
+@given(chains(), st.lists(st.integers(1, 40), max_size=3))
+def test_what_is_known_of_a_chain_changes_no_choice(case: tuple[Chain, Savings], begins: list[int]) -> None:
+    jobs, savings = case
+    kernels = [KERNEL if options else None for options in jobs]
+
+    def saved(_: Coupling, one: BlockOption, two: BlockOption) -> int:
+        return savings[id(one), id(two)]
+
+    with patch.object(Coupling, "shared", saved):
+        known = KnownSteps(lambda one, two: (id(one), id(two)))
+        # The same steps come at the end of shorter chains, with other cycles before them, and in the whole one twice.
+        for begin in (*begins, 0, 0):
+            found = choose_together(kernels[begin:], jobs[begin:], DEVICE, known)
+            assert found == choose_together(kernels[begin:], jobs[begin:], DEVICE)
 
 
 def test_no_jobs_have_no_blocks() -> None:
