@@ -8,7 +8,7 @@ result of few channels fills the MAC array better so. The same products are summ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -147,17 +147,9 @@ def _results(network: Network) -> set[str]:
     return {kernel.ofm for kernel in network.kernels.values() if _is_transposed(kernel.operation)}
 
 
-def _in_nhwc(network: Network) -> Network:
-    """``network`` with the results of transposed convolutions that are in bricks in NHWC, where all accesses to them allow it."""
-    results = _results(network)
-    return in_forms(network, {name: bricks.dense for name, bricks in bricks_by_tensor(network).items() if name in results})
-
-
-def _touching(network: Network) -> dict[str, EthosuPart]:
-    """The kernels of the parts that touch the results of transposed convolutions."""
-    results, kernels = _results(network), network.kernels
-    touching = (part.name for part in network.graph.parts if results & {*part.inputs, *part.outputs})
-    return {name: kernels[name] for name in touching if name in kernels}
+def _touching(network: Network, tensors: Collection[str]) -> dict[str, EthosuPart]:
+    """The kernels of the parts that touch some tensors."""
+    return {name: kernel for name, kernel in network.kernels.items() if any(tensor in tensors for tensor, _ in kernel.maps)}
 
 
 def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
@@ -165,10 +157,11 @@ def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> N
 
     Their results are stored as NHWC. The network itself if all kernels that touch these are not estimated to be faster together.
     """
-    if not _results(network):
+    results = _results(network)
+    if not results:
         return network
-    dense = _in_nhwc(network)
-    before, after = (kernel_cycles(_touching(one), accelerator, sources) for one in (network, dense))
+    dense = in_forms(network, {name: bricks.dense for name, bricks in bricks_by_tensor(network).items() if name in results})
+    before, after = (kernel_cycles(_touching(one, results), accelerator, sources) for one in (network, dense))
     bench, pieces = Workbench(dense, accelerator), dict[str, list[EthosuPart]]()
     for name, kernel in dense.kernels.items():
         if not _is_transposed(kernel.operation) or kernel.operation.ofm.layout is not Layout.NHWC:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.graph.cascader_graph import Part
 from npu_model.program import KernelOperation, OperationKind, Padding, Upscale
 from npu_model.shapes import Shape3D
 from npu_model.values import dataclass
@@ -33,28 +35,21 @@ def _is_position(kernel: EthosuPart) -> bool:
     return operation.kind is not OperationKind.ELEMENTWISE and single and inside and in_arena and not operation.decompose
 
 
-def _without_place(kernel: EthosuPart) -> EthosuPart:
-    """The kernel as all of a grid have it in common."""
+def _without_place(part: Part) -> EthosuPart | None:
+    """The kernel of a position as all of a grid have it in common; None if it is none."""
+    kernel = ethosu_part(part)
+    if kernel is None or not _is_position(kernel):
+        return None
     operation = kernel.operation
     return replace(kernel, operation=replace(operation, ifm=operation.ifm.at(0), ofm=operation.ofm.at(0), blockdep=0))
 
 
 def _runs(network: Network) -> Iterator[tuple[str, ...]]:
     """Parts in a row that compute a position each, alike but for the place."""
-    run: list[str] = []
-    body: EthosuPart | None = None
-    for part in network.graph.parts:
-        kernel = part.payload if isinstance(part.payload, EthosuPart) and _is_position(part.payload) else None
-        own = _without_place(kernel) if kernel is not None else None
-        if own is None or own != body:
-            if len(run) > 1:
-                yield tuple(run)
-            run = []
-        if own is not None:
-            run.append(part.name)
-        body = own
-    if len(run) > 1:
-        yield tuple(run)
+    for kernel, run in groupby(network.graph.parts, _without_place):
+        names = tuple(part.name for part in run)
+        if kernel is not None and len(names) > 1:
+            yield names
 
 
 def _steps(bases: Sequence[int], width: int) -> tuple[int, int] | None:
