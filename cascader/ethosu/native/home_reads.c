@@ -3,7 +3,7 @@
 
 #include "home_reads.h"
 
-#define LONG_AGO (-((i64)1 << 60))
+#define LONG_AGO (-((i64)1 << 40))
 
 enum { MOST_SLOTS = 64, MOST_ENDS = 8 };
 

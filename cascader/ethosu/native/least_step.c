@@ -12,9 +12,9 @@ typedef struct {
 enum { UNITS = 4 };
 
 /* A kernel's flow from the moment on at which its input load, its MACs, its output unit or its write-back is free until each unit is done,
-   until the last response, and from the moment on at which its constants pass: LeastFlow.flat. */
+   and until the last response: LeastFlow.flat. */
 typedef struct {
-    i64 free[UNITS][UNITS], rest, gated[3];
+    i64 free[UNITS][UNITS], rest;
 } Flow;
 
 /* The same from the moment on at which the kernel before has finished: LeastFlow.released. */
@@ -61,8 +61,8 @@ static Times behind(const Flow *flow, const Released *released, const Times *bef
     return now;
 }
 
-/* A kernel that begins at cycle `start` or later, its constants passing from cycle `gate` on and its MACs beginning at cycle `macs` or later. */
-static void delay(Times *now, const Flow *flow, i64 start, i64 gate, i64 macs)
+/* A kernel that begins at cycle `start` or later, and its MACs at cycle `macs` or later. */
+static void delay(Times *now, const Flow *flow, i64 start, i64 macs)
 {
     const i64 at[2] = {start, macs};
     for (int unit = 0; unit < 2; unit++) {
@@ -71,21 +71,18 @@ static void delay(Times *now, const Flow *flow, i64 start, i64 gate, i64 macs)
         raise_to(&now->output, at[unit] + flow->free[unit][2]);
         raise_to(&now->store, at[unit] + flow->free[unit][3]);
     }
-    raise_to(&now->mac, gate + flow->gated[0]);
-    raise_to(&now->output, gate + flow->gated[1]);
-    raise_to(&now->store, gate + flow->gated[2]);
     raise_to(&now->finish, now->store + flow->rest);
 }
 
-/* least_step(times, link, start, gate, macs): times for each block of the kernel before and then the least of each; flows of the kernel in
+/* least_step(times, link, start, macs): times for each block of the kernel before and then the least of each; flows of the kernel in
    each of its blocks, and then for each of these and each block before what is released. The result is as the times are. */
 PyObject *least_step(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     Flat flats[2];
-    i64 cycles[3];
+    i64 cycles[2];
     (void)module;
-    if (count != 5) return PyErr_Format(PyExc_TypeError, "least_step takes 5 arguments, not %zd", count);
-    for (int i = 0; i < 3; i++)
+    if (count != 4) return PyErr_Format(PyExc_TypeError, "least_step takes 4 arguments, not %zd", count);
+    for (int i = 0; i < 2; i++)
         if ((cycles[i] = PyLong_AsLongLong(arguments[2 + i])) == -1 && PyErr_Occurred()) return NULL;
     if (flat_all(arguments, flats, 2, 2) < 0) return NULL;
     i64 befores = flats[0].length / TIMES - 1, row = FLOW + befores * RELEASED, blocks = befores < 1 ? 0 : flats[1].length / row;
@@ -105,7 +102,7 @@ PyObject *least_step(PyObject *module, PyObject *const *arguments, Py_ssize_t co
                 Times other = behind(&flows[block], &released[i], &before[i]);
                 lower_all(&after[block], &other);
             }
-            delay(&after[block], &flows[block], cycles[0], cycles[1], cycles[2]);
+            delay(&after[block], &flows[block], cycles[0], cycles[1]);
             if (block)
                 lower_all(&after[blocks], &after[block]);
             else

@@ -27,7 +27,7 @@ ends of the last transactions, the newest first."""
 ENDS = 3
 """Place of the newest end."""
 
-NOT_ISSUED: Issued = (-1, 0, 0, *[-(1 << 60)] * _ENDS)
+NOT_ISSUED: Issued = (-1, 0, 0, *[-(1 << 40)] * _ENDS)
 """Before the first transaction."""
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from cascader.ethosu.proof.least_work import Block, LeastWork
 from npu_model.timing import TimingParameters
 
-LONG_AGO = -(1 << 60)
+LONG_AGO = -(1 << 40)
 """Before any cycle, by more than any cycles that are added to it."""
 
-FLOW, RELEASED = 20, 4
+FLOW, RELEASED = 17, 4
 """Numbers of :attr:`LeastFlow.flat` and of :meth:`LeastFlow.released`."""
 
 
@@ -60,9 +60,6 @@ _FREE = (
 
 _RELEASED = Begun(0, LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO)
 """The input load free at cycle 0, the other units long ago: the decoder goes on while a kernel waits."""
-
-_GATED = Begun(LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO)
-"""All units free long ago."""
 
 
 Decode = Callable[[int, int], int]
@@ -115,14 +112,11 @@ class LeastFlow:
         self._released: dict[int, Times | None] = {}
         start = timing.kernel_start_cycles
         self._free = tuple(self._flow(0, free) for free in (_FREE[0]._replace(load=start), *_FREE[1:]))
-        self._gated = self._flow(0, _GATED, work.passed) if work.passed else None
 
-    def _flow(self, first: int, begun: Begun, passed: Sequence[int] = ()) -> Times:
-        run, step = Run(self.slots, begun), 0
+    def _flow(self, first: int, begun: Begun) -> Times:
+        run = Run(self.slots, begun)
         for block in self.work.blocks[first:]:
-            chained, there = [constants for _, constants, _, _ in block.steps], passed[step : step + len(block.steps)]
-            run.block(block, self.response, lambda at, time: max((time + chained[at], *there[at : at + 1])))  # noqa: B023  # called at once
-            step += len(block.steps)
+            run.block(block, self.response, lambda step, time: time + block.steps[step][1])  # noqa: B023  # called at once
         return self.ended(run)
 
     def ended(self, run: Run) -> Times:
@@ -169,11 +163,9 @@ class LeastFlow:
     def flat(self) -> tuple[int, ...]:
         """The flow as numbers: cycles from the moment on at which a unit is free until each of the four units is done.
 
-        Those of the input load come first, then those of the MACs, of the output unit and of the write-back, and of the last response; then
-        until MACs, output and write-back are done from the moment on at which the constants begin to pass.
+        Those of the input load come first, then those of the MACs, of the output unit and of the write-back, and of the last response.
         """
-        late = (LONG_AGO,) * 3 if self._gated is None else self._gated[1:4]
-        return (*(time for free in self._free for time in free[:RELEASED]), self.rest, *late)
+        return (*(time for free in self._free for time in free[:RELEASED]), self.rest)
 
     def released(self, distance: int | None, drained: int = 0) -> tuple[int, ...]:
         """Cycles from the end of the kernel before until load, MACs, output and write-back are done, as :meth:`behind` has them."""

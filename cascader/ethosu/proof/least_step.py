@@ -31,13 +31,12 @@ def _behind(flow: Sequence[int], released: Sequence[int], before: Sequence[int])
     )
 
 
-def _delayed(flow: Sequence[int], times: Sequence[int], start: int, gate: int, macs: int) -> tuple[int, ...]:
+def _delayed(flow: Sequence[int], times: Sequence[int], start: int, macs: int) -> tuple[int, ...]:
     units = [max(time, start + flow[unit], macs + flow[4 + unit]) for unit, time in enumerate(times)]
-    load, mac, output, store = units[0], *(max(time, gate + late) for time, late in zip(units[1:], flow[17:20], strict=True))
-    return load, mac, output, store, store + flow[16]
+    return (*units, units[-1] + flow[16])
 
 
-def python_step(times: array[int], link: array[int], start: int, gate: int, macs: int) -> bytes:
+def python_step(times: array[int], link: array[int], start: int, macs: int) -> bytes:
     """The Python form of :func:`step`."""
     befores = [times[at : at + _ROW] for at in range(0, len(times) - _ROW, _ROW)]
     blocks = len(link) // (FLOW + len(befores) * RELEASED)
@@ -48,15 +47,14 @@ def python_step(times: array[int], link: array[int], start: int, gate: int, macs
         for before in befores:
             ways.append(_behind(flow, link[at : at + RELEASED], before))
             at += RELEASED
-        rows += _delayed(flow, tuple(map(min, zip(*ways, strict=True))), start, gate, macs)
+        rows += _delayed(flow, tuple(map(min, zip(*ways, strict=True))), start, macs)
     return with_least(rows).tobytes()
 
 
-def step(times: array[int], link: array[int], start: int, gate: int, macs: int) -> array[int]:
+def step(times: array[int], link: array[int], start: int, macs: int) -> array[int]:
     """Times behind a kernel for each of its blocks, and then the least of each, by those behind the kernel before.
 
     ``link`` has the kernel's flow in each block, and then for each of these and each block of the kernel before what is released when that
-    has finished. The kernel does not begin before cycle ``start``, and its constants pass their port from cycle ``gate`` on. Its MACs do
-    not begin before cycle ``macs``.
+    has finished. The kernel does not begin before cycle ``start``, nor its MACs before cycle ``macs``.
     """
-    return array("q", (python_step if _NATIVE is None else _NATIVE.least_step)(times, link, start, gate, macs))
+    return array("q", (python_step if _NATIVE is None else _NATIVE.least_step)(times, link, start, macs))

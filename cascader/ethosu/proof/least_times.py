@@ -14,8 +14,9 @@ from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_table
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
 from cascader.ethosu.proof.copy_room import CopyRoom
+from cascader.ethosu.proof.home_port import NOT_ISSUED
 from cascader.ethosu.proof.home_reads import Before, HomeReads
-from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow
+from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow, Times
 from cascader.ethosu.proof.least_step import step
 from cascader.ethosu.proof.least_work import WorkModel
 from cascader.ethosu.proof.state import FINISH, After, Done, Kernel, Kernels, Made, Past, Rest, Staged, State, Traffic, made_at
@@ -173,25 +174,26 @@ class LeastTimes:
         is_full = len(state.earlier) == self._device.max_outstanding_kernels
         done = state.earlier[0] if is_full else Done(state.begin, 0)
         start = done.cycle if is_full else LONG_AGO
-        gate = macs = LONG_AGO
+        macs, reading = LONG_AGO, None
         if traffic is not None:
             traffic, ready = self._issued(state, traffic, (kernels[0], part), done.words, staged=bool(staged))
             start = max(start, state.begin + ready)
             # All constants of the kernels before and all copies have passed when this one's MACs begin.
             macs = state.begin + home.passed(max(traffic.turns, self._moved(traffic)))
-            if not staged and self.constants(part):
-                before = max(traffic.turns, self._moved(traffic), home.turn(max(start, state.least.load) - state.begin))
-                gate = state.begin + home.begun(before)
-                words = min(kernel.flow.work.words for kernel in kernels)
-                traffic = traffic._replace(words=traffic.words + words, turns=before + words)
-        elif staged is None and part in self._uncopied:
-            # The port may have opened anew long before the kernel begins, but by less than a period.
-            gate = state.least.load - max(home.period, home.passed(1) - home.read)
-        rows = step(state.rows, self._link(state.kernels, kernels), start, gate, macs)
+        least = state.least._replace(load=max(state.least.load, start), mac=max(state.least.mac, macs))
         if traffic is not None and not staged and self.constants(part):
-            least = state.least._replace(load=max(state.least.load, start), mac=max(state.least.mac, macs))
-            rows, issued = self._reads(state.kernels, kernels).behind(Before(*least, gate, state.begin, traffic.issued), rows)
-            traffic = traffic._replace(issued=issued)
+            before = max(traffic.turns, self._moved(traffic), home.turn(least.load - state.begin))
+            reading = Before(*least, state.begin + home.begun(before), state.begin, traffic.issued)
+            words = min(kernel.flow.work.words for kernel in kernels)
+            traffic = traffic._replace(words=traffic.words + words, turns=before + words)
+        elif staged is None and part in self._uncopied:
+            # Wherever in a period a kernel begins: one that begins at its beginning, less than a period earlier, ends no later.
+            shifted = Times(*(time - max(home.period - 1, 0) for time in least))
+            reading = Before(*shifted, LONG_AGO, shifted.load, NOT_ISSUED)
+        rows = step(state.rows, self._link(state.kernels, kernels), start, macs)
+        if reading is not None:
+            rows, issued = self._reads(state.kernels, kernels).behind(reading, rows)
+            traffic = traffic and traffic._replace(issued=issued)
         return (kernels, rows), traffic
 
     def _reads(self, before: Kernels, kernels: Kernels) -> HomeReads:

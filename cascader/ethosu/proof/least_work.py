@@ -40,16 +40,11 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeastWork:
-    """A kernel's blocks in order, ``words`` of constants that pass their port, and cycles from the last word to the last ``response``.
-
-    ``passed`` are for each step the least cycles from the first word of its kernel's constants on until all of its own are there; none if
-    they are not read at home.
-    """
+    """A kernel's blocks in order, ``words`` of constants that pass their port, and cycles from the last word to the last ``response``."""
 
     blocks: tuple[Block, ...]
     words: int
     response: int
-    passed: tuple[int, ...] = ()
 
 
 def _of_chain(memory: Memory, words: int, transactions: int, latency: int, limit: int) -> int:
@@ -97,23 +92,22 @@ class WorkModel:
         maps = [one for one in (operation.ifm, operation.ifm2, operation.ofm) if one is not None]
         spare = 0 if all(_is_aligned(one, self._word) for one in maps) else 1
         memory = self._system.ports[self._system.port_of(operation.ofm.region)]
-        known: dict[int, tuple[Block, tuple[int, ...]]] = {}
-        blocks, words = list[Block](), [0]
+        known: dict[int, tuple[Block, int]] = {}
+        blocks, words = list[Block](), 0
         for job in like_jobs(operation, self._accelerator, self._timing, decoding):
             if id(job) not in known:
                 known[id(job)] = self._block(job, memory, spare, constants)
             block, moved = known[id(job)]
             blocks.append(block)
-            words += [words[-1] + sum(moved[: number + 1]) for number in range(len(moved))]
-        passed = tuple(map(self.home.passed, words[1:])) if constants == CONSTANTS and words[-1] else ()
-        return LeastWork(tuple(blocks), words[-1], memory.write_latency, passed)
+            words += moved
+        return LeastWork(tuple(blocks), words, memory.write_latency)
 
-    def _block(self, job: BlockJob, memory: Memory, spare: int, constants: int) -> tuple[Block, tuple[int, ...]]:
-        """The block, and the words of constants of each of its steps."""
+    def _block(self, job: BlockJob, memory: Memory, spare: int, constants: int) -> tuple[Block, int]:
+        """The block, and the words of its constants."""
         steps = tuple(self._steps(job, spare, constants))
         burst = max(1, self._system.ports[self._system.port_of(constants)].burst_bytes // self._word)
         reads = tuple((_pieces(step.weights, burst), () if number else _pieces(job.scales, burst)) for number, step in enumerate(job.steps))
-        words = tuple(sum(map(sum, some)) for some in reads)
+        words = sum(sum(map(sum, some)) for some in reads)
         return Block(steps, job.output_cycles, self._stored(job, memory, spare), reads if constants == CONSTANTS else ()), words
 
     def _steps(self, job: BlockJob, spare: int, constants: int) -> Iterator[Step]:

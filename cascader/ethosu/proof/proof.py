@@ -14,6 +14,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from cascader.ethosu.cascade import Candidate, Cascader
+from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.divisions import Divisions
@@ -75,6 +76,7 @@ class _Search:
     replayed: int = 0
     known: set[tuple[object, ...]] = field(default_factory=set)
     fitting: dict[Groups, bool] = field(default_factory=dict)
+    kept: KeptKernels = field(default_factory=KeptKernels)
     rest: list[Rest] = field(default_factory=list)
     """Cycles that the parts from each one on take at least, in any division, from the moment on at which each unit is free."""
     left: dict[tuple[Group, int], Rest] = field(default_factory=dict)
@@ -193,7 +195,7 @@ class _Search:
         if self.replayed == self.limits.replays:
             raise _OutOfSteps
         self.replayed += 1
-        cycles = self.judge(lower(made, checked=False))
+        cycles = self.judge(lower(made, checked=False, kept=self.kept))
         if cycles < self.cycles:
             self.cycles, self.found = cycles, (candidate, cycles)
 

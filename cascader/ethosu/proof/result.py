@@ -17,8 +17,8 @@ MOST_DIVIDED = 20
 class Limits:
     """Most steps of a proof, jobs that are put behind others, and most replays: counts, so that no answer depends on a clock."""
 
-    steps: int = 10_000_000
-    replays: int = 30_000
+    steps: int = 8_000_000
+    replays: int = 60_000
 
     def without(self, proof: Proof) -> Limits:
         """The steps and replays that a proof has left of them."""
