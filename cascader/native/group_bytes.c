@@ -191,11 +191,13 @@ static i64 grow(Group *group)
     for (i64 o = g->outputs_of[part]; o < g->outputs_of[part + 1]; o++) update(group, group->tensors[g->outputs[o * OUT_FIELDS + OUT_TENSOR]].head);
     for (i64 step = 0; step < group->steps; step++) found = most(found, group->total[step]);
     if (part == 0) {
-        /* Inputs that nobody reads are filled, too. */
+        /* Inputs are filled with all of their rows, those too that nobody reads, or only a part behind the group. */
         i64 filled_bytes = group->total[0];
         for (i64 t = 0; t < tensor_count(g); t++) {
             const i64 *facts = tensor_at(g, t);
-            if (facts[TENSOR_PRESENT] && !facts[TENSOR_KEPT] && last_reader(g, t) < 0) filled_bytes += facts[TENSOR_ROWS] * facts[TENSOR_ROW_BYTES];
+            const Tensor *tensor = &group->tensors[t];
+            if (facts[TENSOR_PRESENT] && !facts[TENSOR_KEPT] && !tensor->read)
+                filled_bytes += facts[TENSOR_ROWS] * facts[TENSOR_ROW_BYTES] - tensor->passing;
         }
         found = most(found, filled_bytes);
     }

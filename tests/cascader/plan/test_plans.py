@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from naive_rows import KEPT, PRESENT, bytes_held, is_cropped, needed_rows, rows_made
 from row_graphs import chain, divided_graphs, row_graphs, schedule_groups
 
-from cascader.graph.row_graph import RowGraph, RowPropagator
+from cascader.graph.cascader_graph import TensorKind
+from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
+from cascader.plan.group_bytes import group_bytes, group_live
 from cascader.plan.group_costs import JobTimes
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import propose, smallest_limit
@@ -224,3 +226,13 @@ def test_a_cascade_of_two_3x3_convolutions_needs_its_input_and_the_rolling_rows(
     window = RowPropagator(8, taps=3, pad=1)
     plans = planner(chain((8, window), (8, window), row_bytes=(2, 4, 1)))
     assert tensor_bytes(plans, Group(0, 1, rows)) == memory
+
+
+def test_an_input_of_which_a_later_group_reads_the_end_alone_is_whole_at_first() -> None:
+    """Two bytes of it, and one each of what the first group reads and writes."""
+    kinds = TensorKind.INPUT, TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.OUTPUT
+    tensors = tuple(RowTensor(f"t{number}", kind, rows, 1) for number, (kind, rows) in enumerate(zip(kinds, (2, 1, 1, 1), strict=True)))
+    second_row = RowPropagator(1, at=RowMap(offset=1, step=1, reach=1, unit=1))
+    parts = RowPart("first", ((1, RowPropagator(1)),), (2,), 1), RowPart("second", ((0, second_row),), (3,), 1)
+    scheduler, group = DepthFirstScheduler(RowGraph(parts, tensors)), Group(0, 0, 1)
+    assert group_bytes(scheduler, group, in_place=True) == group_live(scheduler, group, in_place=True).max() == 4
