@@ -34,7 +34,11 @@ _handed_on = attrgetter(*(field.name for field in fields(KernelOperation) if fie
 _cut = attrgetter(*_CUT)
 _MAP_BASES = tuple(tuple(PAYLOAD_BIT | base.value for base in MAP_REGISTERS[name].bases) for name in ("IFM", "OFM", "IFM2"))
 _RANGE_BASES = tuple(tuple(PAYLOAD_BIT | Cmd1[f"{name}{core}_BASE"].value for core in ("", "1")) for name in ("WEIGHT", "SCALE"))
-_ADDRESSES = range(1 << ADDRESS_BITS)
+_MOST_RANGES = 2
+"""Ranges of weights, and of scales, that have registers: one for each core."""
+
+_END = 1 << ADDRESS_BITS
+"""The address behind the last one that a register holds."""
 
 _UNKNOWN = -1
 """In place of a value that a register has and no operation asks for."""
@@ -130,14 +134,14 @@ class WordCounter:
         key = self._form(operation), held
         known = self._forms.get(key)
         bases = _bases(operation)
-        if known is None or not all(base in _ADDRESSES for _, base in bases):
+        if known is None or min(bases) < 0 or max(bases) >= _END:
             made = _asked(operation, held)
             places = {number: 2 * place + 1 for place, number in enumerate(made.flat[::2])}
-            self._forms[key] = made, tuple(places.get(number, -1) for number, _ in bases)
+            self._forms[key] = made, tuple(places.get(number, -1) for number in _registers(operation))
             return made
         form, at = known
         flat = form.flat[:]
-        for place, (_, base) in zip(at, bases, strict=True):
+        for place, base in zip(at, bases, strict=True):
             if place >= 0:
                 flat[place] = base
         return _Asked(flat, form.second, form.scale, form.cores)
@@ -163,15 +167,22 @@ def kernel_form(operation: KernelOperation) -> object:
     return tuple(map(id, _handed_on(operation))), _cut(operation), maps, len(operation.weights), ranges
 
 
-def _bases(operation: KernelOperation) -> list[tuple[int, int]]:
-    """Registers for the addresses of a kernel, each with its address; a kernel need not SET all of them."""
-    found: list[tuple[int, int]] = []
+def _registers(operation: KernelOperation) -> list[int]:
+    """Registers for the addresses of a kernel; a kernel need not SET all of them."""
+    found: list[int] = []
     for numbers, feature_map in zip(_MAP_BASES, (operation.ifm, operation.ofm, operation.ifm2), strict=True):
-        if feature_map is not None:
-            found += zip(numbers, feature_map.tiles.bases, strict=True)
+        found += numbers if feature_map is not None else ()
     for numbers, ranges in zip(_RANGE_BASES, (operation.weights, operation.scales), strict=True):
-        found += [(number, one.start) for number, one in zip(numbers, ranges, strict=False)]
+        found += numbers[: len(ranges)]
     return found
+
+
+def _bases(operation: KernelOperation) -> list[int]:
+    """The addresses of a kernel, in the order of :func:`_registers`."""
+    second = () if operation.ifm2 is None else operation.ifm2.tiles.bases
+    weights, scales = operation.weights[:_MOST_RANGES], operation.scales[:_MOST_RANGES]
+    starts = [one.start for one in weights] + [one.start for one in scales]
+    return [*operation.ifm.tiles.bases, *operation.ofm.tiles.bases, *second, *starts]
 
 
 def _asked(operation: KernelOperation | DmaOperation, held: _Held = (False, False, False)) -> _Asked:
