@@ -218,9 +218,10 @@ class KeptKernels:
         return found
 
     def pair(self, previous: KernelOperation, kernel: KernelOperation) -> object:
-        """What decides how a kernel depends on another one: the two, and how far apart what the first one writes and the second reads lie.
+        """Key of two kernels in a row: the two, and how far apart what the first one writes and what the second one reads lie.
 
-        It is the same for all kernels that differ by other addresses alone; None if they were not made here.
+        It decides how the second depends on the first, and is the same for kernels that differ by other addresses alone. None if they were
+        not made here.
         """
         one, two = self._made.get(id(previous)), self._made.get(id(kernel))
         if one is None or two is None:
