@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from fractions import Fraction
 from math import inf
 
 from cascader.ethosu.proof.proof import DEFAULT_LIMITS
 from cascader.ethosu.proof.result import Limits, Proof
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.proofs import Rounds, has_proof
-from cascader.ethosu.search.replays import CHANGES_EFFORT, QUICK_EFFORT, REACH, changed_by_replays, close, promising, replayed
+from cascader.ethosu.search.replays import QUICK_EFFORT, REACH, WHOLE_EFFORT, changed_by_replays, close, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
@@ -20,6 +21,10 @@ from npu_model.errors import InputError
 from npu_model.values import dataclass
 
 _UNBOUNDED = 1 << 60
+
+
+EVEN = Fraction(201, 200)
+"""Largest multiple of the best schedule's cycles (or bytes, if these count) at which another one is changed by replays, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +98,16 @@ class _Chooser:
         return (() if self.aim.thorough else self.near()) or self.everywhere()
 
     def changed_by_replays(self, points: Iterable[Point]) -> Point:
-        """The best of some schedules, its copies and blocks changed as replays say; with ``thorough`` so are the next best ones."""
+        """The best of some schedules, its blocks and copies changed as replays say; where time allows so are those that are as good.
+
+        Of several that are as fast in as many bytes one is changed. With ``thorough`` all others are changed, too.
+        """
         ordered = sorted(points, key=self.best.rank)
-        tried, effort = (ordered, CHANGES_EFFORT) if self.aim.thorough else (ordered[:1], QUICK_EFFORT)
+        tried, effort = ordered, WHOLE_EFFORT
+        if not self.aim.thorough:
+            even = [point for point in ordered if self.best.rank(point)[0] <= self.best.rank(ordered[0])[0] * EVEN]
+            firsts = {self.best.rank(point): point for point in reversed(even)}
+            tried, effort = list(firsts.values())[::-1], QUICK_EFFORT
         found = changed_by_replays(tried, self.explored.forms, self.best.task.replay, self.executor, self.show, effort)
         for point in found:
             self.best.take(point)

@@ -12,6 +12,7 @@ from cascader.ethosu.search.errands import Decisions, change, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.search import answers
 from cascader.ethosu.search.task import Candidate, Point, Replay, Show, ignored, silent
+from npu_model.values import dataclass
 
 GAIN = 0.002
 """Least part of its cycles that a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
@@ -112,29 +113,34 @@ def replayed(
     return tuple(points)
 
 
-CHANGES_EFFORT, QUICK_EFFORT = 24_000_000, 12_000_000
-"""Cycles that are replayed at most to change the blocks of one schedule, and of one for a budget: some 0.2 and 0.1 seconds.
-
-Its copies may take half as many more.
-"""
-
-MOST_POINTS, USUAL_REPLAYS = 10, 100
-"""Schedules whose blocks and copies one search changes if each takes the whole effort; and the replays that one is expected to take."""
+USUAL_REPLAYS = 100
+"""Replays that the changes of one schedule are expected to take."""
 
 
-def affordable(points: Sequence[Point], effort: int) -> Sequence[Point]:
-    """The first of some points: as many as are changed with the effort of :data:`MOST_POINTS`, where each takes its usual replays."""
-    totals = accumulate(min(effort, USUAL_REPLAYS * point.cycles) for point in points)
-    return points[: sum(total <= MOST_POINTS * effort for total in totals)]
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Effort of changes by replays: the cycles that those of one schedule's blocks take at most, and how many schedules take as much."""
+
+    cycles: int
+    points: int
+
+    def affordable(self, points: Sequence[Point]) -> Sequence[Point]:
+        """The first of some points: as many as take that effort together where each takes its usual replays; one at least."""
+        totals = accumulate(min(self.cycles, USUAL_REPLAYS * point.cycles) for point in points)
+        return points[: max(1, sum(total <= self.points * self.cycles for total in totals))]
+
+
+WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3)
+"""Effort for a frontier, and for one schedule for a budget: a schedule takes some 0.2 and 0.1 seconds, and half as much for its copies."""
 
 
 def changed_by_replays(
-    points: Sequence[Point], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, effort: int = CHANGES_EFFORT
+    points: Sequence[Point], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, effort: Effort = WHOLE_EFFORT
 ) -> tuple[Point, ...]:
-    """Those of the first :func:`affordable` points that other blocks or copies make faster; ``effort`` is that of one's blocks."""
+    """Those of the first points that other blocks or copies make faster, with these."""
     form_of = {id(form.network): form for form in forms}
-    asked = [(form_of[id(point.schedule.network)], point) for point in affordable(points, effort)]
-    tried = [executor.submit(change, form, Decisions.of(_candidate(p)), p.cycles, judge, effort) for form, p in asked]
+    asked = [(form_of[id(point.schedule.network)], point) for point in effort.affordable(points)]
+    tried = [executor.submit(change, form, Decisions.of(_candidate(p)), p.cycles, judge, effort.cycles) for form, p in asked]
     found = zip(asked, answers(tried, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True)
     return tuple(
         replace(point, cycles=cycles, schedule=made.schedule(form)) for (form, point), (made, cycles) in found if cycles < point.cycles
