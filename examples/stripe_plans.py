@@ -14,7 +14,7 @@ from tabulate import tabulate
 from cascader.ethosu.network.propagators import affine_graph
 from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
-from cascader.graph.propagator import Axis, Propagator, window
+from cascader.graph.propagator import InputAxis, Propagator, window
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.plan import BufferMode
 from cascader.plan.proposals import Proposal, frontier
@@ -28,7 +28,7 @@ Shape = tuple[int, int, int, int]
 
 def convolution(channels: int, taps: int, pad: int) -> Propagator:
     """A square window of stride 1 over an NHWC array of so many channels."""
-    return Propagator.of_axes((Axis(0), window(1, taps=taps, pad=pad), window(2, taps=taps, pad=pad), Axis(None, 0, channels)), 4)
+    return Propagator.of_axes((InputAxis(0), window(1, taps=taps, pad=pad), window(2, taps=taps, pad=pad), InputAxis(None, 0, channels)), 4)
 
 
 def chain(shapes: Sequence[Shape], taps: Sequence[int], *, pad: bool) -> CascaderGraph:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
-from cascader.graph.propagator import Axis, Propagator, upscaled, window
+from cascader.graph.propagator import InputAxis, Propagator, upscaled, window
 
 Shape = tuple[int, int, int]
 
@@ -16,12 +16,12 @@ Shape = tuple[int, int, int]
 def convolution(channels: int, *, taps: int = 3, stride: int = 1, pad: int = 0, dilation: int = 1) -> Propagator:
     """A square window over rows and columns, of all ``channels``."""
     own = {"taps": taps, "stride": stride, "pad": pad, "dilation": dilation}
-    return Propagator.of_axes((window(0, **own), window(1, **own), Axis(None, 0, channels)), 3)
+    return Propagator.of_axes((window(0, **own), window(1, **own), InputAxis(None, 0, channels)), 3)
 
 
 def pooling(*, taps: int = 2, stride: int = 1, pad: int = 0) -> Propagator:
     """A square window, channel by channel."""
-    return Propagator.of_axes((window(0, taps=taps, stride=stride, pad=pad), window(1, taps=taps, stride=stride, pad=pad), Axis(2)), 3)
+    return Propagator.of_axes((window(0, taps=taps, stride=stride, pad=pad), window(1, taps=taps, stride=stride, pad=pad), InputAxis(2)), 3)
 
 
 def two_convolutions() -> CascaderGraph:
@@ -33,7 +33,7 @@ def two_convolutions() -> CascaderGraph:
     )
 
     def of(channels: int, taps: int) -> Propagator:
-        return Propagator.of_axes((Axis(0), window(1, taps=taps), window(2, taps=taps), Axis(None, 0, channels)), 4)
+        return Propagator.of_axes((InputAxis(0), window(1, taps=taps), window(2, taps=taps), InputAxis(None, 0, channels)), 4)
 
     parts = (
         Part.striped("conv1", (Operand("in", of(3, 3)),), "middle", (1, 24, 24, 32), work=27),
@@ -109,7 +109,7 @@ class _Draft:
         if max(height, width) > 3:
             return
         made = (2 * height, 2 * width, channels)
-        propagator = Propagator.of_axes((upscaled(window(0), 2), upscaled(window(1), 2), Axis(2)), 3)
+        propagator = Propagator.of_axes((upscaled(window(0), 2), upscaled(window(1), 2), InputAxis(2)), 3)
         self.part([(source.name, propagator)], self.tensor(TensorKind.INTERMEDIATE, made), made, align=(2, 1, 1))
 
     def cut(self) -> None:
@@ -118,7 +118,7 @@ class _Draft:
         height, width, channels = source.shape
         if min(height, width) > 1:
             made = (height - 1, width - 1, channels)
-            propagator = Propagator.of_axes((Axis(0, offset=1), Axis(1, offset=1), Axis(2)), 3)
+            propagator = Propagator.of_axes((InputAxis(0, offset=1), InputAxis(1, offset=1), InputAxis(2)), 3)
             self.part([(source.name, propagator)], self.tensor(TensorKind.INTERMEDIATE, made), made)
 
     def opaque(self) -> None:

@@ -74,10 +74,10 @@ class Propagator:
         object.__setattr__(self, "_rows", tuple(rows))
 
     @classmethod
-    def of_axes(cls, axes: Sequence[Axis], outputs: int) -> Propagator:
+    def of_axes(cls, axes: Sequence[InputAxis], outputs: int) -> Propagator:
         """A map in which every input axis follows one output axis, or none, of ``outputs``.
 
-        >>> Propagator.of_axes((Axis(1), Axis(0)), 2).lengths((3, 4))
+        >>> Propagator.of_axes((InputAxis(1), InputAxis(0)), 2).lengths((3, 4))
         (4, 3)
         """
         rows: list[tuple[Rational, ...]] = []
@@ -91,7 +91,7 @@ class Propagator:
     @classmethod
     def identity(cls, rank: int) -> Propagator:
         """Every input axis is the output axis of the same number."""
-        return cls.of_axes([Axis(axis) for axis in range(rank)], rank)
+        return cls.of_axes([InputAxis(axis) for axis in range(rank)], rank)
 
     @classmethod
     def opaque(cls, input_shape: Sequence[int], outputs: int) -> Propagator:
@@ -100,7 +100,7 @@ class Propagator:
         >>> Propagator.opaque((4, 4), 1).demand(((3, 4),), (4, 4))
         ((0, 4), (0, 4))
         """
-        return cls.of_axes([Axis(None, 0, size) for size in input_shape], outputs)
+        return cls.of_axes([InputAxis(None, 0, size) for size in input_shape], outputs)
 
     @property
     def outputs(self) -> int:
@@ -142,7 +142,7 @@ class Propagator:
 
         Without rounding in between: with whole numbers it is the same map as one after the other, else it needs no more.
 
-        >>> wide = Propagator.of_axes((Axis(0, 1, 2, -1),), 1)
+        >>> wide = Propagator.of_axes((InputAxis(0, 1, 2, -1),), 1)
         >>> (wide @ wide).matrix, (wide @ wide).offset
         (((1, 4), (0, 1)), (-2,))
         """
@@ -160,7 +160,7 @@ class Propagator:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class InputAxis:
     """An input axis: the output axis that it ``follows`` (None: any output needs it all), stride, constant length and offset."""
 
     follows: int | None
@@ -169,27 +169,27 @@ class Axis:
     offset: Rational = 0
 
 
-def window(axis: int, *, taps: int = 1, stride: int = 1, dilation: int = 1, pad: int = 0) -> Axis:
+def window(axis: int, *, taps: int = 1, stride: int = 1, dilation: int = 1, pad: int = 0) -> InputAxis:
     """An axis under a sliding window of ``taps`` elements: a stripe of n needs (n - 1) * stride + (taps - 1) * dilation + 1.
 
     >>> window(0, taps=3, stride=2, pad=1)
-    Axis(follows=0, stride=2, constant=1, offset=-1)
+    InputAxis(follows=0, stride=2, constant=1, offset=-1)
     """
-    return Axis(axis, stride, (taps - 1) * dilation + 1 - stride, -pad)
+    return InputAxis(axis, stride, (taps - 1) * dilation + 1 - stride, -pad)
 
 
-def upscaled(axis: Axis, factor: int, *, zeros: bool = False) -> Axis:
+def upscaled(axis: InputAxis, factor: int, *, zeros: bool = False) -> InputAxis:
     """The axis before an upscaling by ``factor``, of which ``axis`` is a window.
 
     Nearest neighbour repeats each element; with ``zeros`` an element is followed by ``factor`` - 1 zeros, which nothing
     needs to be read for.
 
     >>> upscaled(window(0, taps=3, pad=1), 2)
-    Axis(follows=0, stride=Fraction(1, 2), constant=Fraction(1, 1), offset=Fraction(-1, 2))
+    InputAxis(follows=0, stride=Fraction(1, 2), constant=Fraction(1, 1), offset=Fraction(-1, 2))
     """
     late = Fraction(factor - 1, factor) if zeros else Fraction(0)
     constant, offset = Fraction(axis.constant, factor) - late, Fraction(axis.offset, factor) + late
-    return Axis(axis.follows, Fraction(axis.stride, factor), constant, offset)
+    return InputAxis(axis.follows, Fraction(axis.stride, factor), constant, offset)
 
 
 def _check(matrix: tuple[tuple[Rational, ...], ...], offset: tuple[Rational, ...]) -> None:

@@ -6,7 +6,7 @@ elements a kernel reads, stripes of any axes and rows alike, projects these.
 
 from __future__ import annotations
 
-from cascader.graph.propagator import Axis, Propagator, upscaled, window
+from cascader.graph.propagator import InputAxis, Propagator, upscaled, window
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, Upscale
 from npu_model.weight_stream.weights import RECORD_BYTES, weight_shape
 
@@ -22,8 +22,8 @@ def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
     pairs = zip(
         (operand.shape.height, operand.shape.width, operand.shape.depth), (ofm.shape.height, ofm.shape.width, ofm.shape.depth), strict=True
     )
-    axes = (Axis(1 + axis) if own == out else Axis(None, 0, own) for axis, (own, out) in enumerate(pairs))
-    return Propagator.of_axes((Axis(0), *axes), NHWC_AXES)
+    axes = (InputAxis(1 + axis) if own == out else InputAxis(None, 0, own) for axis, (own, out) in enumerate(pairs))
+    return Propagator.of_axes((InputAxis(0), *axes), NHWC_AXES)
 
 
 def kernel_propagator(operation: KernelOperation, *, fetched: bool = False) -> Propagator:
@@ -40,7 +40,7 @@ def kernel_propagator(operation: KernelOperation, *, fetched: bool = False) -> P
         rows, columns = upscaled(rows, UPSCALE, zeros=zeros), upscaled(columns, UPSCALE, zeros=zeros)
     depth = operation.ifm.shape.depth
     mixes = operation.kind is OperationKind.CONV_2D or operation.pool is PoolKind.REDUCE_SUM or depth != operation.ofm.shape.depth
-    return Propagator.of_axes((Axis(0), rows, columns, Axis(None, 0, depth) if mixes else Axis(3)), NHWC_AXES)
+    return Propagator.of_axes((InputAxis(0), rows, columns, InputAxis(None, 0, depth) if mixes else InputAxis(3)), NHWC_AXES)
 
 
 def operand_propagator(operation: KernelOperation, operand: FeatureMap, *, fetched: bool = False) -> Propagator:
@@ -53,9 +53,9 @@ def operand_propagator(operation: KernelOperation, operand: FeatureMap, *, fetch
 def weight_propagator(operation: KernelOperation) -> Propagator:
     """All weights of the output channels."""
     _, height, width, inputs = weight_shape(operation)
-    return Propagator.of_axes((Axis(3), Axis(None, 0, height), Axis(None, 0, width), Axis(None, 0, inputs)), NHWC_AXES)
+    return Propagator.of_axes((InputAxis(3), InputAxis(None, 0, height), InputAxis(None, 0, width), InputAxis(None, 0, inputs)), NHWC_AXES)
 
 
 def scale_propagator() -> Propagator:
     """The scale records of the output channels, as (channels, bytes of a record)."""
-    return Propagator.of_axes((Axis(3), Axis(None, 0, RECORD_BYTES)), NHWC_AXES)
+    return Propagator.of_axes((InputAxis(3), InputAxis(None, 0, RECORD_BYTES)), NHWC_AXES)

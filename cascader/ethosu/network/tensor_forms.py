@@ -10,12 +10,14 @@ from fractions import Fraction
 
 from cascader.ethosu.network.operators import NHWC_AXES
 from cascader.graph.intervals import Box
-from cascader.graph.propagator import Axis, Propagator, window
+from cascader.graph.propagator import InputAxis, Propagator, window
 from npu_model.program import BRICK, FeatureMap, Layout
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.values import dataclass
 
-TO_BRICKS = Propagator.of_axes((Axis(0), Axis(1), Axis(3, Fraction(1, BRICK)), Axis(2), Axis(None, 0, BRICK)), NHWC_AXES)
+TO_BRICKS = Propagator.of_axes(
+    (InputAxis(0), InputAxis(1), InputAxis(3, Fraction(1, BRICK)), InputAxis(2), InputAxis(None, 0, BRICK)), NHWC_AXES
+)
 """From NHWC stripes to the NHCWB16 ones (batch, height, brick, width, 16 channels) that hold them."""
 
 FROM_BRICKS = Propagator(
@@ -112,7 +114,7 @@ class TensorForm:
     def reading(self, view: View) -> Propagator:
         """From NHWC stripes of a feature map to stripes of the tensor."""
         axes = (window(1 + axis, stride=step, pad=-start) for axis, (start, step) in enumerate(zip(view.offset, view.step, strict=True)))
-        placed = Propagator.of_axes((Axis(0), *axes), NHWC_AXES)
+        placed = Propagator.of_axes((InputAxis(0), *axes), NHWC_AXES)
         return placed if self.layout is Layout.NHWC else TO_BRICKS @ placed
 
     def bounds(self, view: View, feature_map: FeatureMap) -> Box:

@@ -15,7 +15,7 @@ import cascader.graph.intervals
 import cascader.graph.propagator
 import cascader.graph.stripe_config
 from cascader.graph.intervals import Box, clip, elements, is_empty, lengths, whole
-from cascader.graph.propagator import Axis, Propagator, upscaled, window
+from cascader.graph.propagator import InputAxis, Propagator, upscaled, window
 from cascader.graph.stripe_config import StripeConfig
 from npu_model.errors import InputError
 
@@ -90,11 +90,11 @@ def test_stripes_are_counted_after_clipping(given: tuple[Pair, ...], counts: dic
 
 
 @st.composite
-def axes(draw: st.DrawFn, outputs: int) -> Axis:
+def axes(draw: st.DrawFn, outputs: int) -> InputAxis:
     """A constant axis, a window, or a window behind an upscaling."""
     kind = draw(st.integers(0, 5))
     if kind == 0:
-        return Axis(None, 0, draw(st.integers(1, 5)), 0)
+        return InputAxis(None, 0, draw(st.integers(1, 5)), 0)
     made = window(
         draw(st.integers(0, outputs - 1)),
         taps=draw(st.integers(1, 3)),
@@ -206,7 +206,7 @@ def test_a_window_behind_an_upscaling_needs_what_its_taps_touch(
 
 def test_bricks_and_back_is_the_hull_of_the_elements() -> None:
     channels = 40
-    back = Propagator.of_axes([Axis(0), Axis(1), Axis(3)], 5)
+    back = Propagator.of_axes([InputAxis(0), InputAxis(1), InputAxis(3)], 5)
     matrix = ((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 0, 1, 0, 0), (0, 0, 16, 0, 1, -16), (0, 0, 0, 0, 0, 1))
     from_bricks = Propagator(matrix, (0, 0, 0, 0))
     assert back.outputs == from_bricks.outputs
@@ -224,7 +224,7 @@ def test_nothing_is_needed_for_nothing() -> None:
 
 
 def test_what_lies_in_the_padding_needs_nothing() -> None:
-    pad = Propagator.of_axes([Axis(0, offset=-3)], 1)
+    pad = Propagator.of_axes([InputAxis(0, offset=-3)], 1)
     assert elements(pad.demand(((0, 2),), (4,))) == 0
     assert pad.demand(((0, 5),), (4,)) == ((0, 2),)
     assert clip(pad.reach(((6, 9),)), whole((4,))) == ((3, 4),)

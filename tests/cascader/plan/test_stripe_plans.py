@@ -19,7 +19,7 @@ import cascader.plan.stripe_plans
 import cascader.plan.stripe_trace
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.intervals import elements, whole
-from cascader.graph.propagator import Axis, Propagator
+from cascader.graph.propagator import InputAxis, Propagator
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.plan import BufferMode
 from cascader.plan.proposals import frontier, propose, smallest_limit
@@ -178,7 +178,7 @@ def test_double_buffers_are_twice_a_stripe_and_copy_beside_the_work() -> None:
 def test_weights_are_copied_slice_by_slice_and_once_where_channels_are_the_outermost_loop() -> None:
     """A constant is copied as an input is: slices of output channels, once each, or again for every row stripe."""
     weights = Tensor.dense("weights", TensorKind.CONSTANT, (4, 9))
-    filters = Propagator.of_axes((Axis(2), Axis(None, 0, 9)), 3)
+    filters = Propagator.of_axes((InputAxis(2), InputAxis(None, 0, 9)), 3)
     tensors = (Tensor.dense("in", TensorKind.INPUT, (16, 16, 4)), Tensor.dense("out", TensorKind.OUTPUT, (16, 16, 4)), weights)
     part = Part.striped("p", (Operand("in", SAME), Operand("weights", filters)), "out", (16, 16, 4), work=9)
     graph = CascaderGraph((part,), tensors)
