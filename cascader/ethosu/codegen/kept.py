@@ -7,7 +7,7 @@ others become these kernels at other addresses.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.cost.blockdep import block_distance, look_back
@@ -17,6 +17,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.command_stream.counted import WordCounter, kernel_form
 from npu_model.program import MOVED_WEIGHTS, ByteRange, DmaOperation, FeatureMap, KernelOperation, Moved, Operation
 from npu_model.program.alignment import ALIGNMENT
+from npu_model.values import dataclass
 
 MOST = 12_000
 """Kernels that are kept before all are forgotten: some 60 megabytes."""

@@ -99,13 +99,13 @@ def chosen(name: str, budget: int | None, processes: int = 1, *, thorough: bool 
 
 
 def test_a_thorough_search_of_a_small_network_ends_with_a_proof() -> None:
-    """Measured: 48,992 cycles against 49,407 of the search."""
-    without, proven = (chosen("zoo:tiny_residual", 17616, thorough=thorough) for thorough in (False, True))
+    """Measured: 46,088 cycles against 46,808 of the search."""
+    without, proven = (chosen("zoo:tiny_residual", 24000, thorough=thorough) for thorough in (False, True))
     assert without.proof is None
     assert proven.proof is not None
     assert proven.proof.complete
     assert proven.proof.least_cycles == proven.point.cycles < without.point.cycles
-    assert proven.point.memory <= 17616
+    assert proven.point.memory <= 24000
     assert JUDGE(lower(proven.point.schedule)) == proven.point.cycles
 
 
