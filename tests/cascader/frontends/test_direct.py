@@ -19,7 +19,7 @@ from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
 from cascader.frontends.zoo import build
 
 ESTIMATES = {"perf", "perf_debug"}
-"""Tables of Vela's own estimate. In one run of all tests two of them differed, in none of a hundred repetitions of these tests."""
+"""Tables of Vela's own estimate. In one run of all tests two of them differed, in none of ninety repetitions of these tests."""
 
 TRIES = 5
 """Pairs of compilations of which one must give the same estimates."""
