@@ -106,8 +106,10 @@ class _Chooser:
         tried, effort = ordered, WHOLE_EFFORT
         if not self.aim.thorough:
             even = [point for point in ordered if self.best.rank(point)[0] <= self.best.rank(ordered[0])[0] * EVEN]
-            firsts = {self.best.rank(point): point for point in reversed(even)}
-            tried, effort = list(firsts.values())[::-1], QUICK_EFFORT
+            firsts: dict[tuple[float, float], Point] = {}
+            for point in even:
+                firsts.setdefault(self.best.rank(point), point)
+            tried, effort = list(firsts.values()), QUICK_EFFORT
         found = changed_by_replays(tried, self.explored.forms, self.best.task.replay, self.executor, self.show, effort)
         for point in found:
             self.best.take(point)

@@ -157,8 +157,8 @@ def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], 
     known = [(limit, cycles) for (_, limit), cycles in zip(places, promised, strict=True) if cycles is not None]
     for (form, limit), cycles in zip(places, promised, strict=True):
         fewest = min((other for at, other in known if at <= max(limit, room)), default=None)
-        most = OF_A_FORM if cycles == best.get(id(form)) else times
-        if fewest is None or (cycles is not None and cycles <= max(times, most) * fewest):
+        reach = max(times, OF_A_FORM) if cycles == best.get(id(form)) else times
+        if fewest is None or (cycles is not None and cycles <= reach * fewest):
             yield form, limit
 
 
