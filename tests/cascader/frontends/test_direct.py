@@ -18,21 +18,18 @@ from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
 from cascader.frontends.zoo import build
 
-ESTIMATES = {"perf", "perf_debug"}
-"""Tables of Vela's own estimate. In one run of all tests two of them differed, in none of ninety repetitions of these tests."""
-
-TRIES = 5
-"""Pairs of compilations of which one must give the same estimates."""
-
 
 def called(name: str = "ethos-u55-128", arena: int | None = None) -> DirectCall | None:
     return direct_call(CompilerOptions(name, arena_cache_size=arena, legalise=True))
 
 
-def rows(result: VelaResult) -> dict[str, Counter[tuple[tuple[str, str], ...]]]:
-    """The tables of the debug database, without the order of their rows and the numbers of tensors, which Vela's own runs differ in."""
+def rows(result: VelaResult) -> dict[str, Counter[frozenset[tuple[str, str]]]]:
+    """The tables of the debug database, but for what Vela's own runs differ in: orders of rows and columns, and the numbers of tensors.
+
+    The estimate has columns of each memory, in an order that hangs on where the core's memories lie in its heap.
+    """
     return {
-        name: Counter(tuple((key, value) for key, value in row.items() if (name, key) != ("tensors", "id")) for row in table)
+        name: Counter(frozenset((key, value) for key, value in row.items() if (name, key) != ("tensors", "id")) for row in table)
         for name, table in read_tables(result.database).items()
     }
 
@@ -53,17 +50,10 @@ def by_command_line(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_a_direct_call_gives_the_files_of_the_command_line(options: dict[str, Any], name: str, by_command_line: Any) -> None:
     model = build("tiny_residual")
-    for left in reversed(range(TRIES)):
-        ours, velas = compile_network(model, CompilerOptions(name, **options)), by_command_line(model, name, options)
-        assert replace(ours, database="") == replace(velas, database="")
-        assert bool(ours.layers) == options.get("debug_database", True)
-        one, other = rows(ours), rows(velas)
-        assert {table: one[table] for table in one if table not in ESTIMATES} == {
-            table: other[table] for table in other if table not in ESTIMATES
-        }
-        if one == other or not left:
-            break
-    assert one == other
+    ours, velas = compile_network(model, CompilerOptions(name, **options)), by_command_line(model, name, options)
+    assert replace(ours, database="") == replace(velas, database="")
+    assert rows(ours) == rows(velas)
+    assert bool(ours.layers) == options.get("debug_database", True)
 
 
 @pytest.mark.parametrize(
