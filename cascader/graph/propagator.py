@@ -178,18 +178,15 @@ def window(axis: int, *, taps: int = 1, stride: int = 1, dilation: int = 1, pad:
     return InputAxis(axis, stride, (taps - 1) * dilation + 1 - stride, -pad)
 
 
-def upscaled(axis: InputAxis, factor: int, *, zeros: bool = False) -> InputAxis:
+def upscaled(axis: InputAxis, factor: int) -> InputAxis:
     """The axis before an upscaling by ``factor``, of which ``axis`` is a window.
 
-    Nearest neighbour repeats each element; with ``zeros`` an element is followed by ``factor`` - 1 zeros, which nothing
-    needs to be read for.
+    Nearest neighbour repeats each element. Where zeros follow each element instead, a device still reads the element for them.
 
     >>> upscaled(window(0, taps=3, pad=1), 2)
     InputAxis(follows=0, stride=Fraction(1, 2), constant=Fraction(1, 1), offset=Fraction(-1, 2))
     """
-    late = Fraction(factor - 1, factor) if zeros else Fraction(0)
-    constant, offset = Fraction(axis.constant, factor) - late, Fraction(axis.offset, factor) + late
-    return InputAxis(axis.follows, Fraction(axis.stride, factor), constant, offset)
+    return InputAxis(axis.follows, Fraction(axis.stride, factor), Fraction(axis.constant, factor), Fraction(axis.offset, factor))
 
 
 def _check(matrix: tuple[tuple[Rational, ...], ...], offset: tuple[Rational, ...]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.views import view_of
 from cascader.tensorir.numerics import OutputUnit, Value, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
@@ -84,7 +85,7 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storag
             f"{what} has {strides} for elements of {size} bytes: multiples are expressed in TensorIR; schedule the network anew."
         )
     base, step = tiles.bases[0], axis.step(feature_map)
-    rolls = storage.rows is not None and axis.extent(shape) > 1 and axis.is_outermost(feature_map)
+    rolls = storage.rows is not None and view_of(feature_map).step(axis.number) is not None
     if rolls and storage.size % step:
         raise InputError(
             f"{what} steps {step} bytes along a rolling buffer of {storage.size} bytes: they do not go together; schedule the network anew."

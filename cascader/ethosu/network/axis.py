@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import Enum
 
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Tiles
-from npu_model.shapes import Shape3D, ceil_div
+from npu_model.shapes import Shape3D
 from npu_model.values import dataclass
 
 
@@ -43,22 +43,6 @@ class Axis(Enum):
         if self is Axis.ROWS:
             return feature_map.strides.y
         return feature_map.strides.x if feature_map.layout is Layout.NHWC else BRICK * feature_map.dtype.bytes
-
-    def reach(self, feature_map: FeatureMap) -> int:
-        """Bytes from the first byte of one element along the axis to behind its last one."""
-        pixel = min(feature_map.shape.depth, BRICK) if feature_map.layout is Layout.NHCWB16 else feature_map.shape.depth
-        bricks = ceil_div(feature_map.shape.depth, BRICK) if feature_map.layout is Layout.NHCWB16 else 1
-        across = Axis.COLUMNS if self is Axis.ROWS else Axis.ROWS
-        last = (across.extent(feature_map.shape) - 1) * across.step(feature_map) + (bricks - 1) * feature_map.strides.c
-        return last + pixel * feature_map.dtype.bytes
-
-    def is_outermost(self, feature_map: FeatureMap) -> bool:
-        """Whether all elements of one step along the axis lie inside the bytes of that step, so that each has a place of its own.
-
-        Rows do unless the map is turned in place. Columns do where rows are not longer than they: those of such a map, or of one that
-        is one row high, its pixels in one piece.
-        """
-        return self.reach(feature_map) <= self.step(feature_map)
 
     def window(self, operation: KernelOperation) -> Window:
         """The operation's kernel along the axis."""

@@ -26,28 +26,27 @@ def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
     return Propagator.of_axes((InputAxis(0), *axes), NHWC_AXES)
 
 
-def kernel_propagator(operation: KernelOperation, *, fetched: bool = False) -> Propagator:
+def kernel_propagator(operation: KernelOperation) -> Propagator:
     """Propagator of the IFM of a convolution, depthwise convolution or pooling, NHWC to NHWC.
 
     Rows and columns are windows, behind the upscaler if it is used. Convolutions and sums over channels need every
-    channel, others the same one. With ``fetched`` an element that the NPU reads only for the zeros behind it counts, too.
+    channel, others the same one. An element that the NPU reads only for the zeros that the upscaler puts behind it counts, too.
     """
     kernel, padding = operation.kernel, operation.padding
     rows = window(1, taps=kernel.height, stride=kernel.stride_y, dilation=kernel.dilation_y, pad=padding.top)
     columns = window(2, taps=kernel.width, stride=kernel.stride_x, dilation=kernel.dilation_x, pad=padding.left)
     if operation.upscale is not Upscale.NONE:
-        zeros = operation.upscale is Upscale.ZEROS and not fetched
-        rows, columns = upscaled(rows, UPSCALE, zeros=zeros), upscaled(columns, UPSCALE, zeros=zeros)
+        rows, columns = upscaled(rows, UPSCALE), upscaled(columns, UPSCALE)
     depth = operation.ifm.shape.depth
     mixes = operation.kind is OperationKind.CONV_2D or operation.pool is PoolKind.REDUCE_SUM or depth != operation.ofm.shape.depth
     return Propagator.of_axes((InputAxis(0), rows, columns, InputAxis(None, 0, depth) if mixes else InputAxis(3)), NHWC_AXES)
 
 
-def operand_propagator(operation: KernelOperation, operand: FeatureMap, *, fetched: bool = False) -> Propagator:
+def operand_propagator(operation: KernelOperation, operand: FeatureMap) -> Propagator:
     """Propagator of an operand (IFM or IFM2) of any operator, NHWC to NHWC."""
     if operation.kind is OperationKind.ELEMENTWISE:
         return elementwise_propagator(operand, operation.ofm)
-    return kernel_propagator(operation, fetched=fetched)
+    return kernel_propagator(operation)
 
 
 def weight_propagator(operation: KernelOperation) -> Propagator:

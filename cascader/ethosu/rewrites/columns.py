@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.network.views import view_of
 from cascader.ethosu.rewrites.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.program import BRICK, FeatureMap, Layout
@@ -23,7 +24,7 @@ def _is_flat(kernel: EthosuPart) -> bool:
 
 
 def _is_column_by_column(feature_map: FeatureMap) -> bool:
-    return feature_map.layout is Layout.NHWC and feature_map.shape.width > 1 and Axis.COLUMNS.is_outermost(feature_map)
+    return feature_map.layout is Layout.NHWC and view_of(feature_map).step(Axis.COLUMNS.number) is not None
 
 
 def _is_wide(kernel: EthosuPart) -> bool:

@@ -174,11 +174,10 @@ def test_composition_is_associative_and_has_an_identity(a: Propagator, b: Propag
     assert a @ Propagator.identity(2) == a == Propagator.identity(2) @ a
 
 
-def _taps(o: int, window: tuple[int, int, int, int], factor: int, *, zeros: bool) -> set[int]:
+def _taps(o: int, window: tuple[int, int, int, int], factor: int) -> set[int]:
     """Elements of the array before the upscaling that output ``o`` reads, tap by tap."""
     taps, stride, dilation, pad = window
-    places = (o * stride - pad + tap * dilation for tap in range(taps))
-    return {place // factor for place in places if not zeros or place % factor == 0}
+    return {(o * stride - pad + tap * dilation) // factor for tap in range(taps)}
 
 
 @settings(max_examples=150, deadline=None)
@@ -193,15 +192,9 @@ def test_a_window_behind_an_upscaling_needs_what_its_taps_touch(
 ) -> None:
     taps, stride, dilation, pad = form
     own = window(0, taps=taps, stride=stride, dilation=dilation, pad=pad)
-    nearest = Propagator.of_axes([upscaled(own, factor)], 1)
-    touched = set().union(*(_taps(o, form, factor, zeros=False) for o in range(first, first + count)))
-    assert nearest.reach(((first, first + count),)) == ((min(touched), max(touched) + 1),)
-    touched = set().union(*(_taps(o, form, factor, zeros=True) for o in range(first, first + count)))
-    zeros = Propagator.of_axes([upscaled(own, factor, zeros=True)], 1)
-    ((low, high),) = zeros.reach(((first, first + count),))
-    assert all(low <= place < high for place in touched)
-    if dilation == stride == 1:
-        assert (low, high) == (min(touched), max(touched) + 1) if touched else low >= high
+    before = Propagator.of_axes([upscaled(own, factor)], 1)
+    touched = set().union(*(_taps(o, form, factor) for o in range(first, first + count)))
+    assert before.reach(((first, first + count),)) == ((min(touched), max(touched) + 1),)
 
 
 def test_bricks_and_back_is_the_hull_of_the_elements() -> None:
