@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import field, replace
 from fractions import Fraction
-from itertools import count, islice, tee
+from itertools import count
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.schedule.later_copies import with_later_copies
+from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.errands import Decisions, Turn, replay_in_turn
 from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.replayed_copies import climbed
 from cascader.ethosu.search.task import Point, Replay, Show, silent
 from cascader.plan.pareto import pareto
 from cascader.search.local_moves import Groups
@@ -106,21 +108,18 @@ class _Search:
     def later(self, point: Point) -> Point:
         """The point with copies issued later, one after the other, until a replay shows that it meets the target.
 
-        It ends as well where no copy gains anything, or after so many replays as :data:`LATER` allows. After a gain the same copy is the
-        next one to be tried.
+        It ends as well where no copy gains anything, or after so many replays as :data:`LATER` allows.
         """
-        best, cycles, first = point.schedule, point.cycles, 0
-        left, improved = LATER // cycles, True
-        while improved and left > 0 and cycles > self.target:
+
+        def show(cycles: int) -> None:
             self.show(f"Issuing copies later: {point.memory:,} bytes, {cycles:,} cycles for {self.target:,}")
-            improved = False
-            later, drawn = tee(islice(with_later_copies(best, first), left))
-            for (number, made), found in zip(later, self._cycles(Candidate(one, point.estimate) for _, one in drawn), strict=True):
-                left -= 1
-                if found < cycles:
-                    best, cycles, first, improved = made, found, number, True
-                    break
-        return replace(point, cycles=cycles, schedule=best)
+
+        def judged(schedules: Iterable[Schedule]) -> Iterator[int]:
+            return self._cycles(Candidate(made, point.estimate) for made in schedules)
+
+        begin, most = (point.schedule, point.cycles), LATER // point.cycles
+        made, cycles = climbed(begin, with_later_copies, judged, most, self.target, show)
+        return replace(point, cycles=cycles, schedule=made)
 
     def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:
         """Find schedules in arenas between one that misses the target and one of some groups that meet it.

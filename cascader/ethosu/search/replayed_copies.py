@@ -6,8 +6,9 @@ and a large arena has room for many of them at once. A replay of a small network
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice, tee
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.later_copies import with_later_copies
@@ -24,22 +25,46 @@ def changes(schedule: Schedule, first: int = 0) -> Iterator[tuple[int, Schedule]
     yield from with_later_copies(schedule, first)
 
 
+Changes = Callable[[Schedule, int], Iterator[tuple[int, Schedule]]]
+"""Changes of a schedule's copies, each with its copy's number, those of the given copy first."""
+
+Judge = Callable[[Iterable[Schedule]], Iterator[int]]
+"""Cycles of schedules, in their order. It may draw schedules before their turn, and judge them in vain."""
+
+
+def _unseen(_cycles: int) -> None:
+    """Show nothing."""
+
+
+def climbed(
+    start: tuple[Schedule, int], changes: Changes, judge: Judge, most: int, target: int = 0, show: Callable[[int], None] = _unseen
+) -> tuple[Schedule, int]:
+    """The schedule of fewest cycles that one change of copies after the other reaches from a schedule of so many, and its cycles.
+
+    It ends with at most ``target`` cycles, after ``most`` judgements, or where no change helps. After a gain the same copy is the next one
+    to be tried. ``show`` is told the cycles so far before each round.
+    """
+    (best, cycles), first, left, improved = start, 0, most, True
+    while improved and left > 0 and cycles > target:
+        show(cycles)
+        improved = False
+        made, drawn = tee(islice(changes(best, first), left))
+        for (number, one), found in zip(made, judge(schedule for _, schedule in drawn), strict=True):
+            left -= 1
+            if found < cycles:
+                best, cycles, first, improved = one, found, number, True
+                break
+    return best, cycles
+
+
 def with_replayed_copies(form: Form, schedule: Schedule, cycles: int, judge: Replay, effort: int) -> tuple[Schedule, int]:
     """A schedule of so many ``cycles`` with its copies changed where replays say that this saves some, and its cycles then.
 
-    The replays take at most ``effort`` cycles together. Nothing is tried where these are not enough to leave out each copy once. After a
-    gain the same copy is the next one to be tried.
+    The replays take at most ``effort`` cycles together. Nothing is tried where these are not enough to leave out each copy once.
     """
-    replays = effort // max(cycles, 1)
-    first, improved = 0, replays >= len(schedule.copies)
-    while improved:
-        improved = False
-        for number, made in changes(schedule, first):
-            if not replays:
-                break
-            replays -= 1
-            fewer = judge(lower(made, checked=False, kept=form.kept))
-            if fewer < cycles:
-                schedule, cycles, first, improved = made, fewer, number, True
-                break
-    return schedule, cycles
+
+    def judged(schedules: Iterable[Schedule]) -> Iterator[int]:
+        return (judge(lower(made, checked=False, kept=form.kept)) for made in schedules)
+
+    most = effort // max(cycles, 1)
+    return climbed((schedule, cycles), changes, judged, most if most >= len(schedule.copies) else 0)
