@@ -19,7 +19,8 @@ from cascader.ethosu.proof.home_reads import Before, HomeReads
 from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow, Times
 from cascader.ethosu.proof.least_step import step
 from cascader.ethosu.proof.least_work import WorkModel
-from cascader.ethosu.proof.state import FINISH, After, Done, Kernel, Kernels, Made, Past, Rest, Staged, State, Traffic, made_at
+from cascader.ethosu.proof.state import FINISH, MOVED, After, Done, Kernel, Kernels, Past, Rest, Sent, Staged, State, Traffic, made_at
+from cascader.ethosu.proof.transfer_times import TransferTimes
 from cascader.ethosu.search.bound import demand
 from cascader.plan.depth_first import StripeJob
 from npu_model.accelerator import Accelerator
@@ -36,6 +37,9 @@ _APART = 1 << 48
 """Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
 
 
+FOREVER = 1 << 60
+"""Behind any cycle."""
+
 NEVER = (1 << 40, 0)
 """No block waits for the kernel before."""
 
@@ -49,17 +53,14 @@ class LeastTimes:
     def __init__(self, plans: Cascader, system: MemorySystem, room: CopyRoom | None = None) -> None:
         self._plans = plans
         self._uncopied = frozenset[int]() if room is None else room.never()
-        # A copy may take the place of what a transfer has read, without a kernel that it waits for.
-        self._budget = (
-            None
-            if room is None or any(payload and payload.transfer for payload in map(ethosu_part, plans.network.graph.parts))
-            else room.budget
-        )
         self._device = find_accelerator(plans.accelerator)
         self._timing = plans.cost.timing
         self._model = WorkModel(self._device, system, self._timing)
         self._payloads = [ethosu_part(part) for part in plans.network.graph.parts]
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(plans.graph.tensors)}
+        self._transfers = TransferTimes(plans, system, self._places)
+        # What is copied otherwise may be no kernel's, and a copy may take its place.
+        self._budget = room.budget if room is not None and self._transfers.all_known else None
         self._home = self._model.home
         self._response = system.ports[system.port_of(ARENA)].write_latency
         self._kernels: dict[tuple[StripeJob, bool], tuple[Kernel, ...]] = {}
@@ -104,30 +105,47 @@ class LeastTimes:
         ``rest`` are the cycles that these parts take at least from the moment on at which each unit is free.
         """
         macs, output = self._rest[part]
-        load, mac, out, finish = rest
+        load, mac, out, finish, moved = rest
         mac, out = max(mac, macs), max(out, output)
         cycles = min(max(at[0] + load, at[1] + mac, at[2] + out, at[4] + finish) for at in state.times)
+        # The next kernel is issued behind all that has been.
+        cycles = max(cycles, state.issued + load, state.moved + moved)
         if state.traffic is None or not self._words_left[part] or self._plans.graph.parts[part].segment != state.segment:
             return cycles
         return max(cycles, state.begin + self._home.passed(self._moved(state.traffic) + self._words_left[part]))
 
-    def rest(self, part: int, groups: Iterable[tuple[Sequence[StripeJob], int, Rest]], after: After) -> Rest:
+    def rest(
+        self, part: int, groups: Iterable[tuple[Sequence[StripeJob], int, Rest]], after: After, before: StripeJob | None = None
+    ) -> Rest:
         """Cycles that the parts from ``part`` on take at least from the moment on at which each unit is free.
 
-        Each of the groups that begin with the part comes with its jobs, the part behind it, and the rest from there on.
+        Each of the groups that begin with the part comes with its jobs, the part behind it, and the rest from there on. The last rows of
+        the job ``before`` are made last of all, if it is known.
         """
         ways = list(groups)
-        return Rest(*(min(self.whole(after(begun, jobs), end, rest) for jobs, end, rest in ways) for begun in self._begun(part)))
+        return Rest(*(min(self.whole(after(begun, jobs), end, rest) for jobs, end, rest in ways) for begun in self._begun(part, before)))
 
-    def _begun(self, part: int) -> Iterator[State]:
+    def _begun(self, part: int, before: StripeJob | None) -> Iterator[State]:
         """Before a part, one unit free at cycle 0 and the others long ago."""
         begun = self.begin(part)
         for free in range(len(Rest._fields)):
             times = [LONG_AGO] * len(START)
-            times[free if free < FINISH else -1] = 0
+            if free < MOVED:
+                times[free if free < FINISH else -1] = 0
             state = State(made_at(times), 0, None, begun.segment)
             state.earlier = (Done(0, 0),) if free == FINISH else ()
+            state.moved, state.issued = 0 if free == MOVED else LONG_AGO, LONG_AGO
+            if before is not None and self._plans.graph.parts[before.part].segment == begun.segment:
+                self._seed(state, before, free)
             yield state
+
+    def _seed(self, state: State, before: StripeJob, free: int) -> None:
+        """Tell a state of the job before it, if that is what is done at cycle 0."""
+        payload = self._payloads[before.part]
+        if free == MOVED and before.part in self._transfers.moved:
+            state.sent = Sent(before, LONG_AGO, 0, None)
+        elif free == FINISH and payload is not None and not payload.transfer:
+            state.past = Past(before, 0, 0, None, None)
 
     def _moved(self, traffic: Traffic) -> int:
         """Words that have passed in all."""
@@ -154,26 +172,43 @@ class LeastTimes:
         segment = self._plans.graph.parts[job.part].segment
         if segment != state.segment:
             # Each Program begins when the one before it has ended.
-            end = state.least.finish
+            end = state.cycles
             state = State(made_at([end] * len(START)), end, Traffic(), segment)
         kernels = self._either(job) if staged is None else self._options(job, staged=job.part in staged)
         if not kernels:
-            return state
+            return self._moved_by(state, job, live) if job.part in self._transfers.moved else state
         copied = None if staged is None else job.part in staged
-        made_so, traffic = self._one_way(state, job.part, kernels, copied)
-        made = State(made_so, state.begin, traffic, state.segment)
-        made.past = Past(made.cycles, live, self._plans.cost.same_constants(job.part) if copied else None, state.past)
-        newest = (*state.earlier, Done(made.cycles, 0 if traffic is None else traffic.words))
+        made = self._one_way(state, job, kernels, copied)
+        finish = made.rows[-1]
+        made.past = Past(job, finish, live, self._plans.cost.same_constants(job.part) if copied else None, state.past)
+        newest = (*state.earlier, Done(finish, 0 if made.traffic is None else made.traffic.words))
         made.earlier = newest[-self._device.max_outstanding_kernels :]
+        made.moved, made.sent = state.moved, state.sent
         return made
 
-    def _one_way(self, state: State, part: int, kernels: Kernels, staged: bool | None) -> tuple[Made, Traffic | None]:  # noqa: FBT001  # one of three
-        """A job's times and traffic with its part's constants copied, not copied, or either: then nobody counts the traffic."""
+    def _moved_by(self, state: State, job: StripeJob, live: int) -> State:
+        """The state behind a transfer within the arena: issued behind all before it and the kernels that it waits for."""
+        traffic, issued = state.traffic, max(state.issued, self._transfers.made(state.past, job))
+        if traffic is not None:
+            traffic = traffic._replace(commands=traffic.commands + COPY_WORDS)
+            issued = max(issued, state.begin + self._home.fetched(traffic.commands))
+        if self._device.max_outstanding_dma == 1:
+            issued = max(issued, state.moved)
+        begin = max(issued, state.moved)
+        made = State((state.kernels, state.rows), state.begin, traffic, state.segment)
+        made.moved, made.issued, made.earlier = begin + self._transfers.cycles(self._transfers.size(job)), issued, state.earlier
+        made.sent = Sent(job, begin, made.moved, state.sent)
+        made.past = Past(job, made.moved, live, None, state.past)
+        return made
+
+    def _one_way(self, state: State, job: StripeJob, kernels: Kernels, staged: bool | None) -> State:  # noqa: FBT001  # one of three
+        """The state behind a job with its part's constants copied, not copied, or either: then nobody counts the traffic."""
+        part = job.part
         home, traffic = self._home, None if staged is None else state.traffic
         # Only so many kernels may be outstanding, and only what is fetched is issued.
         is_full = len(state.earlier) == self._device.max_outstanding_kernels
         done = state.earlier[0] if is_full else Done(state.begin, 0)
-        start = done.cycle if is_full else LONG_AGO
+        start = max(done.cycle if is_full else LONG_AGO, state.issued, self._transfers.there(state.sent, job))
         macs, reading = LONG_AGO, None
         if traffic is not None:
             traffic, ready = self._issued(state, traffic, (kernels[0], part), done.words, staged=bool(staged))
@@ -194,7 +229,9 @@ class LeastTimes:
         if reading is not None:
             rows, issued = self._reads(state.kernels, kernels).behind(reading, rows)
             traffic = traffic and traffic._replace(issued=issued)
-        return (kernels, rows), traffic
+        made = State((kernels, rows), state.begin, traffic, state.segment)
+        made.issued = start
+        return made
 
     def _reads(self, before: Kernels, kernels: Kernels) -> HomeReads:
         """The reads at home of a kernel behind another one."""
@@ -215,16 +252,22 @@ class LeastTimes:
         return distance, 0 if distance else self._timing.drain_responses * self._response
 
     def _room_from(self, past: Past | None, copy: int) -> int:
-        """The cycle from which on there may be room for a copy: no kernel that is still to end leaves too little.
+        """The cycle from which on there may be room for a copy: no job that is still to end leaves too little.
 
-        Copies come in the order of their first use, so that all before are there when it is, until their own last uses.
+        Copies come in the order of their first use, so that all before are there when it is, until their own last uses. What is in the
+        way of a copy was last used by this job or by a later one: by a kernel, or by a transfer within the arena.
         """
         bytes_of, used = self._plans.cost.constant_bytes, {copy}
+        kernel = moved = FOREVER
         while self._budget is not None and past is not None:
             if past.copy is not None:
                 used.add(past.copy)
+            if past.job.part in self._transfers.moved:
+                moved = past.cycle
+            else:
+                kernel = past.cycle
             if past.live + sum(map(bytes_of, used)) > self._budget:
-                return past.cycle
+                return min(kernel, moved)
             past = past.before
         return 0
 

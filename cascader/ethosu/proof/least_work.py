@@ -14,6 +14,7 @@ from cascader.ethosu.network.network import CONSTANTS
 from cascader.ethosu.proof.home_port import HomePort
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
+from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.program import FeatureMap, KernelOperation, Layout
 from npu_model.shapes import ceil_div
@@ -55,6 +56,11 @@ def _of_chain(memory: Memory, words: int, transactions: int, latency: int, limit
     moving = words * memory.cycles_per_word
     chained = (transactions * latency + moving) / limit if limit else 0
     return ceil(max(latency + moving, chained))
+
+
+def least_read(memory: Memory, words: int) -> int:
+    """Least cycles until so many words that lie together are read."""
+    return _of_chain(memory, words, ceil_div(words, max(1, memory.burst_bytes // BEAT_BYTES)), memory.read_latency, memory.max_reads)
 
 
 def _transactions(runs: Iterable[int], burst: int) -> int:

@@ -92,7 +92,7 @@ class _Search:
         self.rest = [NO_REST] * (count + 1)
         for first in range(count - 1, -1, -1):
             groups = [(self.divisions.jobs(group), group.last + 1, self.rest[group.last + 1]) for group in self.divisions.groups(first)]
-            self.rest[first] = self.times.rest(first, groups, after)
+            self.rest[first] = self.times.rest(first, groups, after, self.divisions.last_job(first))
         return self.rest[0].load
 
     def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)) -> State:
@@ -161,7 +161,8 @@ class _Search:
         if (group, begin) not in self.left:
             end = group.last + 1
             ways = [(self.divisions.jobs(group)[begin:], end, self.rest[end])]
-            self.left[group, begin] = self.times.rest(group.first, ways, self._after)
+            before = self.divisions.jobs(group)[begin - 1] if begin else self.divisions.last_job(group.first)
+            self.left[group, begin] = self.times.rest(group.first, ways, self._after, before)
         return self.left[group, begin]
 
     def _is_own(self, chosen: Staged, *, shares: bool) -> bool:

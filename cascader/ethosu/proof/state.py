@@ -15,20 +15,24 @@ from npu_model.values import dataclass
 
 Staged = frozenset[int]
 
-FINISH = 3
-"""Place of the last cycles of a :class:`Rest`."""
+FINISH, MOVED = 3, 4
+"""Places of the last cycles of a :class:`Rest`."""
 
 
 class Rest(NamedTuple):
-    """Cycles that some parts take at least from the moment on at which the input load, the MACs, the output unit or all units are free."""
+    """Cycles that some parts take at least from the moment on at which the input load, the MACs, the output unit or all units are free.
+
+    The last are those from the moment on at which the DMA is done with all transfers within the arena.
+    """
 
     load: int
     mac: int
     output: int
     finish: int
+    moved: int
 
 
-NO_REST = Rest(0, 0, 0, 0)
+NO_REST = Rest(0, 0, 0, 0, 0)
 """Behind the last part."""
 
 After = Callable[["State", Sequence[StripeJob]], "State"]
@@ -79,12 +83,22 @@ class Done(NamedTuple):
 
 
 class Past(NamedTuple):
-    """A kernel that is made: its last cycle at the earliest, bytes of tensors that are live at it, the copy that it reads, those before."""
+    """A job that is made: its last cycle at the earliest, bytes of tensors that are live at it, the copy that it reads, those before."""
 
+    job: StripeJob
     cycle: int
     live: int
     copy: int | None
     before: Past | None
+
+
+class Sent(NamedTuple):
+    """A transfer within the arena, when it begins and is done at the earliest, and those before."""
+
+    job: StripeJob
+    begin: int
+    done: int
+    before: Sent | None
 
 
 class State:
@@ -92,10 +106,11 @@ class State:
 
     The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
     nobody counts it). ``earlier`` are of the newest kernels, as many as may be outstanding, when each has finished, and the words of
-    constants until then. ``past`` are the Program's kernels.
+    constants until then. ``past`` are the Program's jobs, and ``sent`` its transfers within the arena, with which the DMA is done at cycle
+    ``moved``. The last of all has been issued at cycle ``issued``.
     """
 
-    __slots__ = ("begin", "earlier", "kernels", "past", "rows", "segment", "traffic")
+    __slots__ = ("begin", "earlier", "issued", "kernels", "moved", "past", "rows", "segment", "sent", "traffic")
 
     def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
         self.kernels, self.rows = made
@@ -104,6 +119,9 @@ class State:
         self.segment = segment
         self.earlier: tuple[Done, ...] = ()
         self.past: Past | None = None
+        self.sent: Sent | None = None
+        self.moved = begin
+        self.issued = begin
 
     @property
     def least(self) -> Times:
@@ -113,7 +131,7 @@ class State:
     @property
     def cycles(self) -> int:
         """Cycles of the jobs at least."""
-        return self.rows[-1]
+        return max(self.rows[-1], self.moved)
 
     @property
     def times(self) -> Iterator[Sequence[int]]:

@@ -60,8 +60,9 @@ NETWORKS = (
     "portfolio:int16_add_skip",
     "portfolio:cpu_gather",
     "portfolio:autoencoder",
+    "portfolio:tile_at_ends",
 )
-"""Convolutions, a sum, tables, operators on the CPU, rows that begin in the middle of a word, columns, 16 bits, many weights."""
+"""Convolutions, a sum, tables, operators on the CPU, rows that begin in the middle of a word, columns, 16 bits, many weights, transfers within the arena."""
 
 
 @cache
