@@ -12,6 +12,7 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
+from cascader.ethosu.proof.arena_gate import UNKNOWN, ArenaGate
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.home_port import NOT_ISSUED
@@ -62,6 +63,7 @@ class LeastTimes:
         # What is copied otherwise may be no kernel's, and a copy may take its place.
         self._budget = room.budget if room is not None and self._transfers.all_known else None
         self._home = self._model.home
+        self._gate = ArenaGate.of(system, self._timing)
         self._response = system.ports[system.port_of(ARENA)].write_latency
         self._kernels: dict[tuple[StripeJob, bool], tuple[Kernel, ...]] = {}
         self._flows: dict[tuple[object, ...], LeastFlow] = {}
@@ -72,6 +74,7 @@ class LeastTimes:
         self._both: dict[StripeJob, Kernels] = {}
         self._rest = self._work_left(plans)
         self._words_left = self._constants_left(plans)
+        self._words_to_move = self._transfers_left(plans)
 
     def _work_left(self, plans: Cascader) -> list[tuple[int, int]]:
         """Cycles of MACs and of the output unit that the parts from each one on ask for at least."""
@@ -93,6 +96,17 @@ class LeastTimes:
             left.append((0 if ends else left[-1]) + (self._once(number) if is_first else 0))
         return left[::-1]
 
+    def _transfers_left(self, plans: Cascader) -> list[int]:
+        """Words that pass the gate of the arena in transfers of the parts from each one on until their Program ends, at least."""
+        parts, left = plans.graph.parts, [0]
+        for number in range(len(parts) - 1, -1, -1):
+            ends = number + 1 == len(parts) or parts[number + 1].segment != parts[number].segment
+            rows, size = plans.scheduler.needed[number], 0
+            if rows and number in self._transfers.moved:
+                size = self._transfers.size(StripeJob(number, 0, rows))
+            left.append((0 if ends else left[-1]) + self._gate.each * (size // BEAT_BYTES))
+        return left[::-1]
+
     def _once(self, part: int) -> int:
         """Words of a part's constants that one of its jobs reads at least: all streams once."""
         payload = self._payloads[part]
@@ -105,11 +119,14 @@ class LeastTimes:
         ``rest`` are the cycles that these parts take at least from the moment on at which each unit is free.
         """
         macs, output = self._rest[part]
-        load, mac, out, finish, moved = rest
+        load, mac, out, finish, moved, words = rest
         mac, out = max(mac, macs), max(out, output)
         cycles = min(max(at[0] + load, at[1] + mac, at[2] + out, at[4] + finish) for at in state.times)
         # The next kernel is issued behind all that has been.
         cycles = max(cycles, state.issued + load, state.moved + moved)
+        if self._words_to_move[part] and self._plans.graph.parts[part].segment == state.segment and state.gated.turns >= 0:
+            begun = (state.rows[-1], words), (state.moved, self._words_to_move[part])
+            cycles = max(cycles, *(state.begin + self._gate.later(state.gated, at - state.begin, left) for at, left in begun))
         if state.traffic is None or not self._words_left[part] or self._plans.graph.parts[part].segment != state.segment:
             return cycles
         return max(cycles, state.begin + self._home.passed(self._moved(state.traffic) + self._words_left[part]))
@@ -122,19 +139,26 @@ class LeastTimes:
         Each of the groups that begin with the part comes with its jobs, the part behind it, and the rest from there on. The last rows of
         the job ``before`` are made last of all, if it is known.
         """
-        ways = list(groups)
-        return Rest(*(min(self.whole(after(begun, jobs), end, rest) for jobs, end, rest in ways) for begun in self._begun(part, before)))
+        ways, words, found = list(groups), 0, list[int]()
+        for free, begun in enumerate(self._begun(part, before)):
+            made = [(after(begun, jobs), end, rest) for jobs, end, rest in ways]
+            found.append(min(self.whole(state, end, rest) for state, end, rest in made))
+            if free == FINISH:
+                segment = self._plans.graph.parts[part].segment
+                words = min(state.gated.behind + rest.words if state.segment == segment else 0 for state, _, rest in made)
+        return Rest._make((*found, words))
 
     def _begun(self, part: int, before: StripeJob | None) -> Iterator[State]:
         """Before a part, one unit free at cycle 0 and the others long ago."""
         begun = self.begin(part)
-        for free in range(len(Rest._fields)):
+        for free in range(MOVED + 1):
             times = [LONG_AGO] * len(START)
             if free < MOVED:
                 times[free if free < FINISH else -1] = 0
             state = State(made_at(times), 0, None, begun.segment)
             state.earlier = (Done(0, 0),) if free == FINISH else ()
             state.moved, state.issued = 0 if free == MOVED else LONG_AGO, LONG_AGO
+            state.gated = UNKNOWN
             if before is not None and self._plans.graph.parts[before.part].segment == begun.segment:
                 self._seed(state, before, free)
             yield state
@@ -183,7 +207,7 @@ class LeastTimes:
         made.past = Past(job, finish, live, self._plans.cost.same_constants(job.part) if copied else None, state.past)
         newest = (*state.earlier, Done(finish, 0 if made.traffic is None else made.traffic.words))
         made.earlier = newest[-self._device.max_outstanding_kernels :]
-        made.moved, made.sent = state.moved, state.sent
+        made.moved, made.sent, made.gated = state.moved, state.sent, state.gated
         return made
 
     def _moved_by(self, state: State, job: StripeJob, live: int) -> State:
@@ -194,9 +218,11 @@ class LeastTimes:
             issued = max(issued, state.begin + self._home.fetched(traffic.commands))
         if self._device.max_outstanding_dma == 1:
             issued = max(issued, state.moved)
-        begin = max(issued, state.moved)
+        begin, size = max(issued, state.moved), self._transfers.size(job)
+        passed, gated = self._gate.passed(state.gated, begin, ceil_div(size, BEAT_BYTES), state.begin)
         made = State((state.kernels, state.rows), state.begin, traffic, state.segment)
-        made.moved, made.issued, made.earlier = begin + self._transfers.cycles(self._transfers.size(job)), issued, state.earlier
+        made.moved = max(begin + self._transfers.cycles(size), passed + self._response)
+        made.issued, made.gated, made.earlier = issued, gated, state.earlier
         made.sent = Sent(job, begin, made.moved, state.sent)
         made.past = Past(job, made.moved, live, None, state.past)
         return made

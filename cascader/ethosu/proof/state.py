@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from cascader.ethosu.proof.arena_gate import OPEN
 from cascader.ethosu.proof.home_port import NOT_ISSUED, Issued
 from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
 from cascader.ethosu.proof.least_step import with_least
@@ -22,7 +23,8 @@ FINISH, MOVED = 3, 4
 class Rest(NamedTuple):
     """Cycles that some parts take at least from the moment on at which the input load, the MACs, the output unit or all units are free.
 
-    The last are those from the moment on at which the DMA is done with all transfers within the arena.
+    ``moved`` are those from the moment on at which the DMA is done with all transfers within the arena. So many ``words`` pass the arena's
+    gate in transfers after the moment at which all units are free.
     """
 
     load: int
@@ -30,9 +32,10 @@ class Rest(NamedTuple):
     output: int
     finish: int
     moved: int
+    words: int
 
 
-NO_REST = Rest(0, 0, 0, 0, 0)
+NO_REST = Rest(0, 0, 0, 0, 0, 0)
 """Behind the last part."""
 
 After = Callable[["State", Sequence[StripeJob]], "State"]
@@ -107,10 +110,10 @@ class State:
     The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
     nobody counts it). ``earlier`` are of the newest kernels, as many as may be outstanding, when each has finished, and the words of
     constants until then. ``past`` are the Program's jobs, and ``sent`` its transfers within the arena, with which the DMA is done at cycle
-    ``moved``. The last of all has been issued at cycle ``issued``.
+    ``moved``; ``gated`` are the words that these have passed. The last of all has been issued at cycle ``issued``.
     """
 
-    __slots__ = ("begin", "earlier", "issued", "kernels", "moved", "past", "rows", "segment", "sent", "traffic")
+    __slots__ = ("begin", "earlier", "gated", "issued", "kernels", "moved", "past", "rows", "segment", "sent", "traffic")
 
     def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
         self.kernels, self.rows = made
@@ -121,6 +124,7 @@ class State:
         self.past: Past | None = None
         self.sent: Sent | None = None
         self.moved = begin
+        self.gated = OPEN
         self.issued = begin
 
     @property
