@@ -74,20 +74,42 @@ static void delay(Times *now, const Flow *flow, i64 start, i64 macs)
     raise_to(&now->finish, now->store + flow->rest);
 }
 
-/* least_step(times, link, start, macs): times for each block of the kernel before and then the least of each; flows of the kernel in
-   each of its blocks, and then for each of these and each block before what is released. The result is as the times are. */
+/* The least times of a kernel in one block behind the kernel before in each of its `befores` blocks, of which `released` has one after
+   the other; or behind that in block `origin` alone (-1: any). */
+static Times behind_any(const Flow *flow, const Released *released, const Times *before, i64 befores, i64 origin)
+{
+    if (origin >= 0) return behind(flow, &released[origin], &before[origin]);
+    Times found = behind(flow, &released[0], &before[0]);
+    for (i64 i = 1; i < befores; i++) {
+        Times other = behind(flow, &released[i], &before[i]);
+        lower_all(&found, &other);
+    }
+    return found;
+}
+
+static int are_origins(const Flat *origins, i64 blocks, i64 befores)
+{
+    if (origins->length && origins->length != blocks) return 0;
+    for (i64 i = 0; i < origins->length; i++)
+        if (origins->at[i] < 0 || origins->at[i] >= befores) return 0;
+    return 1;
+}
+
+/* least_step(times, link, origins, start, macs): times for each block of the kernel before and then the least of each; flows of the
+   kernel in each of its blocks, and then for each of these and each block before what is released; for each of its blocks that of the
+   kernel before, or nothing if it is any. The result is as the times are. */
 PyObject *least_step(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
-    Flat flats[2];
+    Flat flats[3];
     i64 cycles[2];
     (void)module;
-    if (count != 4) return PyErr_Format(PyExc_TypeError, "least_step takes 4 arguments, not %zd", count);
+    if (count != 5) return PyErr_Format(PyExc_TypeError, "least_step takes 5 arguments, not %zd", count);
     for (int i = 0; i < 2; i++)
-        if ((cycles[i] = PyLong_AsLongLong(arguments[2 + i])) == -1 && PyErr_Occurred()) return NULL;
-    if (flat_all(arguments, flats, 2, 2) < 0) return NULL;
+        if ((cycles[i] = PyLong_AsLongLong(arguments[3 + i])) == -1 && PyErr_Occurred()) return NULL;
+    if (flat_all(arguments, flats, 3, 3) < 0) return NULL;
     i64 befores = flats[0].length / TIMES - 1, row = FLOW + befores * RELEASED, blocks = befores < 1 ? 0 : flats[1].length / row;
     PyObject *result = NULL;
-    if (blocks < 1 || flats[0].length % TIMES || flats[1].length % row)
+    if (blocks < 1 || flats[0].length % TIMES || flats[1].length % row || !are_origins(&flats[2], blocks, befores))
         PyErr_SetString(PyExc_ValueError, "least_step was given arrays that do not fit each other");
     else
         result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((blocks + 1) * (i64)sizeof(Times)));
@@ -97,11 +119,7 @@ PyObject *least_step(PyObject *module, PyObject *const *arguments, Py_ssize_t co
         const Released *released = (const Released *)(flats[1].at + blocks * FLOW);
         Times *after = (Times *)PyBytes_AsString(result);
         for (i64 block = 0; block < blocks; block++, released += befores) {
-            after[block] = behind(&flows[block], &released[0], &before[0]);
-            for (i64 i = 1; i < befores; i++) {
-                Times other = behind(&flows[block], &released[i], &before[i]);
-                lower_all(&after[block], &other);
-            }
+            after[block] = behind_any(&flows[block], released, before, befores, flats[2].length ? flats[2].at[block] : -1);
             delay(&after[block], &flows[block], cycles[0], cycles[1]);
             if (block)
                 lower_all(&after[blocks], &after[block]);
@@ -109,6 +127,6 @@ PyObject *least_step(PyObject *module, PyObject *const *arguments, Py_ssize_t co
                 after[blocks] = after[0];
         }
     }
-    flat_release(flats, 2);
+    flat_release(flats, 3);
     return result;
 }

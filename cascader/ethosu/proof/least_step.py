@@ -36,7 +36,7 @@ def _delayed(flow: Sequence[int], times: Sequence[int], start: int, macs: int) -
     return (*units, units[-1] + flow[16])
 
 
-def python_step(times: array[int], link: array[int], start: int, macs: int) -> bytes:
+def python_step(times: array[int], link: array[int], origins: array[int], start: int, macs: int) -> bytes:
     """The Python form of :func:`step`."""
     befores = [times[at : at + _ROW] for at in range(0, len(times) - _ROW, _ROW)]
     blocks = len(link) // (FLOW + len(befores) * RELEASED)
@@ -47,14 +47,16 @@ def python_step(times: array[int], link: array[int], start: int, macs: int) -> b
         for before in befores:
             ways.append(_behind(flow, link[at : at + RELEASED], before))
             at += RELEASED
+        ways = [ways[origins[block]]] if origins else ways
         rows += _delayed(flow, tuple(map(min, zip(*ways, strict=True))), start, macs)
     return with_least(rows).tobytes()
 
 
-def step(times: array[int], link: array[int], start: int, macs: int) -> array[int]:
+def step(times: array[int], link: array[int], origins: array[int], start: int, macs: int) -> array[int]:
     """Times behind a kernel for each of its blocks, and then the least of each, by those behind the kernel before.
 
     ``link`` has the kernel's flow in each block, and then for each of these and each block of the kernel before what is released when that
-    has finished. The kernel does not begin before cycle ``start``, nor its MACs before cycle ``macs``.
+    has finished. ``origins`` has for each block that of the kernel before; none of them: it may be any. The kernel does not begin before
+    cycle ``start``, nor its MACs before cycle ``macs``.
     """
-    return array("q", (python_step if _NATIVE is None else _NATIVE.least_step)(times, link, start, macs))
+    return array("q", (python_step if _NATIVE is None else _NATIVE.least_step)(times, link, origins, start, macs))

@@ -12,7 +12,8 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
-from cascader.ethosu.proof.arena_gate import UNKNOWN, ArenaGate
+from cascader.ethosu.proof.arena_gate import UNPHASED, ArenaGate
+from cascader.ethosu.proof.block_chain import ANY, FIRST, UNKNOWN, BlockChain, Job
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.home_port import NOT_ISSUED
@@ -70,8 +71,11 @@ class LeastTimes:
         self._distances: dict[tuple[int, int], int | None] = {}
         self._words: dict[tuple[int, int], int] = {}
         self._links: dict[tuple[int, int], array[int]] = {}
-        self._at_home: dict[tuple[int, int], HomeReads] = {}
+        self._at_home: dict[tuple[int, int, bytes], HomeReads] = {}
         self._both: dict[StripeJob, Kernels] = {}
+        self._blocks = BlockChain(plans, self._device)
+        self._jobs: dict[tuple[StripeJob, bool], Job] = {}
+        self._alone: dict[int, Kernels] = {}
         self._rest = self._work_left(plans)
         self._words_left = self._constants_left(plans)
         self._words_to_move = self._transfers_left(plans)
@@ -119,6 +123,8 @@ class LeastTimes:
         ``rest`` are the cycles that these parts take at least from the moment on at which each unit is free.
         """
         macs, output = self._rest[part]
+        if part == len(self._payloads):
+            state = state.behind_kernels()
         load, mac, out, finish, moved, words = rest
         mac, out = max(mac, macs), max(out, output)
         cycles = min(max(at[0] + load, at[1] + mac, at[2] + out, at[4] + finish) for at in state.times)
@@ -158,7 +164,7 @@ class LeastTimes:
             state = State(made_at(times), 0, None, begun.segment)
             state.earlier = (Done(0, 0),) if free == FINISH else ()
             state.moved, state.issued = 0 if free == MOVED else LONG_AGO, LONG_AGO
-            state.gated = UNKNOWN
+            state.gated = UNPHASED
             if before is not None and self._plans.graph.parts[before.part].segment == begun.segment:
                 self._seed(state, before, free)
             yield state
@@ -177,7 +183,9 @@ class LeastTimes:
 
     def begin(self, part: int = 0) -> State:
         """Before the first job, or before those of a later part, where it is not known how many words its constants' port has passed."""
-        return State(made_at(START), 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
+        state = State(made_at(START), 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
+        state.chain = UNKNOWN if part else FIRST
+        return state
 
     def constants(self, part: int) -> int:
         """Bytes of a part's constants."""
@@ -194,11 +202,17 @@ class LeastTimes:
 
     def _after(self, state: State, job: StripeJob, staged: Staged | None, live: int) -> State:
         segment = self._plans.graph.parts[job.part].segment
+        kernels = self._either(job) if staged is None else self._options(job, staged=job.part in staged)
+        if not kernels and state.chain.is_known:
+            state = state.behind_kernels()
+            # One object for each block, by which its links are known.
+            state.kernels = self._alone.setdefault(id(state.kernels[0]), state.kernels) if state.kernels else ()
         if segment != state.segment:
             # Each Program begins when the one before it has ended.
             end = state.cycles
+            chain = state.chain
             state = State(made_at([end] * len(START)), end, Traffic(), segment)
-        kernels = self._either(job) if staged is None else self._options(job, staged=job.part in staged)
+            state.chain = chain if not kernels and chain.is_known else UNKNOWN
         if not kernels:
             return self._moved_by(state, job, live) if job.part in self._transfers.moved else state
         copied = None if staged is None else job.part in staged
@@ -222,7 +236,7 @@ class LeastTimes:
         passed, gated = self._gate.passed(state.gated, begin, ceil_div(size, BEAT_BYTES), state.begin)
         made = State((state.kernels, state.rows), state.begin, traffic, state.segment)
         made.moved = max(begin + self._transfers.cycles(size), passed + self._response)
-        made.issued, made.gated, made.earlier = issued, gated, state.earlier
+        made.issued, made.gated, made.earlier, made.chain = issued, gated, state.earlier, state.chain
         made.sent = Sent(job, begin, made.moved, state.sent)
         made.past = Past(job, made.moved, live, None, state.past)
         return made
@@ -251,20 +265,23 @@ class LeastTimes:
             # Wherever in a period a kernel begins: one that begins at its beginning, less than a period earlier, ends no later.
             shifted = Times(*(time - max(home.period - 1, 0) for time in least))
             reading = Before(*shifted, LONG_AGO, shifted.load, NOT_ISSUED)
-        rows = step(state.rows, self._link(state.kernels, kernels), start, macs)
+        last = None if staged is None else self._jobs[job, staged and self.constants(part) > 0]
+        chain, origins = (UNKNOWN, ANY) if last is None else self._blocks.behind(state.chain, state.last, last)
+        rows = step(state.rows, self._link(state.kernels, kernels), origins, start, macs)
         if reading is not None:
-            rows, issued = self._reads(state.kernels, kernels).behind(reading, rows)
+            rows, issued = self._reads(state.kernels, kernels, origins).behind(reading, rows)
             traffic = traffic and traffic._replace(issued=issued)
         made = State((kernels, rows), state.begin, traffic, state.segment)
-        made.issued = start
+        made.issued, made.chain, made.last = start, chain, last
         return made
 
-    def _reads(self, before: Kernels, kernels: Kernels) -> HomeReads:
-        """The reads at home of a kernel behind another one."""
-        key = id(before), id(kernels)
+    def _reads(self, before: Kernels, kernels: Kernels, origins: array[int]) -> HomeReads:
+        """The reads at home of a kernel behind another one, each block of it behind that of ``origins`` (none: any)."""
+        key = id(before), id(kernels), origins.tobytes()
         if key not in self._at_home:
             # A later block waits less, whichever the kernel before was made in.
-            waits = ([self._hold(one, kernel) for one in before] for kernel in kernels)
+            behind = [before[at : at + 1] for at in origins] or [before] * len(kernels)
+            waits = ([self._hold(one, kernel) for one in ones] for ones, kernel in zip(behind, kernels, strict=True))
             held = [max(ways, key=lambda hold: (hold[0], -hold[1]), default=NEVER) for ways in waits]
             self._at_home[key] = HomeReads([kernel.flow for kernel in kernels], held, self._home)
         return self._at_home[key]
@@ -366,8 +383,9 @@ class LeastTimes:
         return self._kernels[key]
 
     def _made(self, payload: EthosuPart, job: StripeJob, *, staged: bool) -> tuple[Kernel, ...]:
-        operation = stripe(payload, job.start, job.end, self._places)
-        blocks = dict.fromkeys(option.block for option in self._plans.cost.options(*job, staged=staged))
+        operation, options = stripe(payload, job.start, job.end, self._places), self._plans.cost.options(*job, staged=staged)
+        self._jobs[job, staged] = Job(job, options, operation)
+        blocks = [option.block for option in options]
         return tuple(self._kernel(_in_block(operation, block, self._device), job.part, staged=staged) for block in blocks)
 
     def _kernel(self, operation: KernelOperation, part: int, *, staged: bool) -> Kernel:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cascader.ethosu.proof.arena_gate import OPEN
+from cascader.ethosu.proof.block_chain import CUT, UNKNOWN, Job
 from cascader.ethosu.proof.home_port import NOT_ISSUED, Issued
 from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
 from cascader.ethosu.proof.least_step import with_least
@@ -110,10 +111,11 @@ class State:
     The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
     nobody counts it). ``earlier`` are of the newest kernels, as many as may be outstanding, when each has finished, and the words of
     constants until then. ``past`` are the Program's jobs, and ``sent`` its transfers within the arena, with which the DMA is done at cycle
-    ``moved``; ``gated`` are the words that these have passed. The last of all has been issued at cycle ``issued``.
+    ``moved``; ``gated`` are the words that these have passed. The last of all has been issued at cycle ``issued``. ``chain`` says what is
+    known of the choice of blocks, the last of which is that of the kernel ``last`` (None: no kernel is right before).
     """
 
-    __slots__ = ("begin", "earlier", "gated", "issued", "kernels", "moved", "past", "rows", "segment", "sent", "traffic")
+    __slots__ = ("begin", "chain", "earlier", "gated", "issued", "kernels", "last", "moved", "past", "rows", "segment", "sent", "traffic")
 
     def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
         self.kernels, self.rows = made
@@ -125,7 +127,23 @@ class State:
         self.sent: Sent | None = None
         self.moved = begin
         self.gated = OPEN
+        self.chain = UNKNOWN
+        self.last: Job | None = None
         self.issued = begin
+
+    def behind_kernels(self) -> State:
+        """The state before a job that is no kernel: the last kernel is made in the block that is chosen if none comes right behind it."""
+        costs, made = self.chain.costs, State((self.kernels, self.rows), self.begin, self.traffic, self.segment)
+        made.past, made.earlier = self.past, self.earlier
+        made.sent, made.moved, made.gated, made.issued = self.sent, self.moved, self.gated, self.issued
+        made.chain = CUT if self.chain.is_known else UNKNOWN
+        if costs:
+            at = costs.index(min(costs))
+            rows = self.rows[at * len(START) : (at + 1) * len(START)]
+            made.kernels, made.rows = (self.kernels[at],), rows + rows
+            made.past = self.past and self.past._replace(cycle=rows[-1])
+            made.earlier = (*self.earlier[:-1], self.earlier[-1]._replace(cycle=rows[-1]))
+        return made
 
     @property
     def least(self) -> Times:

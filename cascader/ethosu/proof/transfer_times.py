@@ -5,7 +5,6 @@ A kernel and a transfer that share a byte of a tensor share its place in every s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from math import ceil
 
@@ -16,30 +15,14 @@ from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, ethosu_part
 from cascader.ethosu.proof.least_flow import LONG_AGO
 from cascader.ethosu.proof.least_work import least_read
+from cascader.ethosu.proof.spans import shared, spans_of
 from cascader.ethosu.proof.state import Past, Sent
 from cascader.plan.depth_first import StripeJob
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
-from npu_model.program import ByteRange, FeatureMap, KernelOperation
+from npu_model.program import ByteRange, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
-
-Span = tuple[int, int, int]
-"""First byte of a map in the arena, the one behind its last, and the longest gap between two of its rows."""
-
-
-def _spans(feature_map: FeatureMap | None, axis: Axis) -> Iterator[Span]:
-    """The bytes of a map; a rolling buffer may part them between two rows."""
-    if feature_map is not None and feature_map.region == ARENA:
-        gap = max(0, axis.step(feature_map) - axis.reach(feature_map))
-        for span in feature_map.byte_ranges():
-            yield span.start, span.end, gap
-
-
-def _shared(span: Span, other: ByteRange) -> int | None:
-    """The end of the bytes that a map shares with others that have no gaps, at the least; None if these may lie in a gap of it."""
-    start, end, gap = max(span[0], other.start), min(span[1], other.end), span[2]
-    return end - gap if end - start > gap else None
 
 
 class TransferTimes:
@@ -102,14 +85,14 @@ class TransferTimes:
         """The number of bytes of a transfer until the last of those that a kernel reads, at least; None if it need not read any."""
         operation, axis = self._kernel(kernel), self._payloads[kernel.part].axis
         written = self._ranges(transfer)[1]
-        spans = [*_spans(operation.ifm, axis), *_spans(operation.ifm2, axis)]
-        return max((end - written.start for span in spans if (end := _shared(span, written)) is not None), default=None)
+        spans = [*spans_of(operation.ifm, axis), *spans_of(operation.ifm2, axis)]
+        return max((end - written.start for span in spans if (end := shared(span, written)) is not None), default=None)
 
     def _has_written(self, kernel: StripeJob, transfer: StripeJob) -> bool:
         """Whether a transfer reads what a kernel has written."""
         read = self._ranges(transfer)[0]
-        spans = _spans(self._kernel(kernel).ofm, self._payloads[kernel.part].axis)
-        return any(_shared(span, read) is not None for span in spans)
+        spans = spans_of(self._kernel(kernel).ofm, self._payloads[kernel.part].axis)
+        return any(shared(span, read) is not None for span in spans)
 
     def made(self, past: Past | None, transfer: StripeJob) -> int:
         """The cycle at which the kernels have finished that made what a transfer reads, at the earliest."""
