@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import floor
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
+from cascader.ethosu.proof.chains import least_read
 from cascader.ethosu.search.bound import Pace
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import ceil_div
@@ -50,6 +51,10 @@ class HomePort:
     """Whether the command stream comes through this port, too."""
     fetch: int
     """Cycles of a fetch of commands, which comes one after the other."""
+    last_fetch: int = 0
+    """Cycles of a fetch of one word at least."""
+    ends: tuple[int, ...] = ()
+    """Cycles until the last of no words, of one word, and so on is there, those that pass in one period."""
     flat: tuple[int, ...] = ()
     """For single transactions: words after which the gate closes, cycles of a period for which it may be open, and the period (0: no gate).
 
@@ -70,7 +75,9 @@ class HomePort:
         gate = (home.pulse.cap_words, home.pulse.on, pace.period) if home.pulse and pace.period else (0, 0, 0)
         outstanding = home.max_reads if home.max_reads <= _ENDS else 0
         flat = *gate, outstanding, home.read_latency, *moving, home.read_latency + lookahead
-        return cls((cycles, words), pace.period, pace.capped, home.read_latency, copied, fetches, fetch, flat)
+        last = commands.read_latency + floor(commands.cycles_per_word)
+        ends = 0, *(least_read(home, count) for count in range(1, pace.capped + 1))
+        return cls((cycles, words), pace.period, pace.capped, home.read_latency, copied, fetches, fetch, last, ends, flat)
 
     def issue(self, issued: Issued, request: int, words: int) -> Issued:
         """Issue a transaction of so many words that is asked for at a cycle as the port's server does: the first cycle that may be.
@@ -99,13 +106,14 @@ class HomePort:
     def passed(self, words: int) -> int:
         """Cycles from a period's beginning on until the last of so many words is there at least.
 
-        >>> port = HomePort((1, 1), 400, 57, 64, 96, fetches=True, fetch=72)
+        >>> port = HomePort((1, 1), 400, 57, 64, 96, fetches=True, fetch=72, ends=(0, *range(65, 122)))
         >>> port.passed(0), port.passed(50), port.passed(58)
-        (0, 114, 464)
+        (0, 114, 465)
         """
         if not words:
             return 0
-        return self.read + max((ceil_div(words, self.capped) - 1) * self.period, words * self.pace[0] // self.pace[1])
+        whole = (words - 1) // self.capped
+        return max(whole * self.period + self.ends[words - whole * self.capped], self.read + words * self.pace[0] // self.pace[1])
 
     def begun(self, turn: int) -> int:
         """Cycles until the period of a turn begins, or without a gate until the words before it have passed.
@@ -129,5 +137,10 @@ class HomePort:
         return ceil_div(commands, _COMMANDS_PER_BEAT) if self.fetches else 0
 
     def fetched(self, commands: int) -> int:
-        """Cycles from a Program's beginning on until so many words of commands are there: all fetches but the last are whole."""
-        return commands // (_FETCH_BEATS * _COMMANDS_PER_BEAT) * self.fetch
+        """Cycles from a Program's beginning on until so many words of commands are there: all fetches but the last are whole.
+
+        >>> port = HomePort((1, 1), 400, 57, 64, 96, fetches=True, fetch=72, last_fetch=65)
+        >>> port.fetched(0), port.fetched(16), port.fetched(17)
+        (0, 65, 137)
+        """
+        return (ceil_div(commands, _FETCH_BEATS * _COMMANDS_PER_BEAT) - 1) * self.fetch + self.last_fetch if commands else 0

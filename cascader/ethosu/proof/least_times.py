@@ -221,7 +221,6 @@ class LeastTimes:
         made.past = Past(job, finish, live, self._plans.cost.same_constants(job.part) if copied else None, state.past)
         newest = (*state.earlier, Done(finish, 0 if made.traffic is None else made.traffic.words))
         made.earlier = newest[-self._device.max_outstanding_kernels :]
-        made.moved, made.sent, made.gated = state.moved, state.sent, state.gated
         return made
 
     def _moved_by(self, state: State, job: StripeJob, live: int) -> State:
@@ -237,7 +236,8 @@ class LeastTimes:
         made = State((state.kernels, state.rows), state.begin, traffic, state.segment)
         made.moved = max(begin + self._transfers.cycles(size), passed + self._response)
         made.issued, made.gated, made.earlier, made.chain = issued, gated, state.earlier, state.chain
-        made.sent = Sent(job, begin, made.moved, state.sent)
+        made.sent = Sent(job, begin, made.moved, state.sent, state.sent.number + 1 if state.sent else 1)
+        made.mixed = state.mixed if traffic is None else (*state.mixed, made.moved)
         made.past = Past(job, made.moved, live, None, state.past)
         return made
 
@@ -248,11 +248,17 @@ class LeastTimes:
         # Only so many kernels may be outstanding, and only what is fetched is issued.
         is_full = len(state.earlier) == self._device.max_outstanding_kernels
         done = state.earlier[0] if is_full else Done(state.begin, 0)
-        start = max(done.cycle if is_full else LONG_AGO, state.issued, self._transfers.there(state.sent, job))
+        there, whole = self._transfers.there(state.sent, job)
+        start, moved, mixed = max(done.cycle if is_full else LONG_AGO, state.issued, there), state.moved, state.mixed
         macs, reading = LONG_AGO, None
         if traffic is not None:
             traffic, ready = self._issued(state, traffic, (kernels[0], part), done.words, staged=bool(staged))
             start = max(start, state.begin + ready)
+            if traffic.copies != (state.traffic or traffic).copies:
+                mixed = self._mixed(state, part)
+                # Where one transfer may be outstanding, it is the last one.
+                whole = max(whole, len(mixed) - 2 if self._device.max_outstanding_dma == 1 else 0)
+                start, moved = max(start, mixed[whole]), mixed[-1]
             # All constants of the kernels before and all copies have passed when this one's MACs begin.
             macs = state.begin + home.passed(max(traffic.turns, self._moved(traffic)))
         least = state.least._replace(load=max(state.least.load, start), mac=max(state.least.mac, macs))
@@ -273,6 +279,7 @@ class LeastTimes:
             traffic = traffic and traffic._replace(issued=issued)
         made = State((kernels, rows), state.begin, traffic, state.segment)
         made.issued, made.chain, made.last = start, chain, last
+        made.moved, made.mixed, made.sent, made.gated = moved, mixed, state.sent, state.gated
         return made
 
     def _reads(self, before: Kernels, kernels: Kernels, origins: array[int]) -> HomeReads:
@@ -313,6 +320,23 @@ class LeastTimes:
                 return min(kernel, moved)
             past = past.before
         return 0
+
+    def _mixed(self, state: State, part: int) -> tuple[int, ...]:
+        """When the DMA is done with a part's copy, too, and with none of the transfers so far, with one, and so on.
+
+        One comes after the other, those before in their order, the copy behind whichever transfer is best.
+        """
+        traffic, home, source = state.traffic or Traffic(), self._home, self._plans.cost.same_constants(part)
+        size, room = ceil_div(self.constants(part), BEAT_BYTES), self._room_from(state.past, source) - state.begin
+        copied = [state.begin + home.copy(max(traffic.copies, home.turn(max(0, at - state.begin, room))) + size) for at in state.mixed]
+        sent, transfers = state.sent, list[Sent]()
+        while sent is not None and len(transfers) < len(copied) - 1:
+            transfers.append(sent)
+            sent = sent.before
+        found = [copied[0]]
+        for at, one in zip(copied[1:], reversed(transfers), strict=True):
+            found.append(min(at, max(found[-1], one.begin) + self._transfers.cycles(self._transfers.size(one.job))))
+        return tuple(found)
 
     def _issued(self, state: State, traffic: Traffic, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
         """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""

@@ -7,14 +7,13 @@ latency and then its words one by one, and where only so many transactions may b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import ceil
 from typing import NamedTuple
 
 from cascader.ethosu.network.network import CONSTANTS
+from cascader.ethosu.proof.chains import of_chain
 from cascader.ethosu.proof.home_port import HomePort
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
-from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.program import FeatureMap, KernelOperation, Layout
 from npu_model.shapes import ceil_div
@@ -46,21 +45,6 @@ class LeastWork:
     blocks: tuple[Block, ...]
     words: int
     response: int
-
-
-def _of_chain(memory: Memory, words: int, transactions: int, latency: int, limit: int) -> int:
-    """Least cycles from the first issue of a transfer to its end.
-
-    With at most ``limit`` transactions outstanding, each waits for the one so many places before: the mean of these chains is a bound.
-    """
-    moving = words * memory.cycles_per_word
-    chained = (transactions * latency + moving) / limit if limit else 0
-    return ceil(max(latency + moving, chained))
-
-
-def least_read(memory: Memory, words: int) -> int:
-    """Least cycles until so many words that lie together are read."""
-    return _of_chain(memory, words, ceil_div(words, max(1, memory.burst_bytes // BEAT_BYTES)), memory.read_latency, memory.max_reads)
 
 
 def _transactions(runs: Iterable[int], burst: int) -> int:
@@ -134,7 +118,7 @@ class WorkModel:
         memory = self._system.ports[port]
         runs = [max(1, run - spare) for read in reads for run in read.runs]
         burst = max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // self._word // self._timing.ifm_burst_divisor)
-        return _of_chain(memory, sum(runs), _transactions(runs, burst), memory.read_latency, memory.max_reads) if runs else 0
+        return of_chain(memory, sum(runs), _transactions(runs, burst), memory.read_latency, memory.max_reads) if runs else 0
 
     def _weights(self, port: int, reads: Iterable[Read]) -> int:
         """Cycles of a step's constants; a decoder that asks burst by burst, ahead of its slots, is only known to pass the words."""
@@ -143,7 +127,7 @@ class WorkModel:
         if self._accelerator.access.weight_bursts:
             return 0
         burst = max(1, memory.burst_bytes // self._word)
-        return _of_chain(memory, sum(runs), _transactions(runs, burst), memory.read_latency, memory.max_reads) if runs else 0
+        return of_chain(memory, sum(runs), _transactions(runs, burst), memory.read_latency, memory.max_reads) if runs else 0
 
     def _stored(self, job: BlockJob, memory: Memory, spare: int) -> int:
         """Cycles until a block's words are handed over, each response waited for where only so many writes may be outstanding."""
@@ -153,4 +137,4 @@ class WorkModel:
             longest = min(longest, self._accelerator.access.store_bytes)
         burst = max(1, longest // self._word)
         response = memory.write_latency
-        return max(0, _of_chain(memory, sum(runs), _transactions(runs, burst), response, memory.max_writes) - response) if runs else 0
+        return max(0, of_chain(memory, sum(runs), _transactions(runs, burst), response, memory.max_writes) - response) if runs else 0

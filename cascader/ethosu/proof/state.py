@@ -97,12 +97,13 @@ class Past(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A transfer within the arena, when it begins and is done at the earliest, and those before."""
+    """A transfer within the arena, when it begins and is done at the earliest, and those before; its ``number`` counts them all."""
 
     job: StripeJob
     begin: int
     done: int
     before: Sent | None
+    number: int = 1
 
 
 class State:
@@ -112,10 +113,26 @@ class State:
     nobody counts it). ``earlier`` are of the newest kernels, as many as may be outstanding, when each has finished, and the words of
     constants until then. ``past`` are the Program's jobs, and ``sent`` its transfers within the arena, with which the DMA is done at cycle
     ``moved``; ``gated`` are the words that these have passed. The last of all has been issued at cycle ``issued``. ``chain`` says what is
-    known of the choice of blocks, the last of which is that of the kernel ``last`` (None: no kernel is right before).
+    known of the choice of blocks, the last of which is that of the kernel ``last`` (None: no kernel is right before). ``mixed`` has the
+    cycle at which the DMA is done at the earliest with all copies and none of the transfers, with one of these, and so on.
     """
 
-    __slots__ = ("begin", "chain", "earlier", "gated", "issued", "kernels", "last", "moved", "past", "rows", "segment", "sent", "traffic")
+    __slots__ = (
+        "begin",
+        "chain",
+        "earlier",
+        "gated",
+        "issued",
+        "kernels",
+        "last",
+        "mixed",
+        "moved",
+        "past",
+        "rows",
+        "segment",
+        "sent",
+        "traffic",
+    )
 
     def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
         self.kernels, self.rows = made
@@ -127,6 +144,7 @@ class State:
         self.sent: Sent | None = None
         self.moved = begin
         self.gated = OPEN
+        self.mixed: tuple[int, ...] = (begin,)
         self.chain = UNKNOWN
         self.last: Job | None = None
         self.issued = begin
@@ -135,7 +153,7 @@ class State:
         """The state before a job that is no kernel: the last kernel is made in the block that is chosen if none comes right behind it."""
         costs, made = self.chain.costs, State((self.kernels, self.rows), self.begin, self.traffic, self.segment)
         made.past, made.earlier = self.past, self.earlier
-        made.sent, made.moved, made.gated, made.issued = self.sent, self.moved, self.gated, self.issued
+        made.sent, made.moved, made.gated, made.issued, made.mixed = self.sent, self.moved, self.gated, self.issued, self.mixed
         made.chain = CUT if self.chain.is_known else UNKNOWN
         if costs:
             at = costs.index(min(costs))

@@ -13,8 +13,8 @@ from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.codegen.transfers import transfers
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, ethosu_part
+from cascader.ethosu.proof.chains import least_read
 from cascader.ethosu.proof.least_flow import LONG_AGO
-from cascader.ethosu.proof.least_work import least_read
 from cascader.ethosu.proof.spans import shared, spans_of
 from cascader.ethosu.proof.state import Past, Sent
 from cascader.plan.depth_first import StripeJob
@@ -103,11 +103,13 @@ class TransferTimes:
             past = past.before
         return LONG_AGO
 
-    def there(self, sent: Sent | None, kernel: StripeJob) -> int:
-        """The cycle at which the transfers have written what a kernel reads, at the earliest."""
+    def there(self, sent: Sent | None, kernel: StripeJob) -> tuple[int, int]:
+        """The cycle at which the transfers have written what a kernel reads, at the earliest, and how many of them are whole then."""
         fed = self._fed[kernel.part]
         while sent is not None and fed:
             if sent.job.part in fed and (count := self._read(kernel, sent.job)) is not None:
-                return sent.done if count >= self.size(sent.job) else sent.begin + self.cycles(count)
+                if count >= self.size(sent.job):
+                    return sent.done, sent.number
+                return sent.begin + self.cycles(count), sent.number - 1
             sent = sent.before
-        return LONG_AGO
+        return LONG_AGO, 0
