@@ -80,7 +80,7 @@ def test_a_proof_finds_the_fastest_schedule_of_its_class(budget: int | None) -> 
     assert again.found is None
 
 
-@pytest.mark.parametrize("limits", [Limits(steps=100), Limits(steps=1000), Limits(replays=0), Limits(replays=7)])
+@pytest.mark.parametrize("limits", [Limits(steps=100), Limits(steps=1000), Limits(replays=0), Limits(replays=3)])
 def test_a_proof_that_is_cut_short_says_so_and_its_bound_holds(limits: Limits) -> None:
     plans = planned("zoo:tiny_conv")
     cycles = fastest_of_all(plans, 8912)[0]

@@ -1,0 +1,61 @@
+"""The gate of the arena: transfers pass no sooner than word by word through a gate that counts them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascader.ethosu.proof.arena_gate import OPEN, UNPHASED, ArenaGate
+from npu_model.timing import TimingParameters
+from testbed.memory_options import MemoryOptions
+
+SYSTEM = MemoryOptions().memory_system()
+GATE = ArenaGate(period=100, capped=90, each=2, cycles=1, ahead=8)
+TRANSFERS = st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200)), min_size=1, max_size=6)
+
+
+def ended(transfers: list[tuple[int, int]], phase: int) -> list[tuple[int, int]]:
+    """Begins and ends of transfers of so many words, each so many cycles after the one before, where cycle 0 is in a period's ``phase``.
+
+    Two words pass in a cycle at most, and no more in a period than the gate lets pass.
+    """
+    cycle, passed, found = 0, dict[int, int](), []
+    for wait, words in transfers:
+        cycle += wait
+        begin = cycle
+        for _ in range(words):
+            while passed.get((cycle + phase) // GATE.period, 0) + GATE.each > GATE.capped:
+                cycle += 1
+            period = (cycle + phase) // GATE.period
+            passed[period] = passed.get(period, 0) + GATE.each
+            cycle += 1
+        found.append((begin, cycle))
+    return found
+
+
+@given(TRANSFERS, st.integers(0, 99))
+def test_transfers_pass_no_sooner_than_through_the_gate(transfers: list[tuple[int, int]], phase: int) -> None:
+    """Where it is known when the gate opens, and where it is not."""
+    known, unknown = OPEN, UNPHASED
+    for (begin, end), (_, words) in zip(ended(transfers, 0), transfers, strict=True):
+        least, known = GATE.passed(known, begin, words, 0)
+        assert least <= end
+    for (begin, end), (_, words) in zip(ended(transfers, phase), transfers, strict=True):
+        least, unknown = GATE.passed(unknown, begin, words, 0)
+        assert least <= end
+    assert unknown.behind == 2 * sum(words for _, words in transfers)
+
+
+def test_what_is_left_passes_no_sooner_than_all_of_it() -> None:
+    """Measured: 500 words that begin at cycle 30 take 1,150 cycles: 45 words in each period, 35 in the first."""
+    (_, (_, end)) = ended([(0, 1), (30, 500)], 0)
+    _, gated = GATE.passed(OPEN, 0, 1, 0)
+    assert 0.9 * end < GATE.later(gated, 30, 1000) <= end
+
+
+def test_a_gate_that_lets_more_pass_than_the_data_path_is_of_no_account() -> None:
+    """The arena's lets 4,000 words pass in 4,000 cycles, reads and writes together: each copied word is two of them."""
+    together, apart = (ArenaGate.of(SYSTEM, TimingParameters(shared_cap=shared)) for shared in (True, False))
+    assert (together.period, together.each) == (4000, 2)
+    assert (apart.period, apart.each) == (0, 1)
+    assert apart.passed(OPEN, 7, 5000, 0) == (7, OPEN)
