@@ -21,7 +21,8 @@ class Span(NamedTuple):
 def spans_of(feature_map: FeatureMap | None, axis: Axis) -> Iterator[Span]:
     """The bytes of a map; a rolling buffer may part them between two rows."""
     if feature_map is not None and feature_map.region == ARENA:
-        gap = max(0, axis.step(feature_map) - axis.reach(feature_map)) if axis.extent(feature_map.shape) > 1 else 0
+        (row,) = feature_map.at(0, axis.cut(feature_map.shape, 1)).byte_ranges()
+        gap = max(0, axis.step(feature_map) - (row.end - row.start)) if axis.extent(feature_map.shape) > 1 else 0
         for span in feature_map.byte_ranges():
             yield Span(span.start, span.end, gap)
 
