@@ -6,11 +6,12 @@ others become these kernels at other addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
+from itertools import count
 
 from cascader.ethosu.codegen.feature_maps import rebase
-from cascader.ethosu.cost.blockdep import block_distance, look_back
+from cascader.ethosu.cost.blockdep import block_distance, is_settled, look_back
 from cascader.ethosu.network.network import ARENA
 from cascader.ethosu.schedule.staging import with_staged_weights
 from npu_model.accelerator import Accelerator
@@ -91,21 +92,28 @@ def _may_touch(made: _Made, transfer: DmaOperation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A part's templates by what of a job they depend on, and the addresses of its tensors, in one schedule."""
+    """A part's templates by what of a job they depend on, and the addresses of its tensors.
+
+    ``kernels`` are those that were made at these addresses, by the address of their weights and what they depend on.
+    """
 
     addresses: Addresses
     templates: dict[object, _Template] = field(repr=False)
+    kernels: dict[tuple[int | None, object], KernelOperation] = field(default_factory=dict, repr=False)
 
 
 class KeptKernels:
     """The kernels of the schedules of one network on one device; it knows them by their identity, and so keeps them all."""
 
     def __init__(self) -> None:
+        self._numbers = count()
         self._forget()
 
     def _forget(self) -> None:
         self._templates: dict[object, dict[object, _Template]] = {}
         self._count = 0
+        # Of all pairs that there ever were none have the same number.
+        self._pairs: dict[object, int] = {}
         self._kinds: dict[object, int] = {}
         self._origins: dict[tuple[int, int, int], KernelOperation] = {}
         self._staged: dict[tuple[int, int, int], tuple[KernelOperation, _Ranges, _Ranges]] = {}
@@ -122,6 +130,11 @@ class KeptKernels:
         self._ranges: dict[int, tuple[KernelOperation, _Ranges, _Ranges]] = {}
         self._distances: dict[tuple[int, int], int] = {}
         self._issued: dict[tuple[int, int], tuple[KernelOperation, KernelOperation]] = {}
+        self._located: dict[object, Located] = {}
+        self._paired: dict[tuple[int, int], int] = {}
+        self._behind: dict[tuple[int, int], KernelOperation] = {}
+        self._transfers: dict[tuple[int, int], tuple[DmaOperation, ByteRange]] = {}
+        self._touching: dict[tuple[int, int], tuple[bool, KernelOperation, DmaOperation]] = {}
         self._counter.forget_kernels()
 
     def make_room(self) -> None:
@@ -136,12 +149,22 @@ class KeptKernels:
         """By the identity of each kernel what it was made of."""
         return self._placed
 
-    def located(self, key: object, addresses: Addresses) -> Located:
-        """The part that is known by ``key``, with its tensors at these addresses."""
-        return Located(addresses, self._templates.setdefault(key, {}))
+    def located(self, where: Hashable, look: Callable[[], tuple[object, Addresses]]) -> Located:
+        """A part ``where`` its tensors lie; ``look`` says by which key its templates are known, and the addresses of its tensors."""
+        found = self._located.get(where)
+        if found is None:
+            key, addresses = look()
+            found = self._located[where] = Located(addresses, self._templates.setdefault(key, {}))
+        return found
 
     def kernel(self, located: Located, key: object, staged: int | None, make: Callable[[], KernelOperation]) -> KernelOperation:
         """The kernel of a job of a part, its weights at home or ``staged``; ``make`` makes it for addresses 0, once for each ``key``."""
+        found = located.kernels.get((staged, key))
+        if found is None:
+            found = located.kernels[staged, key] = self._kernel(located, key, staged, make)
+        return found
+
+    def _kernel(self, located: Located, key: object, staged: int | None, make: Callable[[], KernelOperation]) -> KernelOperation:
         template = located.templates.get(key)
         if template is None:
             template = located.templates[key] = _Template(make())
@@ -193,13 +216,20 @@ class KeptKernels:
 
     def issued(self, earlier: Sequence[KernelOperation], kernel: KernelOperation, accelerator: Accelerator) -> KernelOperation:
         """A kernel with its BLOCKDEP after the ``earlier`` ones, the newest last; these were issued here."""
-        value = 0
-        if earlier:
-            pair = id(earlier[-1]), id(kernel)
+        if not earlier:
+            return self._with_blockdep(kernel, 0)
+        pair = id(earlier[-1]), id(kernel)
+        known = self._behind.get(pair)
+        if known is None:
             found = self._distances.get(pair)
             if found is None:
                 found = self._distances[pair] = self._distance(earlier[-1], kernel, accelerator)
-            value = look_back(found, kernel, earlier)
+            known = self._with_blockdep(kernel, look_back(found, kernel, earlier))
+            if is_settled(found, earlier[-1]):
+                self._behind[pair] = known
+        return known
+
+    def _with_blockdep(self, kernel: KernelOperation, value: int) -> KernelOperation:
         known = self._issued.get((id(kernel), value))
         if known is None:
             known = self._issued[id(kernel), value] = kernel, kernel.having(blockdep=value)
@@ -218,20 +248,42 @@ class KeptKernels:
             found = self._relative[pair] = block_distance(previous, kernel, accelerator)
         return found
 
-    def pair(self, previous: KernelOperation, kernel: KernelOperation) -> object:
-        """Key of two kernels in a row: the two, and how far apart what the first one writes and what the second one reads lie.
+    def pair(self, previous: KernelOperation, kernel: KernelOperation) -> int | None:
+        """Number of two kernels in a row: of the two, and of how far apart what the first one writes and what the second one reads lie.
 
         It decides how the second depends on the first, and is the same for kernels that differ by other addresses alone. None if they were
         not made here.
         """
+        at = id(previous), id(kernel)
+        found = self._paired.get(at)
+        if found is None:
+            made = self._made_pair(previous, kernel)
+            if made is not None:
+                found = self._paired[at] = self._pairs[made] if made in self._pairs else self._pairs.setdefault(made, next(self._numbers))
+        return found
+
+    def _made_pair(self, previous: KernelOperation, kernel: KernelOperation) -> Hashable:
         one, two = self._made.get(id(previous)), self._made.get(id(kernel))
         if one is None or two is None:
             return None
         (_, writer, ((_, at, _), _)), (_, reader, ((first, _, second), _)) = one, two
         return writer, reader, _offset(writer.written, at, reader.read, first), _offset(writer.written, at, reader.second, second)
 
+    def transfer(self, span: ByteRange, address: int) -> DmaOperation:
+        """The transfer of a range of the constants to an address of the arena."""
+        known = self._transfers.get((id(span), address))
+        if known is None:
+            known = self._transfers[id(span), address] = DmaOperation(span, address, ARENA), span
+        return known[0]
+
     def touches(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
         """Whether the kernel reads or writes a byte that the transfer writes, or writes one that it reads."""
+        known = self._touching.get((id(kernel), id(transfer)))
+        if known is None:
+            known = self._touching[id(kernel), id(transfer)] = self._touches(kernel, transfer), kernel, transfer
+        return known[0]
+
+    def _touches(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
         made = self._made.get(id(kernel))
         if made is not None and not _may_touch(made, transfer):
             return False

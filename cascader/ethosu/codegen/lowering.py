@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from cascader.ethosu.codegen.kept import KeptKernels, Located
+from cascader.ethosu.codegen.kept import Addresses, KeptKernels, Located
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.codegen.transfers import transfers
@@ -109,18 +109,17 @@ class _Lowering:
 
     def _kernel(self, job: Job, part: EthosuPart) -> KernelOperation:
         """The kernel of a job, which reads its weights from their newest copy if there is one."""
-
-        def made() -> KernelOperation:
-            operation = _with_block(_stripe(job, part, _at_zero(part, self.places)), job, self.accelerator)
-            require_own_constants(job.part, part, job.rows, operation)
-            return operation
-
         located = self.located.get(job.part)
         if located is None:
             located = self.located[job.part] = _located(self.kept, job.part, part, self.places)
-        block = job.block
+        block, staged = job.block, self.staged.get(job.part)
         key = job.rows, block and (block.height, block.width, block.depth)
-        return self.kept.kernel(located, key, self.staged.get(job.part), made)
+        return located.kernels.get((staged, key)) or self.kept.kernel(located, key, staged, partial(self._made, job, part))
+
+    def _made(self, job: Job, part: EthosuPart) -> KernelOperation:
+        operation = _with_block(_made_at_zero(job, part, self.places), job, self.accelerator)
+        require_own_constants(job.part, part, job.rows, operation)
+        return operation
 
 
 def _stripe(job: Job, part: EthosuPart, places: dict[str, Place]) -> KernelOperation:
@@ -135,10 +134,14 @@ def _at_zero(part: EthosuPart, places: dict[str, Place]) -> dict[str, Place]:
 
 def _located(kept: KeptKernels, name: str, part: EthosuPart, places: dict[str, Place]) -> Located:
     """A part among the kept ones: its tensors may roll otherwise, and then its kernels are others."""
-    maps = [(feature_map, None if tensor is None else places.get(tensor)) for tensor, feature_map in part.maps]
-    rolls = tuple(None if place is None else (place.rows, place.row_bytes) for _, place in maps)
-    ifm, ofm, *second = (place.address if place is not None and one.region == ARENA else None for one, place in maps)
-    return kept.located((name, rolls), (ifm, ofm or 0, second[0] if second else None))
+
+    def look() -> tuple[object, Addresses]:
+        maps = [(feature_map, None if tensor is None else places.get(tensor)) for tensor, feature_map in part.maps]
+        rolls = tuple(None if place is None else (place.rows, place.row_bytes) for _, place in maps)
+        ifm, ofm, *second = (place.address if place is not None and one.region == ARENA else None for one, place in maps)
+        return (name, rolls), (ifm, ofm or 0, second[0] if second else None)
+
+    return kept.located((name, places.get(part.ifm), places.get(part.ofm), part.ifm2 and places.get(part.ifm2)), look)
 
 
 def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) -> KernelOperation:
@@ -182,8 +185,10 @@ def operations(schedule: Schedule, kept: KeptKernels | None = None) -> list[Kern
         part = parts.get(job.part)
         if part is None:
             found.append(None)
-        else:
-            found.append(kept.kernel(located[job.part], job.rows, None, partial(_made_at_zero, job, part, places)))
+            continue
+        at, rows = located[job.part], job.rows
+        kernel = at.kernels.get((None, rows))
+        found.append(kept.kernel(at, rows, None, partial(_made_at_zero, job, part, places)) if kernel is None else kernel)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cascader.ethosu.codegen.kept import KeptKernels
-from cascader.ethosu.network.network import ARENA, LUT_SLOT, LutLoad
+from cascader.ethosu.network.network import LUT_SLOT, LutLoad
 from npu_model.accelerator import Accelerator
 from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
 
@@ -44,7 +44,7 @@ class Stream:
     def stage(self, ranges: Sequence[ByteRange], address: int, name: str) -> None:
         """Begin to copy ranges of the constants, one after the other, to ``address`` of the arena, behind the kernels that use them."""
         for span in ranges:
-            self.move((DmaOperation(span, address, ARENA),), name)
+            self.move((self.kept.transfer(span, address),), name)
             address += span.length
 
     def move(self, transfers: Sequence[DmaOperation], name: str) -> None:
@@ -56,8 +56,9 @@ class Stream:
 
     def run(self, operation: KernelOperation, name: str) -> None:
         """Issue a kernel behind the others and behind the transfers of what it works on, but no later ones."""
-        newest_first = self.transfers[::-1]
-        self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(operation, transfer)], name)
+        if self.transfers:
+            newest_first = self.transfers[::-1]
+            self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(operation, transfer)], name)
         operation = self.kept.issued(self.kernels, operation, self.accelerator)
         self.issue(operation, name)
         self.kernels.append(operation)

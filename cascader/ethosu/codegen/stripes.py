@@ -5,16 +5,16 @@ A row is a step along the part's axis: a row of the feature map, or a column.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cascader.ethosu.codegen.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart
 from npu_model.program import LONGEST_STRIDE, FeatureMap, KernelOperation, OperationKind, Upscale
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a tensor lies: byte b of it at ``address + b mod (rows * row_bytes)``.
 
     A tensor that is whole has all of its bytes there; a rolling buffer has fewer rows.

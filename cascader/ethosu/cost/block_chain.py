@@ -13,17 +13,26 @@ _Options = Sequence[BlockOption]
 _Job = tuple[KernelOperation, _Options]
 
 
-def _first_least(costs: Sequence[int]) -> tuple[int, int]:
-    """The least cost and its first place."""
-    best = min(costs)
-    return best, costs.index(best)
-
-
 _MOST = 20_000
 """Steps of chains that are kept before all are forgotten: some 20 megabytes."""
 
-_Least = list[tuple[int, int]]
-"""For each block of a kernel the least cost of what comes before, and the place of its block."""
+
+class _Row:
+    """For each block of a job how much more the cheapest chain up to it costs than that of the first block.
+
+    Rows are known by their identity: of one :class:`KnownSteps` none that are equal are two.
+    """
+
+    __slots__ = ("costs", "least")
+
+    def __init__(self, costs: tuple[int, ...]) -> None:
+        self.costs = costs
+        self.least = costs.index(min(costs))
+        """First place of the least."""
+
+
+_Step = tuple[_Row, tuple[int, ...]]
+"""The row of a job, and for each of its blocks the place of the block before; no place for a job without blocks."""
 
 
 class KnownSteps:
@@ -34,22 +43,34 @@ class KnownSteps:
     """
 
     def __init__(self, pair: Callable[[KernelOperation, KernelOperation], object]) -> None:
-        self._pair = pair
-        self._found: dict[object, tuple[_Least, object]] = {}
+        self.pair = pair
+        self._forget()
 
-    def least(self, costs: list[int], one: _Job, two: _Job, accelerator: Accelerator) -> _Least:
-        """As :meth:`Coupling.least`, for the blocks of the second of two kernels in a row with their options."""
-        pair = self._pair(one[0], two[0])
+    def _forget(self) -> None:
+        self._found: dict[object, tuple[_Step, object]] = {}
+        self._rows: dict[tuple[int, ...], _Row] = {}
+
+    def row(self, costs: Sequence[int]) -> _Row:
+        """The row of some costs."""
+        more = tuple([cost - costs[0] for cost in costs])
+        return self._rows.get(more) or self._rows.setdefault(more, _Row(more))
+
+    def step(self, row: _Row, one: _Job, two: _Job, accelerator: Accelerator) -> _Step:
+        """The step from a job of that row to the next one; both are kernels with options."""
+        pair = self.pair(one[0], two[0])
         if pair is None:
-            return Coupling(one[0], two[0], accelerator).least(costs, one[1], two[1])
-        key = pair, id(one[1]), id(two[1]), *(cost - costs[0] for cost in costs)
+            return self._step(row, one, two, accelerator)
+        key = row, pair, id(one[1]), id(two[1])
         known = self._found.get(key)
         if known is None:
             if len(self._found) >= _MOST:
-                self._found.clear()
-            least = Coupling(one[0], two[0], accelerator).least(costs, one[1], two[1])
-            known = self._found[key] = [(cost - costs[0], at) for cost, at in least], (one[1], two[1])
-        return [(cost + costs[0], at) for cost, at in known[0]]
+                self._forget()
+            known = self._found[key] = self._step(row, one, two, accelerator), (one[1], two[1])
+        return known[0]
+
+    def _step(self, row: _Row, one: _Job, two: _Job, accelerator: Accelerator) -> _Step:
+        least = Coupling(one[0], two[0], accelerator).least(row.costs, one[1], two[1])
+        return self.row([cost + choice.cost for (cost, _), choice in zip(least, two[1], strict=True)]), tuple([at for _, at in least])
 
 
 def choose_together(
@@ -64,30 +85,30 @@ def choose_together(
     What is ``known`` of steps is not worked out again.
     """
     known = KnownSteps(_unknown) if known is None else known
-    costs: list[list[int]] = []
-    origins: list[list[int]] = []
-    for step, (operation, choices) in enumerate(zip(operations, options, strict=True)):
-        previous = operations[step - 1] if step else None
-        if previous and operation and options[step - 1]:
-            before = known.least(costs[-1], (previous, options[step - 1]), (operation, choices), accelerator)
+    steps: list[_Step] = []
+    one: _Job | None = None
+    for operation, choices in zip(operations, options, strict=True):
+        two = None if operation is None or not len(choices) else (operation, choices)
+        if one is not None and two is not None:
+            steps.append(known.step(steps[-1][0], one, two, accelerator))
+        elif steps:
+            steps.append((known.row([choice.cost for choice in choices] or [0]), (steps[-1][0].least,) * len(choices)))
         else:
-            before = [_first_least(costs[-1]) if step else (choice.lead, 0) for choice in choices]
-        row = [best + choice.cost for (best, _), choice in zip(before, choices, strict=True)]
-        costs.append(row or [min(costs[-1], default=0) if costs else 0])
-        origins.append([at for _, at in before] or [0])
-    return _back(costs, origins, options)
+            steps.append((known.row([choice.lead + choice.cost for choice in choices] or [0]), (0,) * len(choices)))
+        one = two
+    return _back(steps, options)
 
 
 def _unknown(_one: KernelOperation, _two: KernelOperation) -> object:
     return None
 
 
-def _back(costs: list[list[int]], origins: list[list[int]], options: Sequence[_Options]) -> list[BlockOption | None]:
+def _back(steps: Sequence[_Step], options: Sequence[_Options]) -> list[BlockOption | None]:
     """The choices that lead to the least cost, from the last job to the first."""
     chosen: list[BlockOption | None] = []
     at = -1
-    for row, origin, choices in zip(reversed(costs), reversed(origins), reversed(options), strict=True):
-        at = row.index(min(row)) if at < 0 or not choices else at
-        chosen.append(choices[at] if choices else None)
-        at = origin[at] if choices else -1
+    for (row, origins), choices in zip(reversed(steps), reversed(options), strict=True):
+        at = row.least if at < 0 else at
+        chosen.append(choices[at] if origins else None)
+        at = origins[at] if origins else -1
     return chosen[::-1]

@@ -183,6 +183,11 @@ def look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOp
     return value
 
 
+def is_settled(value: int, previous: KernelOperation) -> bool:
+    """Whether :func:`look_back` leaves ``value`` as it is, whatever came before the ``previous`` kernel."""
+    return value == 0 or previous.blockdep == 0 or _block_count(previous) >= value
+
+
 def block_distance(previous: KernelOperation, operation: KernelOperation, accelerator: Accelerator) -> int:
     """The largest safe value (0 to 3) for ``operation`` as far as the kernel right before it tells.
 
