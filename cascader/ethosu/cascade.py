@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from cascader.ethosu.codegen.kept import KeptKernels
-from cascader.ethosu.codegen.lowering import operations
+from cascader.ethosu.codegen.lowering import kernels
 from cascader.ethosu.cost.block_chain import KnownSteps, choose_together
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
@@ -23,7 +23,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import UNKNOWN, Provenance, Schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
-from cascader.plan.jobs import Copy
+from cascader.plan.jobs import Copy, Job
 from cascader.plan.plans import Planner
 from cascader.plan.proposals import PlanTable, ladder
 from cascader.search.candidates import Draft, Drafter
@@ -90,7 +90,7 @@ class Cascader:
         self.plans: PlanTable[Group] = Planner(self.scheduler, self.cost, options.plans).table()
         self._made: dict[tuple[object, ...], Candidate] = {}
         self._kept = KeptKernels()
-        self._steps = KnownSteps(self._kept.pair)
+        self._steps = KnownSteps(self._kept.pair, self._kept.operation)
         overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.plans, options.plans, options.drafts, overlap)
 
@@ -136,9 +136,8 @@ class Cascader:
             checked=False,
         )
         options = [self.cost.options(job.part, job.start, job.end, staged=job.part in kept) for job in jobs]
-        kernels = operations(schedule, self._kept)
-        chosen = choose_together(kernels, options, find_accelerator(self.accelerator), self._steps)
-        blocked = (replace(job, block=option.block) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
+        chosen = choose_together(kernels(schedule, self._kept), options, find_accelerator(self.accelerator), self._steps)
+        blocked = (Job(job.part, option.block, job.rows) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
         return Candidate(replace(schedule, jobs=tuple(blocked)), draft.cycles)
 
     def promise(self, limit: int, part: Fraction) -> int | None:

@@ -21,7 +21,7 @@ from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
 from cascader.search.job_costs import Overlap
 from cascader.search.judged_moves import Judge, Judged, Moves, climbed
-from cascader.search.local_moves import Groups, divisions, neighbours
+from cascader.search.local_moves import Groups, Neighbourhood, divisions
 from cascader.search.placement import PlacementSearch
 from cascader.search.trials import Trials
 from npu_model.values import dataclass
@@ -103,6 +103,7 @@ class Drafter:
         self._options = options
         self._placement_search = PlacementSearch(scheduler, in_place=plans.in_place)
         self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
+        self._neighbourhood = Neighbourhood(self._graph, options.stripe_rows, options.inner_rows)
         self._unbounded = cache(self._placer.unbounded)
         """Cycles of a division whose copies have all the room that they want: no arena makes it faster."""
         self._improved, self._layer_by_layer = cache(self._improvements), cache(self._plain)
@@ -110,15 +111,14 @@ class Drafter:
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
-        graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
-        changes = list(neighbours(graph, best.groups, rows, inner))
+        changes = list(self._neighbourhood.of(best.groups))
         at = idle = 0
         while idle < len(changes):
             found = self.trials.faster(changes[at % len(changes)], best.timeline.staged, budget, best.cycles)
             at, idle = at + 1, idle + 1
             if found is not None:
                 best, idle = found, 0
-                changes = list(neighbours(graph, best.groups, rows, inner))
+                changes = list(self._neighbourhood.of(best.groups))
             yield best
 
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
@@ -186,14 +186,13 @@ class Drafter:
         It begins with the search's drafts and with those of the groups to ``begin`` with. Copies are placed patiently: where so little
         decides every byte may. See :func:`cascader.search.judged_moves.climbed`.
         """
-        graph, rows, inner = self._graph, self._options.stripe_rows, self._options.inner_rows
 
         def made(groups: Groups, staged: Iterable[frozenset[int]]) -> Draft | None:
             found = self.trials.trial(groups, staged, budget)
             return found and self._placer.finished(found, patient=True)
 
         first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups, ()))))
-        moves = Moves(lambda groups: neighbours(graph, groups, rows, inner), lambda draft, groups: made(groups, [draft.timeline.staged]))
+        moves = Moves(self._neighbourhood.of, lambda draft, groups: made(groups, [draft.timeline.staged]))
         best: Judged | None = None
         for start in sorted(map(Judged, first, judge(first)), key=lambda one: one.cycles)[:_CLIMBED]:
             reached = climbed(start, moves, judge, target, most)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import Group
-from npu_model.values import dataclass
 
 Groups = tuple[Group, ...]
 
@@ -28,72 +27,81 @@ def _beside(choices: Sequence[int], choice: int) -> Sequence[int]:
     return choices[max(0, here - 1) : here + 2] if here >= 0 else (choice,)
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """Changes of one group, or of two neighbours: what each makes of them, in a fixed order."""
+class Neighbourhood:
+    """Changes of the groups of one graph: what each makes of one group, or of two neighbours, is worked out once.
 
-    graph: RowGraph
-    rows: Sequence[int]
-    inner: Sequence[int]
+    ``rows`` are the numbers of rows to ask a group's last part for, ``inner`` those to bound the rows of the parts before it by.
+    """
+
+    def __init__(self, graph: RowGraph, rows: Sequence[int], inner: Sequence[int] = ()) -> None:
+        self._graph = graph
+        self._rows = rows
+        self._inner = inner
+        self._every: tuple[tuple[int, Callable[..., list[Groups]]], ...] = (
+            (1, cache(partial(self._restriped, lambda more_rows, higher: more_rows != 0 and not higher))),
+            (1, cache(partial(self._restriped, lambda more_rows, higher: not more_rows and higher != 0))),
+            # More rows with a lower bound, or the other way round: alone the first may not fit, and the second gain nothing.
+            (1, cache(partial(self._restriped, lambda more_rows, higher: more_rows * higher < 0))),
+            (2, cache(self._joined)),
+            (1, cache(self._cut)),
+            (2, cache(self._moved)),
+        )
+
+    def of(self, groups: Groups) -> Iterator[Groups]:
+        """All that one change makes of ``groups``, in a fixed order."""
+        for count, change in self._every:
+            for at in range(len(groups) + 1 - count):
+                for others in change(*groups[at : at + count]):
+                    yield groups[:at] + others + groups[at + count :]
 
     def _group(self, first: int, last: int, like: Group) -> Group:
         """A group striped as another one, with at most the rows that its last part has; a single part is not striped."""
-        part = self.graph.parts[last]
+        part = self._graph.parts[last]
         if first == last:
             return Group(first, last, part.rows)
         return Group(first, last, like.stripe_rows if part.atomic else min(like.stripe_rows, part.rows), like.inner_rows)
 
-    def restriped(self, differs: Callable[[int, int], bool], group: Group) -> Iterator[list[Group]]:
+    def _restriped(self, differs: Callable[[int, int], bool], group: Group) -> list[Groups]:
         """A group of several parts with the next lower or higher number of rows or bound for its inner rows, or none, or both.
 
         ``differs`` says which are taken by the rows that both are more than the group's.
         """
         if group.first == group.last:
-            return
-        bounds = [*sorted({*self.inner, group.inner_rows} - {0}), 0]
-        ways = _beside(_choices(self.graph, group.last, self.rows), group.stripe_rows), _beside(bounds, group.inner_rows)
-        for rows, inner in product(*ways):
-            if differs(rows - group.stripe_rows, (inner or _NO_BOUND) - (group.inner_rows or _NO_BOUND)):
-                yield [group._replace(stripe_rows=rows, inner_rows=inner)]
+            return []
+        bounds = [*sorted({*self._inner, group.inner_rows} - {0}), 0]
+        ways = _beside(_choices(self._graph, group.last, self._rows), group.stripe_rows), _beside(bounds, group.inner_rows)
+        return [
+            (group._replace(stripe_rows=rows, inner_rows=inner),)
+            for rows, inner in product(*ways)
+            if differs(rows - group.stripe_rows, (inner or _NO_BOUND) - (group.inner_rows or _NO_BOUND))
+        ]
 
-    def cut(self, group: Group) -> Iterator[list[Group]]:
+    def _cut(self, group: Group) -> list[Groups]:
         """One group as two."""
-        for middle in range(group.first, group.last):
-            yield [self._group(group.first, middle, group), self._group(middle + 1, group.last, group)]
+        middles = range(group.first, group.last)
+        return [(self._group(group.first, middle, group), self._group(middle + 1, group.last, group)) for middle in middles]
 
-    def joined(self, one: Group, two: Group) -> Iterator[list[Group]]:
+    def _may_join(self, one: Group, two: Group) -> bool:
+        return self._graph.parts[one.first].segment == self._graph.parts[two.last].segment
+
+    def _joined(self, one: Group, two: Group) -> list[Groups]:
         """Two neighbours as one group, striped as either."""
-        if self.graph.parts[one.first].segment == self.graph.parts[two.last].segment:
-            for rows, inner in sorted({one[2:], two[2:]}):
-                yield [self._group(one.first, two.last, Group(one.first, two.last, rows, inner))]
+        ways = sorted({one[2:], two[2:]}) if self._may_join(one, two) else []
+        return [(self._group(one.first, two.last, Group(one.first, two.last, rows, inner)),) for rows, inner in ways]
 
-    def moved(self, one: Group, two: Group) -> Iterator[list[Group]]:
+    def _moved(self, one: Group, two: Group) -> list[Groups]:
         """The border between two neighbours one part up or down."""
-        if self.graph.parts[one.first].segment == self.graph.parts[two.last].segment:
-            for border in (one.last - 1, one.last + 1):
-                if one.first <= border < two.last:
-                    yield [self._group(one.first, border, one), self._group(border + 1, two.last, two)]
+        borders = (one.last - 1, one.last + 1) if self._may_join(one, two) else ()
+        return [
+            (self._group(one.first, border, one), self._group(border + 1, two.last, two))
+            for border in borders
+            if one.first <= border < two.last
+        ]
 
 
 def neighbours(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequence[int] = ()) -> Iterator[Groups]:
-    """All that one change makes of ``groups``, in a fixed order.
-
-    ``rows`` are the numbers of rows to ask a group's last part for, ``inner`` those to bound the rows of the parts before it by.
-    """
-    changes = _Changes(graph, rows, inner)
-    every: tuple[tuple[int, Callable[..., Iterator[list[Group]]]], ...] = (
-        (1, partial(changes.restriped, lambda more_rows, higher: more_rows != 0 and not higher)),
-        (1, partial(changes.restriped, lambda more_rows, higher: not more_rows and higher != 0)),
-        # More rows with a lower bound, or the other way round: alone the first may not fit, and the second gain nothing.
-        (1, partial(changes.restriped, lambda more_rows, higher: more_rows * higher < 0)),
-        (2, changes.joined),
-        (1, changes.cut),
-        (2, changes.moved),
-    )
-    for count, change in every:
-        for at in range(len(groups) + 1 - count):
-            for others in change(*groups[at : at + count]):
-                yield (*groups[:at], *others, *groups[at + count :])
+    """All that one change makes of ``groups``, in a fixed order; see :class:`Neighbourhood`."""
+    return Neighbourhood(graph, rows, inner).of(groups)
 
 
 def divisions(graph: RowGraph, rows: Sequence[int], inner: Sequence[int] = (), first: int = 0) -> Iterator[Groups]:

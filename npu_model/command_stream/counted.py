@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import chain
 from operator import attrgetter
+from typing import Generic, TypeVar
 
 from npu_model.command_stream.decode import MAX_STREAM_BYTES
 from npu_model.command_stream.encode import length_error, set_registers
 from npu_model.command_stream.registers import ADDRESS_BITS, MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.native import native
-from npu_model.program import DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation
+from npu_model.program import ByteRange, Control, DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait
 from npu_model.values import dataclass
+
+K = TypeVar("K")
 
 _CORE = native("npu_model")
 """The compiled core that counts; None as :func:`npu_model.native.native` says."""
@@ -78,22 +81,24 @@ def changed_words(asked: list[array[int]]) -> Sequence[int]:
     return found
 
 
-class WordCounter:
-    """Counts words; it knows kernels by their identity, and so keeps every kernel that it has counted.
+class WordCounter(Generic[K]):
+    """Counts words; it knows kernels and transfers by their identity, and so keeps each that it has counted.
 
-    ``form`` gives what a kernel is but for its addresses, a key that means the same as long as the counter is there.
+    ``form`` gives what a kernel is but for its addresses, a key that means the same as long as the counter is there. ``bases`` gives its
+    addresses in the order of their registers, and ``whole`` the operation: kernels may be something else that stands for one.
     """
 
-    def __init__(self, form: Callable[[KernelOperation], object] | None = None) -> None:
-        self._form = form or kernel_form
+    def __init__(self, form: Callable[[K], object], bases: Callable[[K], list[int]], whole: Callable[[K], KernelOperation]) -> None:
+        self._form, self._bases, self._whole = form, bases, whole
         self._forms: dict[object, tuple[_Asked, tuple[int, ...]]] = {}
         self.forget_kernels()
 
     def forget_kernels(self) -> None:
         """Keep what is known of forms alone."""
-        self._kernels: dict[tuple[int, _Held], tuple[_Asked, KernelOperation]] = {}
+        self._kernels: dict[tuple[int, _Held], tuple[_Asked, K]] = {}
+        self._transfers: dict[int, tuple[_Asked, DmaOperation]] = {}
 
-    def words(self, operations: Iterable[Operation]) -> tuple[int, ...]:
+    def words(self, operations: Iterable[K | DmaOperation | DmaWait | KernelWait | Control]) -> tuple[int, ...]:
         """The words of :func:`npu_model.command_stream.encode.encode_operations` without ``checked``."""
         flat: list[array[int]] = []
         before: list[int] = []
@@ -103,38 +108,48 @@ class WordCounter:
             if isinstance(operation, (DmaWait, KernelWait)):
                 waits += 1
                 continue
-            asked = _NOTHING
-            if isinstance(operation, KernelOperation):
+            if isinstance(operation, DmaOperation):
+                asked = self._transfer(operation)
+            elif isinstance(operation, Control):
+                asked = _NOTHING
+            else:
                 asked = self._kernel(operation, held)
                 held = asked.held(held)
-            elif isinstance(operation, DmaOperation):
-                asked = _asked(operation)
             flat.append(asked.flat)
             before.append(waits)
             waits = 0
         counts: list[int] = []
         for changed, earlier in zip(changed_words(flat), before, strict=True):
             # The SETs of an operation stand before the waits that it needs.
-            counts += [changed + 1, *[1] * earlier]
+            counts.append(changed + 1)
+            if earlier:
+                counts += [1] * earlier
         counts += [1] * waits
         size = 4 * sum(counts)
         if size >= MAX_STREAM_BYTES:
             raise length_error(size)
         return tuple(counts)
 
-    def _kernel(self, operation: KernelOperation, held: _Held) -> _Asked:
-        """The values that a kernel asks of the registers; some of them ask for something only where they have a value."""
-        found = self._kernels.get((id(operation), held))
+    def _transfer(self, operation: DmaOperation) -> _Asked:
+        found = self._transfers.get(id(operation))
         if found is None:
-            found = self._kernels[id(operation), held] = self._at_addresses(operation, held), operation
+            found = self._transfers[id(operation)] = _asked(operation), operation
         return found[0]
 
-    def _at_addresses(self, operation: KernelOperation, held: _Held) -> _Asked:
+    def _kernel(self, kernel: K, held: _Held) -> _Asked:
+        """The values that a kernel asks of the registers; some of them ask for something only where they have a value."""
+        found = self._kernels.get((id(kernel), held))
+        if found is None:
+            found = self._kernels[id(kernel), held] = self._at_addresses(kernel, held), kernel
+        return found[0]
+
+    def _at_addresses(self, kernel: K, held: _Held) -> _Asked:
         """As :func:`_asked`; of kernels that differ by addresses alone those are taken over another one's."""
-        key = self._form(operation), held
+        key = self._form(kernel), held
         known = self._forms.get(key)
-        bases = _bases(operation)
+        bases = self._bases(kernel)
         if known is None or min(bases) < 0 or max(bases) >= _END:
+            operation = self._whole(kernel)
             made = _asked(operation, held)
             places = {number: 2 * place + 1 for place, number in enumerate(made.flat[::2])}
             self._forms[key] = made, tuple(places.get(number, -1) for number in _registers(operation))
@@ -145,6 +160,11 @@ class WordCounter:
             if place >= 0:
                 flat[place] = base
         return _Asked(flat, form.second, form.scale, form.cores)
+
+
+def word_counter() -> WordCounter[KernelOperation]:
+    """A counter of the words of operations."""
+    return WordCounter(kernel_form, _bases, lambda operation: operation)
 
 
 def _map_form(feature_map: FeatureMap | None) -> object:
@@ -177,12 +197,15 @@ def _registers(operation: KernelOperation) -> list[int]:
     return found
 
 
+def bases_of(weights: Sequence[ByteRange], scales: Sequence[ByteRange]) -> list[int]:
+    """The addresses of ranges that have registers."""
+    return [one.start for one in (*weights[:_MOST_RANGES], *scales[:_MOST_RANGES])]
+
+
 def _bases(operation: KernelOperation) -> list[int]:
     """The addresses of a kernel, in the order of :func:`_registers`."""
     second = () if operation.ifm2 is None else operation.ifm2.tiles.bases
-    weights, scales = operation.weights[:_MOST_RANGES], operation.scales[:_MOST_RANGES]
-    starts = [one.start for one in weights] + [one.start for one in scales]
-    return [*operation.ifm.tiles.bases, *operation.ofm.tiles.bases, *second, *starts]
+    return [*operation.ifm.tiles.bases, *operation.ofm.tiles.bases, *second, *bases_of(operation.weights, operation.scales)]
 
 
 def _asked(operation: KernelOperation | DmaOperation, held: _Held = (False, False, False)) -> _Asked:

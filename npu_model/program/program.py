@@ -90,6 +90,10 @@ class Moved(Protocol):
     def origin(self) -> KernelOperation:
         """The operation that it was made of."""
 
+    @property
+    def home(self) -> KernelOperation:
+        """One with the same streams of weights, all in the constants."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -145,8 +149,13 @@ class Program:
 
     def origin(self, kernel: KernelOperation) -> KernelOperation:
         """The kernel that another one was made of, itself if that is unknown."""
+        made_of = self.made_of(kernel)
+        return kernel if made_of is None else made_of.origin
+
+    def made_of(self, kernel: KernelOperation) -> Moved | None:
+        """What a kernel was made of; None if that is unknown."""
         moved = self.moved.get(id(kernel))
-        return moved.origin if moved is not None and moved.kernel is kernel else kernel
+        return moved if moved is not None and moved.kernel is kernel else None
 
     def name(self, index: int) -> str:
         """Layer name of operation ``index``, "" if unknown."""

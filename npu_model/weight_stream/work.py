@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
+from npu_model.program import ByteRange, DmaOperation, KernelOperation, Moved, Program
 from npu_model.weight_stream.mlw_work import DecoderWork, decoder_work
 from npu_model.weight_stream.order import STREAM_BITS, WeightFormat, run_ends
 from npu_model.weight_stream.weights import core_format, weight_shape
@@ -41,15 +41,21 @@ class _Contents:
     def __init__(self, program: Program) -> None:
         self._constants = {region.index: region.content for region in program.regions if region.content}
         self._copies: dict[int, list[tuple[int, _Slices]]] = {}
-        # By the identity of the ranges, which stripes of a part share, since the last copy.
+        self.copied: list[DmaOperation] = []
+        """Transfers that were not looked at yet: most programs ask for none."""
+        # By the identity of the ranges, which stripes of a part share; the streams since the last copy.
         self._streams: dict[int, _Cores | None] = {}
+        self._homes: dict[int, bytes | None] = {}
 
     def home(self, op: KernelOperation) -> bytes | None:
         """The constants that hold all weights of an operation; None if they are elsewhere."""
-        region, *others = {where.region for where in op.weights}
-        return None if others else self._constants.get(region)
+        key = id(op.weights)
+        if key not in self._homes:
+            region, *others = {where.region for where in op.weights}
+            self._homes[key] = None if others else self._constants.get(region)
+        return self._homes[key]
 
-    def copy(self, op: DmaOperation) -> None:
+    def _copy(self, op: DmaOperation) -> None:
         """A transfer overwrites what lies at its destination; what it brings is known if its source is."""
         if op.to_shram:
             return
@@ -76,6 +82,9 @@ class _Contents:
 
     def streams(self, op: KernelOperation) -> _Cores | None:
         """The bytes of an operation's weights, core by core; None if any of them is unknown."""
+        for transfer in self.copied:
+            self._copy(transfer)
+        self.copied.clear()
         key = id(op.weights)
         if key not in self._streams:
             streams = [self.read(where) for where in op.weights]
@@ -165,18 +174,19 @@ def stream_work(program: Program, accelerator: Accelerator) -> StreamWork:
     contents, work = _Contents(program), {}
     for index, op in enumerate(program.operations):
         if isinstance(op, DmaOperation):
-            contents.copy(op)
+            contents.copied.append(op)
         elif isinstance(op, KernelOperation) and op.weights:
-            found = _kernel_work(op, program.origin(op), contents, accelerator)
+            found = _kernel_work(op, program.made_of(op), contents, accelerator)
             if found is not None:
                 work[index] = found
     return work
 
 
 def _kernel_work(
-    op: KernelOperation, origin: KernelOperation, contents: _Contents, accelerator: Accelerator
+    op: KernelOperation, made_of: Moved | None, contents: _Contents, accelerator: Accelerator
 ) -> tuple[DecoderWork, ...] | None:
-    """The work of one kernel; None if its weights are unknown. Its ``origin`` has weights of the same format."""
+    """The work of one kernel, by that of what it was ``made_of`` if that is known; None if its weights are unknown."""
+    origin, op = (op, op) if made_of is None else (made_of.origin, made_of.home)
     home = contents.home(op)
     found = None if home is None else _KNOWN.at_home(origin, home, accelerator)
     if found is not None:

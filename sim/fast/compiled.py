@@ -13,7 +13,7 @@ from npu_model.cost.block_jobs import PHASES
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.native import native
-from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Shram
 from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.values import dataclass
@@ -41,8 +41,6 @@ _LARGEST_TERM = 1 << 20
 """Terms of the cycles of a data word up to which no replay leaves 64 bits."""
 
 _KERNEL, _DMA, _KERNEL_WAIT, _DMA_WAIT, _OTHER = range(5)
-_ROW = 7
-"""Integers of an operation."""
 _RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINED: 2}
 
 
@@ -165,30 +163,32 @@ class CompiledCache:
 
     def _rows(self, program: Program) -> Iterator[tuple[int, ...]]:
         """Kind and words of each operation, and what its unit has to know of it."""
-        previous: KernelOperation | None = None
+        shram: Shram | None = None
         for op, words in zip(program.operations, program.words, strict=True):
-            yield *self._row(op, words, previous), *[0] * _ROW
-            previous = op if isinstance(op, KernelOperation) else previous
+            if isinstance(op, KernelOperation):
+                changes = shram is not None and shram is not op.shram and shram != op.shram
+                shram = op.shram
+                yield _KERNEL, words, op.blockdep, changes, self._system.region_ports[op.ofm.region], 0, 0
+            else:
+                yield self._row(op, words)
 
-    def _row(self, op: Operation, words: int, previous: KernelOperation | None) -> tuple[int, ...]:
+    def _row(self, op: Operation, words: int) -> tuple[int, ...]:
+        """The row of an operation that is no kernel."""
         system, aligned = self._system, self._timing.aligned_bursts
-        if isinstance(op, KernelOperation):
-            changes = previous is not None and previous.shram != op.shram
-            return _KERNEL, words, op.blockdep, changes, system.port_of(op.ofm.region)
         if isinstance(op, DmaOperation):
             source, target = (op.source.start // self._word, op.destination // self._word) if aligned else (0, 0)
             port = -1 if op.to_shram else system.port_of(op.destination_region)
             return _DMA, words, system.port_of(op.source.region), source, port, target, ceil_div(op.length, self._word)
         if isinstance(op, KernelWait | DmaWait):
-            return _KERNEL_WAIT if isinstance(op, KernelWait) else _DMA_WAIT, words, op.outstanding
-        return _OTHER, words
+            return _KERNEL_WAIT if isinstance(op, KernelWait) else _DMA_WAIT, words, op.outstanding, 0, 0, 0, 0
+        return _OTHER, words, 0, 0, 0, 0, 0
 
     def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
         """One Program; only if its replay is ``counted`` it has counts."""
         assert _CORE is not None  # noqa: S101  # is_usable
         kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
         works = [self._work(program.origin(op), known.get(index, ())) for index, op in kernels]
-        rows = array("q", chain.from_iterable(row[:_ROW] for row in self._rows(program)))
+        rows = array("q", list(chain.from_iterable(self._rows(program))))
         number = len(program.operations)
         times, beats, counts = (array("q", bytes(8 * size)) for size in (3 * number, 4, (_COUNTS + 4) * number if counted else 0))
         views = [memoryview(work).cast("q") for work in works]

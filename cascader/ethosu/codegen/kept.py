@@ -1,22 +1,33 @@
 """Kept kernels: what lowering a network's schedules has worked out, for schedules of the same network that are lowered later.
 
 A search changes a schedule at one place at a time: most jobs become the kernels that they became before, behind the same ones. Many
-others become these kernels at other addresses.
+others become these kernels at other addresses. A replay asks next to nothing of addresses, so that kernels are known by what they were made
+of and where they lie, and made at their addresses only if somebody asks for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import count
 
 from cascader.ethosu.codegen.feature_maps import rebase
-from cascader.ethosu.cost.blockdep import block_distance, is_settled, look_back
+from cascader.ethosu.cost.blockdep import block_count, block_distance, is_settled, look_back
 from cascader.ethosu.network.network import ARENA
-from cascader.ethosu.schedule.staging import with_staged_weights
+from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
 from npu_model.accelerator import Accelerator
-from npu_model.command_stream.counted import WordCounter, kernel_form
-from npu_model.program import MOVED_WEIGHTS, ByteRange, DmaOperation, FeatureMap, KernelOperation, Moved, Operation
+from npu_model.command_stream.counted import WordCounter, bases_of, kernel_form
+from npu_model.program import (
+    MOVED_WEIGHTS,
+    ByteRange,
+    Control,
+    DmaOperation,
+    DmaWait,
+    FeatureMap,
+    KernelOperation,
+    KernelWait,
+    Moved,
+)
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.values import dataclass
 
@@ -28,6 +39,9 @@ _Span = tuple[int, int]
 Addresses = tuple[int | None, int, int | None]
 """Addresses of the tensors that a kernel's IFM, OFM and IFM2 are of; None where there is none in the arena."""
 
+_UNMOVED = 3
+"""In place of the number of a tensor for an address that stays as it is."""
+
 
 def _span(feature_map: FeatureMap | None) -> _Span | None:
     """First and last (exclusive) byte of a map in the arena, None if there is none."""
@@ -37,37 +51,70 @@ def _span(feature_map: FeatureMap | None) -> _Span | None:
     return ranges[0].start, max(one.end for one in ranges)
 
 
-_At = tuple[Addresses, int | None]
-"""Addresses of the tensors of a kernel, and of the copy of its weights if it reads one."""
-
-
-class _Template:
-    """A kernel whose tensors begin at address 0 and whose weights are at home, and what was made of it."""
-
-    __slots__ = ("at", "home", "kinds", "read", "second", "written")
-
-    def __init__(self, home: KernelOperation) -> None:
-        self.home = home
-        self.at: dict[_At, KernelOperation] = {}
-        self.kinds: dict[bool, int] = {}
-        self.read, self.written, self.second = map(_span, (home.ifm, home.ofm, home.ifm2))
-
-
 def _at(feature_map: FeatureMap, address: int | None) -> FeatureMap:
     return rebase(feature_map, address) if address else feature_map
 
 
-_Made = tuple[KernelOperation, _Template, _At]
-"""A kernel, and what it was made of."""
+class _Template:
+    """A kernel whose maps lie at the beginning of the arena and whose weights are at home, and what was made of it."""
+
+    __slots__ = ("bases", "blocks", "home", "kinds", "origins", "placed", "read", "second", "written")
+
+    def __init__(self, home: KernelOperation) -> None:
+        self.home = home
+        self.blocks = block_count(home)
+        self.read, self.written, self.second = map(_span, (home.ifm, home.ofm, home.ifm2))
+        self.bases = tuple(_moving(home))
+        self.placed: dict[tuple[Addresses, int | None], Placed] = {}
+        self.kinds: dict[bool, int] = {}
+        self.origins: dict[int | None, tuple[KernelOperation, int]] = {}
+
+
+def _moving(home: KernelOperation) -> list[tuple[int, int]]:
+    """Each address of a kernel's feature maps, and the tensor that it moves with: 0 to 2, or :data:`_UNMOVED`."""
+    found = []
+    for number, one in enumerate((home.ifm, home.ofm, home.ifm2)):
+        if one is not None:
+            moved = rebase(one, ALIGNMENT).tiles.bases
+            found += [(base, _UNMOVED if base == other else number) for base, other in zip(one.tiles.bases, moved, strict=True)]
+    return found
+
+
+class Placed:
+    """A kernel at the addresses of its tensors, its weights at home or ``staged`` at an address."""
+
+    __slots__ = ("addresses", "issued", "operation", "staged", "template")
+
+    def __init__(self, template: _Template, addresses: Addresses, staged: int | None) -> None:
+        self.template = template
+        self.addresses = addresses
+        self.staged = staged
+        self.operation: KernelOperation | None = None
+        self.issued: dict[int, Issued] = {}
+
+
+class Issued:
+    """A kernel with its BLOCKDEP."""
+
+    __slots__ = ("blockdep", "operation", "placed", "replayed")
+
+    def __init__(self, placed: Placed, blockdep: int) -> None:
+        self.placed = placed
+        self.blockdep = blockdep
+        self.operation: KernelOperation | None = None
+        self.replayed: KernelOperation | None = None
+
+
+IssuedOperation = Issued | DmaOperation | KernelWait | DmaWait | Control
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """A kernel that was issued; it is one of :class:`npu_model.program.Moved`."""
+class _Replayed:
+    """A kernel that replays like others; it is one of :class:`npu_model.program.Moved`."""
 
     kernel: KernelOperation
     origin: KernelOperation
-    kind: int
+    home: KernelOperation
 
 
 def _offset(written: _Span | None, ofm: int, read: _Span | None, ifm: int | None) -> int | None:
@@ -78,28 +125,25 @@ def _offset(written: _Span | None, ofm: int, read: _Span | None, ifm: int | None
     return offset if written[0] + offset < read[1] and read[0] < written[1] + offset else None
 
 
-def _may_touch(made: _Made, transfer: DmaOperation) -> bool:
-    """Whether the spans of a kernel's maps, or its weights, meet what a transfer writes; or the transfer reads the arena."""
-    if transfer.to_shram or transfer.destination_region != ARENA or transfer.source.region == ARENA:
-        return True
-    start, end = transfer.destination, transfer.destination + transfer.length
-    kernel, template, (addresses, staged) = made
-    for span, address in zip((template.read, template.written, template.second), addresses, strict=True):
-        if span is not None and span[0] + (address or 0) < end and start < span[1] + (address or 0):
-            return True
-    return staged is not None and any(one.start < end and start < one.end for one in (*kernel.weights, *kernel.scales))
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A kernel by its form: ``make`` makes one for tensors at the addresses that are 0 less the ``offsets`` of its IFM, OFM and IFM2."""
+
+    form: Hashable
+    offsets: tuple[int, int, int]
+    make: Callable[[], KernelOperation]
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A part's templates by what of a job they depend on, and the addresses of its tensors.
+    """A part's templates by what of a job they depend on, with offsets of IFM, OFM and IFM2, and the addresses of its tensors.
 
     ``kernels`` are those that were made at these addresses, by the address of their weights and what they depend on.
     """
 
     addresses: Addresses
-    templates: dict[object, _Template] = field(repr=False)
-    kernels: dict[tuple[int | None, object], KernelOperation] = field(default_factory=dict, repr=False)
+    templates: dict[object, tuple[_Template, tuple[int, int, int]]] = field(repr=False)
+    kernels: dict[tuple[int | None, object], Placed] = field(default_factory=dict, repr=False)
 
 
 class KeptKernels:
@@ -110,78 +154,88 @@ class KeptKernels:
         self._forget()
 
     def _forget(self) -> None:
-        self._templates: dict[object, dict[object, _Template]] = {}
+        self._templates: dict[object, _Template] = {}
+        self._of_parts: dict[object, dict[object, tuple[_Template, tuple[int, int, int]]]] = {}
         self._count = 0
-        # Of all pairs that there ever were none have the same number.
+        # Of all pairs that there ever were no two have the same number.
         self._pairs: dict[object, int] = {}
         self._kinds: dict[object, int] = {}
         self._origins: dict[tuple[int, int, int], KernelOperation] = {}
+        self._replayed: dict[tuple[int, int], KernelOperation] = {}
+        self._moved: dict[int, _Replayed] = {}
         self._staged: dict[tuple[int, int, int], tuple[KernelOperation, _Ranges, _Ranges]] = {}
-        self._relative: dict[object, int] = {}
-        self._counter = WordCounter(self._form)
+        self._relative: dict[int, int] = {}
+        self._copied: dict[int, tuple[KernelOperation, _Ranges]] = {}
+        self._counter = WordCounter(self._form, self._bases, self.issued_operation)
         self._forget_placed()
 
     def _forget_placed(self) -> None:
-        for templates in self._templates.values():
-            for template in templates.values():
-                template.at.clear()
-        self._made: dict[int, _Made] = {}
-        self._placed: dict[int, _Placed] = {}
-        self._ranges: dict[int, tuple[KernelOperation, _Ranges, _Ranges]] = {}
-        self._distances: dict[tuple[int, int], int] = {}
-        self._issued: dict[tuple[int, int], tuple[KernelOperation, KernelOperation]] = {}
+        for template in self._templates.values():
+            template.placed.clear()
+        self._placed = 0
         self._located: dict[object, Located] = {}
-        self._paired: dict[tuple[int, int], int] = {}
-        self._behind: dict[tuple[int, int], KernelOperation] = {}
+        self._paired: dict[tuple[Placed, Placed], int] = {}
+        self._behind: dict[tuple[Issued, Placed], Issued] = {}
         self._transfers: dict[tuple[int, int], tuple[DmaOperation, ByteRange]] = {}
-        self._touching: dict[tuple[int, int], tuple[bool, KernelOperation, DmaOperation]] = {}
+        self._touching: dict[tuple[Placed, int], tuple[bool, DmaOperation]] = {}
         self._counter.forget_kernels()
 
     def make_room(self) -> None:
         """Forget what is too much; kernels that were asked for before are not to be handed in any more."""
         if self._count > MOST:
             self._forget()
-        elif len(self._made) > 2 * MOST:
+        elif self._placed > 2 * MOST:
             self._forget_placed()
 
     @property
     def moved(self) -> Mapping[int, Moved]:
-        """By the identity of each kernel what it was made of."""
-        return self._placed
+        """By the identity of each kernel that replays like others what it was made of."""
+        return self._moved
 
     def located(self, where: Hashable, look: Callable[[], tuple[object, Addresses]]) -> Located:
         """A part ``where`` its tensors lie; ``look`` says by which key its templates are known, and the addresses of its tensors."""
         found = self._located.get(where)
         if found is None:
             key, addresses = look()
-            found = self._located[where] = Located(addresses, self._templates.setdefault(key, {}))
+            found = self._located[where] = Located(addresses, self._of_parts.setdefault(key, {}))
         return found
 
-    def kernel(self, located: Located, key: object, staged: int | None, make: Callable[[], KernelOperation]) -> KernelOperation:
-        """The kernel of a job of a part, its weights at home or ``staged``; ``make`` makes it for addresses 0, once for each ``key``."""
+    def kernel(self, located: Located, key: object, staged: int | None, look: Callable[[], Looked]) -> Placed:
+        """The kernel of a job of a part, its weights at home or ``staged``; it is looked at once for each ``key``."""
         found = located.kernels.get((staged, key))
         if found is None:
-            found = located.kernels[staged, key] = self._kernel(located, key, staged, make)
+            known = located.templates.get(key)
+            if known is None:
+                known = located.templates[key] = self._template(look())
+            template, (to_ifm, to_ofm, to_ifm2) = known
+            ifm, ofm, ifm2 = located.addresses
+            addresses = None if ifm is None else ifm + to_ifm, ofm + to_ofm, None if ifm2 is None else ifm2 + to_ifm2
+            found = located.kernels[staged, key] = self._at(template, addresses, staged)
         return found
 
-    def _kernel(self, located: Located, key: object, staged: int | None, make: Callable[[], KernelOperation]) -> KernelOperation:
-        template = located.templates.get(key)
+    def _template(self, looked: Looked) -> tuple[_Template, tuple[int, int, int]]:
+        self._count += 1
+        template = self._templates.get(looked.form)
         if template is None:
-            template = located.templates[key] = _Template(make())
-            self._count += 1
-        at = located.addresses, staged
-        found = template.at.get(at)
+            template = self._templates[looked.form] = _Template(looked.make())
+        return template, looked.offsets
+
+    def _at(self, template: _Template, addresses: Addresses, staged: int | None) -> Placed:
+        found = template.placed.get((addresses, staged))
         if found is None:
-            home, (ifm, ofm, ifm2) = template.home, located.addresses
-            weights, scales = (home.weights, home.scales) if staged is None else self._staged_ranges(home, staged)
-            second = home.ifm2 and _at(home.ifm2, ifm2)
-            found = home.having(ifm=_at(home.ifm, ifm), ofm=_at(home.ofm, ofm), ifm2=second, weights=weights, scales=scales)
-            template.at[at] = found
-            self._made[id(found)] = found, template, at
+            found = template.placed[addresses, staged] = Placed(template, addresses, staged)
+            self._placed += 1
         return found
 
-    def _staged_ranges(self, home: KernelOperation, staged: int) -> tuple[_Ranges, _Ranges]:
-        """Weights and scales that were copied to an address: the same objects for all stripes of a part."""
+    def alone(self, operation: KernelOperation) -> Placed:
+        """A kernel that is where it is."""
+        template = self._templates[id(operation)] = _Template(operation)
+        return self._at(template, (0, 0, 0), None)
+
+    def _weights(self, home: KernelOperation, staged: int | None) -> tuple[_Ranges, _Ranges]:
+        """Weights and scales at home, or copied to an address: the same objects for all stripes of a part."""
+        if staged is None:
+            return home.weights, home.scales
         key = id(home.weights), id(home.scales), staged
         known = self._staged.get(key)
         if known is None:
@@ -189,20 +243,51 @@ class KeptKernels:
             known = self._staged[key] = home, moved.weights, moved.scales
         return known[1:]
 
-    def _place(self, kernel: KernelOperation, template: _Template, at: _At) -> None:
-        """Note an issued kernel."""
-        self._made[id(kernel)] = kernel, template, at
-        addresses, staged = at
-        if any(address and address % ALIGNMENT for address in addresses):
-            return
-        home = template.home
-        weights, scales = (home.weights, home.scales) if staged is None else self._staged_ranges(home, staged % MOVED_WEIGHTS)
-        kind = self._kind(template, weights, scales, is_home=staged is None)
-        key = kind, id(weights), id(scales)
-        origin = self._origins.get(key)
-        if origin is None:
-            origin = self._origins[key] = home.having(weights=weights, scales=scales)
-        self._placed[id(kernel)] = _Placed(kernel, origin, kind)
+    def operation(self, placed: Placed) -> KernelOperation:
+        """A kernel at its addresses, with the BLOCKDEP of its part's."""
+        if placed.operation is None:
+            home, (ifm, ofm, ifm2) = placed.template.home, placed.addresses
+            weights, scales = self._weights(home, placed.staged)
+            second = home.ifm2 and _at(home.ifm2, ifm2)
+            placed.operation = home.having(ifm=_at(home.ifm, ifm), ofm=_at(home.ofm, ofm), ifm2=second, weights=weights, scales=scales)
+        return placed.operation
+
+    def issued_operation(self, issued: Issued) -> KernelOperation:
+        """A kernel at its addresses, as it was issued."""
+        if issued.operation is None:
+            issued.operation = self.operation(issued.placed).having(blockdep=issued.blockdep)
+        return issued.operation
+
+    def replayed(self, issued: Issued) -> KernelOperation:
+        """A kernel that replays like an issued one: the same for all that differ by addresses which no replay asks for."""
+        if issued.replayed is None:
+            placed = issued.placed
+            if any(address and address % ALIGNMENT for address in placed.addresses):
+                issued.replayed = self.issued_operation(issued)
+            else:
+                issued.replayed = self._like(self._origin(placed)[0], placed.template.home, issued.blockdep)
+        return issued.replayed
+
+    def _like(self, origin: KernelOperation, home: KernelOperation, blockdep: int) -> KernelOperation:
+        found = self._replayed.get((id(origin), blockdep))
+        if found is None:
+            found = self._replayed[id(origin), blockdep] = origin.having(blockdep=blockdep)
+            self._moved[id(found)] = _Replayed(found, origin, home)
+        return found
+
+    def _origin(self, placed: Placed) -> tuple[KernelOperation, int]:
+        """A kernel that differs from another one by addresses that no replay asks for, and the number of its kind."""
+        template, staged = placed.template, None if placed.staged is None else placed.staged % MOVED_WEIGHTS
+        found = template.origins.get(staged)
+        if found is None:
+            weights, scales = self._weights(template.home, staged)
+            kind = self._kind(template, weights, scales, is_home=staged is None)
+            key = kind, id(weights), id(scales)
+            origin = self._origins.get(key)
+            if origin is None:
+                origin = self._origins[key] = template.home.having(weights=weights, scales=scales)
+            found = template.origins[staged] = origin, kind
+        return found
 
     def _kind(self, template: _Template, weights: _Ranges, scales: _Ranges, *, is_home: bool) -> int:
         """The number of all that a kernel is but for its addresses, of which what is left modulo 16 counts for its feature maps."""
@@ -214,60 +299,51 @@ class KeptKernels:
             found = template.kinds[is_home] = self._kinds.setdefault(kind, len(self._kinds))
         return found
 
-    def issued(self, earlier: Sequence[KernelOperation], kernel: KernelOperation, accelerator: Accelerator) -> KernelOperation:
-        """A kernel with its BLOCKDEP after the ``earlier`` ones, the newest last; these were issued here."""
+    def issued(self, earlier: Sequence[Issued], kernel: Placed, accelerator: Accelerator) -> Issued:
+        """A kernel with its BLOCKDEP after the ``earlier`` ones, the newest last."""
         if not earlier:
-            return self._with_blockdep(kernel, 0)
-        pair = id(earlier[-1]), id(kernel)
-        known = self._behind.get(pair)
+            return _with_blockdep(kernel, 0)
+        previous = earlier[-1]
+        known = self._behind.get((previous, kernel))
         if known is None:
-            found = self._distances.get(pair)
-            if found is None:
-                found = self._distances[pair] = self._distance(earlier[-1], kernel, accelerator)
-            known = self._with_blockdep(kernel, look_back(found, kernel, earlier))
-            if is_settled(found, earlier[-1]):
-                self._behind[pair] = known
+            value = self._distance(previous.placed, kernel, accelerator)
+            if is_settled(value, previous.blockdep, previous.placed.template.blocks):
+                known = self._behind[previous, kernel] = _with_blockdep(kernel, value)
+            else:
+                # As each kernel has a block at least, no more than so many count.
+                newest = [self.issued_operation(one) for one in earlier[-value:]]
+                known = _with_blockdep(kernel, look_back(value, self.operation(kernel), newest))
         return known
 
-    def _with_blockdep(self, kernel: KernelOperation, value: int) -> KernelOperation:
-        known = self._issued.get((id(kernel), value))
-        if known is None:
-            known = self._issued[id(kernel), value] = kernel, kernel.having(blockdep=value)
-            made = self._made.get(id(kernel))
-            if made is not None:
-                self._place(known[1], made[1], made[2])
-        return known[1]
-
-    def _distance(self, previous: KernelOperation, kernel: KernelOperation, accelerator: Accelerator) -> int:
+    def _distance(self, previous: Placed, kernel: Placed, accelerator: Accelerator) -> int:
         """As :func:`block_distance`."""
         pair = self.pair(previous, kernel)
-        if pair is None:
-            return block_distance(previous, kernel, accelerator)
         found = self._relative.get(pair)
         if found is None:
-            found = self._relative[pair] = block_distance(previous, kernel, accelerator)
+            found = self._relative[pair] = block_distance(self.operation(previous), self.operation(kernel), accelerator)
         return found
 
-    def pair(self, previous: KernelOperation, kernel: KernelOperation) -> int | None:
+    def pair(self, previous: Placed, kernel: Placed) -> int:
         """Number of two kernels in a row: of the two, and of how far apart what the first one writes and what the second one reads lie.
 
-        It decides how the second depends on the first, and is the same for kernels that differ by other addresses alone. None if they were
-        not made here.
+        It decides how the second depends on the first, and is the same for kernels that differ by other addresses alone.
         """
-        at = id(previous), id(kernel)
-        found = self._paired.get(at)
+        found = self._paired.get((previous, kernel))
         if found is None:
-            made = self._made_pair(previous, kernel)
-            if made is not None:
-                found = self._paired[at] = self._pairs[made] if made in self._pairs else self._pairs.setdefault(made, next(self._numbers))
+            (_, at, _), (first, _, second) = previous.addresses, kernel.addresses
+            writer, reader = previous.template, kernel.template
+            key = writer, reader, _offset(writer.written, at, reader.read, first), _offset(writer.written, at, reader.second, second)
+            if key not in self._pairs:
+                self._pairs[key] = next(self._numbers)
+            found = self._paired[previous, kernel] = self._pairs[key]
         return found
 
-    def _made_pair(self, previous: KernelOperation, kernel: KernelOperation) -> Hashable:
-        one, two = self._made.get(id(previous)), self._made.get(id(kernel))
-        if one is None or two is None:
-            return None
-        (_, writer, ((_, at, _), _)), (_, reader, ((first, _, second), _)) = one, two
-        return writer, reader, _offset(writer.written, at, reader.read, first), _offset(writer.written, at, reader.second, second)
+    def copied(self, operation: KernelOperation) -> _Ranges:
+        """The ranges of the constants that a copy of an operation's weights and scales takes."""
+        known = self._copied.get(id(operation))
+        if known is None:
+            known = self._copied[id(operation)] = operation, weight_ranges(operation)
+        return known[1]
 
     def transfer(self, span: ByteRange, address: int) -> DmaOperation:
         """The transfer of a range of the constants to an address of the arena."""
@@ -276,32 +352,48 @@ class KeptKernels:
             known = self._transfers[id(span), address] = DmaOperation(span, address, ARENA), span
         return known[0]
 
-    def touches(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
+    def touches(self, kernel: Placed, transfer: DmaOperation) -> bool:
         """Whether the kernel reads or writes a byte that the transfer writes, or writes one that it reads."""
-        known = self._touching.get((id(kernel), id(transfer)))
+        known = self._touching.get((kernel, id(transfer)))
         if known is None:
-            known = self._touching[id(kernel), id(transfer)] = self._touches(kernel, transfer), kernel, transfer
+            known = self._touching[kernel, id(transfer)] = self._touches(kernel, transfer), transfer
         return known[0]
 
-    def _touches(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
-        made = self._made.get(id(kernel))
-        if made is not None and not _may_touch(made, transfer):
+    def _touches(self, kernel: Placed, transfer: DmaOperation) -> bool:
+        if not self._may_touch(kernel, transfer):
             return False
-        known = self._ranges.get(id(kernel))
-        if known is None:
-            writes = kernel.writes()
-            known = self._ranges[id(kernel)] = kernel, kernel.reads() + writes, writes
-        _, spans, written = known
-        over = any(span.overlaps(target) for target in transfer.writes() for span in spans)
+        operation = self.operation(kernel)
+        written = operation.writes()
+        over = any(span.overlaps(target) for target in transfer.writes() for span in (*operation.reads(), *written))
         return over or any(span.overlaps(source) for source in transfer.reads() for span in written)
 
-    def _form(self, kernel: KernelOperation) -> object:
-        """The form of a kernel: wherever its tensors and its staged weights lie it is the same."""
-        placed = self._placed.get(id(kernel))
-        if placed is None:
-            return kernel_form(kernel)
-        return placed.kind, kernel.blockdep
+    def _may_touch(self, kernel: Placed, transfer: DmaOperation) -> bool:
+        """Whether the spans of a kernel's maps, or its weights, meet what a transfer writes; or the transfer reads the arena."""
+        if transfer.to_shram or transfer.destination_region != ARENA or transfer.source.region == ARENA:
+            return True
+        start, end = transfer.destination, transfer.destination + transfer.length
+        template = kernel.template
+        for span, address in zip((template.read, template.written, template.second), kernel.addresses, strict=True):
+            if span is not None and span[0] + (address or 0) < end and start < span[1] + (address or 0):
+                return True
+        staged = () if kernel.staged is None else self._weights(template.home, kernel.staged)
+        return any(one.start < end and start < one.end for ranges in staged for one in ranges)
 
-    def words(self, operations: Sequence[Operation]) -> tuple[int, ...]:
+    def _form(self, issued: Issued) -> object:
+        """The form of a kernel: wherever its tensors and its staged weights lie it is the same."""
+        return self._origin(issued.placed)[1], issued.blockdep
+
+    def _bases(self, issued: Issued) -> list[int]:
+        """As :func:`bases_of` of the kernel at its addresses."""
+        placed = issued.placed
+        ifm, ofm, ifm2 = placed.addresses
+        at = ifm or 0, ofm, ifm2 or 0, 0
+        return [base + at[number] for base, number in placed.template.bases] + bases_of(*self._weights(placed.template.home, placed.staged))
+
+    def words(self, operations: Iterable[IssuedOperation]) -> tuple[int, ...]:
         """The words of the command stream from the end of one operation to the end of the next."""
         return self._counter.words(operations)
+
+
+def _with_blockdep(kernel: Placed, value: int) -> Issued:
+    return kernel.issued.get(value) or kernel.issued.setdefault(value, Issued(kernel, value))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from cascader.ethosu.codegen.kept import Addresses, KeptKernels, Located
+from cascader.ethosu.codegen.kept import Addresses, Issued, IssuedOperation, KeptKernels, Located, Looked, Placed
 from cascader.ethosu.codegen.stream import Stream
-from cascader.ethosu.codegen.stripes import Place, stripe
+from cascader.ethosu.codegen.stripes import Place, form, stripe
 from cascader.ethosu.codegen.transfers import transfers
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import weight_ranges
 from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.plan.jobs import Copy, Job
 from npu_model.accelerator import Accelerator
@@ -20,7 +20,7 @@ from npu_model.command_stream.encode import encode_operations
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError
-from npu_model.program import Binding, Control, ControlKind, KernelOperation, Program, Region, RegionRole
+from npu_model.program import Binding, Control, ControlKind, KernelOperation, Moved, Operation, Program, Region, RegionRole
 from npu_model.program.check import check_program
 
 STOP_MASK = 0xFFFF
@@ -40,8 +40,8 @@ class _Lowering:
     staged: dict[str, int]
     """Address of the newest copy of a part's weights."""
     early_tables: bool
-    checked: bool
     kept: KeptKernels
+    finish: Callable[[KeptKernels, Sequence[IssuedOperation]], _Finished]
     located: dict[str, Located] = field(default_factory=dict)
     """Parts of the schedule among the kept ones."""
 
@@ -55,12 +55,12 @@ class _Lowering:
                     stream.load(table, layer)
             self._run(stream, step)
         stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
-        operations = tuple(stream.operations)
+        finished = self.finish(self.kept, stream.operations)
         constants = self.schedule.network.constants
-        program = Program(
+        return Program(
             accelerator=self.schedule.accelerator,
-            operations=operations,
-            words=encode_operations(operations)[1] if self.checked else self.kept.words(operations),
+            operations=finished.operations,
+            words=finished.words,
             regions=(
                 Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
                 Region(ARENA, RegionRole.ARENA, self.schedule.arena_size),
@@ -68,12 +68,8 @@ class _Lowering:
             inputs=_bindings(segment.inputs, self.places),
             outputs=_bindings(segment.outputs, self.places),
             names=tuple(stream.names),
-            # A Program that is checked goes somewhere: without what is kept.
-            moved={} if self.checked else self.kept.moved,
+            moved=finished.moved,
         )
-        if self.checked:
-            check_program(program, self.accelerator)
-        return program
 
     def _early_tables(self, first: int, last: int) -> list[tuple[LutLoad, str]]:
         """The first table that is used, with its layer: it can be loaded while the first job runs.
@@ -99,37 +95,48 @@ class _Lowering:
             stream.load(part.lut, part.layer)
         for copy in self.copies.get(step, ()):
             copied = self.parts[copy.part]
-            stream.stage(weight_ranges(copied.operation), copy.address, copied.layer)
+            stream.stage(self.kept.copied(copied.operation), copy.address, copied.layer)
             self.staged |= dict.fromkeys(copy.readers, copy.address)
-        operation = self._kernel(job, part)
-        if part.transfer and (moved := transfers(operation)):
+        kernel = self._kernel(job, part)
+        if part.transfer and (moved := transfers(self.kept.operation(kernel))):
             stream.move(moved, part.layer)
             return
-        stream.run(operation, part.layer)
+        stream.run(kernel, part.layer)
 
-    def _kernel(self, job: Job, part: EthosuPart) -> KernelOperation:
+    def _kernel(self, job: Job, part: EthosuPart) -> Placed:
         """The kernel of a job, which reads its weights from their newest copy if there is one."""
         located = self.located.get(job.part)
         if located is None:
             located = self.located[job.part] = _located(self.kept, job.part, part, self.places)
         block, staged = job.block, self.staged.get(job.part)
         key = job.rows, block and (block.height, block.width, block.depth)
-        return located.kernels.get((staged, key)) or self.kept.kernel(located, key, staged, partial(self._made, job, part))
+        return located.kernels.get((staged, key)) or self.kept.kernel(located, key, staged, partial(self._look, job, part))
 
-    def _made(self, job: Job, part: EthosuPart) -> KernelOperation:
-        operation = _with_block(_made_at_zero(job, part, self.places), job, self.accelerator)
-        require_own_constants(job.part, part, job.rows, operation)
-        return operation
+    def _look(self, job: Job, part: EthosuPart) -> Looked:
+        looked = _look(job, part, self.places)
+
+        def made() -> KernelOperation:
+            operation = _with_block(looked.make(), job, self.accelerator)
+            require_own_constants(job.part, part, job.rows, operation)
+            return operation
+
+        return Looked((looked.form, job.block and (job.block.height, job.block.width, job.block.depth)), looked.offsets, made)
 
 
-def _stripe(job: Job, part: EthosuPart, places: dict[str, Place]) -> KernelOperation:
-    return stripe(part, *(job.rows or (0, part.axis.extent(part.operation.ofm.shape))), places)
+def _look(job: Job, part: EthosuPart, places: dict[str, Place]) -> Looked:
+    """A job's kernel in its part's own block."""
+    start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
+    key, offsets = form(part, start, end, places)
 
+    def made() -> KernelOperation:
+        there = ((name, places.get(name)) for name in (part.ifm, part.ofm, part.ifm2) if name is not None)
+        at = {name: place for name, place in there if place is not None}
+        for name, offset in zip((part.ifm, part.ofm, part.ifm2), offsets, strict=True):
+            if name in at:
+                at[name] = Place(-offset, at[name].rows, at[name].row_bytes)
+        return stripe(part, start, end, at)
 
-def _at_zero(part: EthosuPart, places: dict[str, Place]) -> dict[str, Place]:
-    """The places of a part's tensors, each at address 0."""
-    found = ((name, places.get(name)) for name, _ in part.maps if name is not None)
-    return {name: Place(0, place.rows, place.row_bytes) for name, place in found if place is not None}
+    return Looked((job.part, key), offsets, made)
 
 
 def _located(kept: KeptKernels, name: str, part: EthosuPart, places: dict[str, Place]) -> Located:
@@ -171,16 +178,16 @@ def _bindings(ports: tuple[Port, ...], places: dict[str, Place]) -> tuple[Bindin
     return tuple(Binding(p.name, ARENA, places[p.tensor].address + p.offset, p.shape, p.dtype, p.quantisation) for p in ports)
 
 
-def operations(schedule: Schedule, kept: KeptKernels | None = None) -> list[KernelOperation | None]:
+def kernels(schedule: Schedule, kept: KeptKernels) -> list[Placed | None]:
     """The kernel of each job, at its tensors' addresses and in its part's own block; None for a transfer and for a job on the CPU.
 
     Of kernels that are ``kept`` those are taken that were made before.
     """
-    places, kept = _places(schedule), KeptKernels() if kept is None else kept
+    places = _places(schedule)
     kept.make_room()
     parts = {name: kernel for name, kernel in schedule.network.kernels.items() if not kernel.transfer}
     located = {name: _located(kept, name, part, places) for name, part in parts.items() if part.ofm in places}
-    found: list[KernelOperation | None] = []
+    found: list[Placed | None] = []
     for job in schedule.jobs:
         part = parts.get(job.part)
         if part is None:
@@ -188,25 +195,69 @@ def operations(schedule: Schedule, kept: KeptKernels | None = None) -> list[Kern
             continue
         at, rows = located[job.part], job.rows
         kernel = at.kernels.get((None, rows))
-        found.append(kept.kernel(at, rows, None, partial(_made_at_zero, job, part, places)) if kernel is None else kernel)
+        found.append(kept.kernel(at, rows, None, partial(_look, job, part, places)) if kernel is None else kernel)
     return found
 
 
-def _made_at_zero(job: Job, part: EthosuPart, places: dict[str, Place]) -> KernelOperation:
-    return _stripe(job, part, _at_zero(part, places))
+def operations(schedule: Schedule) -> list[KernelOperation | None]:
+    """As :func:`kernels`, as operations."""
+    kept = KeptKernels()
+    return [None if kernel is None else kept.operation(kernel) for kernel in kernels(schedule, kept)]
 
 
-def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True, kept: KeptKernels | None = None) -> CompiledNetwork:
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """The operations of a Program, the words of each, and what its kernels were made of."""
+
+    operations: tuple[Operation, ...]
+    words: tuple[int, ...]
+    moved: Mapping[int, Moved]
+
+
+def _whole(kept: KeptKernels, issued: Sequence[IssuedOperation], *, checked: bool) -> _Finished:
+    """The operations themselves."""
+    found = tuple(kept.issued_operation(one) if isinstance(one, Issued) else one for one in issued)
+    return _Finished(found, encode_operations(found)[1] if checked else kept.words(issued), {})
+
+
+def _replayed(kept: KeptKernels, issued: Sequence[IssuedOperation]) -> _Finished:
+    """Operations that replay like these."""
+    found = tuple([kept.replayed(one) if isinstance(one, Issued) else one for one in issued])
+    return _Finished(found, kept.words(issued), kept.moved)
+
+
+def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
     kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
     copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. InputError
     if a block config does not fit or an operation breaks a rule of the accelerator. Without ``checked`` these rules are not looked at and
-    the command stream is not read back: for a Program that is replayed to be compared with others, and goes nowhere. Of kernels of the same
-    network and device that are ``kept`` those are taken that were made before.
+    the command stream is not read back.
     """
-    network, kept = schedule.network, KeptKernels() if kept is None else kept
+    lowered = _lowered(schedule, KeptKernels(), partial(_whole, checked=checked), early_tables=early_tables)
+    for program in lowered.programs if checked else ():
+        check_program(program, find_accelerator(schedule.accelerator))
+    return lowered
+
+
+def replayable(schedule: Schedule, kept: KeptKernels | None = None) -> CompiledNetwork:
+    """Programs whose replay is that of a schedule's to the cycle, for a schedule that is compared with others and goes nowhere.
+
+    Their kernels lie elsewhere: of kernels that differ by addresses alone, which no replay asks for, one stands for all. Of kernels of the
+    same network and device that are ``kept`` those are taken that were made before. Nothing is checked.
+    """
+    return _lowered(schedule, KeptKernels() if kept is None else kept, _replayed, early_tables=True)
+
+
+def _lowered(
+    schedule: Schedule,
+    kept: KeptKernels,
+    finish: Callable[[KeptKernels, Sequence[IssuedOperation]], _Finished],
+    *,
+    early_tables: bool,
+) -> CompiledNetwork:
+    network = schedule.network
     kept.make_room()
     lowering = _Lowering(
         schedule=schedule,
@@ -216,8 +267,8 @@ def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True
         copies={},
         staged={},
         early_tables=early_tables,
-        checked=checked,
         kept=kept,
+        finish=finish,
     )
     for copy in schedule.copies:
         lowering.copies.setdefault(copy.step, []).append(copy)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cascader.ethosu.codegen.kept import KeptKernels
+from cascader.ethosu.codegen.kept import Issued, IssuedOperation, KeptKernels, Placed
 from cascader.ethosu.network.network import LUT_SLOT, LutLoad
 from npu_model.accelerator import Accelerator
-from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
+from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, KernelWait
 
 
 @dataclass(slots=True)
@@ -17,9 +17,9 @@ class Stream:
 
     accelerator: Accelerator
     kept: KeptKernels = field(default_factory=KeptKernels)
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[IssuedOperation] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    kernels: list[KernelOperation] = field(default_factory=list)
+    kernels: list[Issued] = field(default_factory=list)
     """All kernels so far, the newest last."""
     running: int = 0
     """Number of the newest kernels that may not have finished."""
@@ -28,7 +28,7 @@ class Stream:
     tables: list[LutLoad] = field(default_factory=list)
     """Look-up tables that are in SHRAM, or on their way."""
 
-    def issue(self, operation: Operation, name: str) -> None:
+    def issue(self, operation: IssuedOperation, name: str) -> None:
         """Append an operation of the layer ``name``."""
         self.operations.append(operation)
         self.names.append(name)
@@ -37,7 +37,7 @@ class Stream:
         """Begin to transfer a table unless it is in its place already, after the kernels that use that place."""
         if table in self.tables:
             return
-        self._finish_kernels([age for age in range(self.running) if self._uses(self.kernels[-1 - age], table)], name)
+        self._finish_kernels([age for age in range(self.running) if self._uses(self.kernels[-1 - age].placed, table)], name)
         self._transfer(DmaOperation(table.source, table.destination, to_shram=True), name)
         self.tables = [other for other in self.tables if not overlapping(other, table)] + [table]
 
@@ -50,20 +50,20 @@ class Stream:
     def move(self, transfers: Sequence[DmaOperation], name: str) -> None:
         """Begin to copy bytes within the arena, behind the kernels that make them and those that use their new place."""
         for transfer in transfers:
-            newest = [self.kernels[-1 - age] for age in range(self.running)]
+            newest = [self.kernels[-1 - age].placed for age in range(self.running)]
             self._finish_kernels([age for age, kernel in enumerate(newest) if self.kept.touches(kernel, transfer)], name)
             self._transfer(transfer, name)
 
-    def run(self, operation: KernelOperation, name: str) -> None:
+    def run(self, kernel: Placed, name: str) -> None:
         """Issue a kernel behind the others and behind the transfers of what it works on, but no later ones."""
         if self.transfers:
             newest_first = self.transfers[::-1]
-            self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(operation, transfer)], name)
-        operation = self.kept.issued(self.kernels, operation, self.accelerator)
-        self.issue(operation, name)
-        self.kernels.append(operation)
+            self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(kernel, transfer)], name)
+        issued = self.kept.issued(self.kernels, kernel, self.accelerator)
+        self.issue(issued, name)
+        self.kernels.append(issued)
         self.running = min(self.running + 1, self.accelerator.max_outstanding_kernels)
-        if self.accelerator.reserved_lut_banks == 0 and operation.activation.kind is not ActivationKind.LUT:
+        if self.accelerator.reserved_lut_banks == 0 and kernel.template.home.activation.kind is not ActivationKind.LUT:
             # The banks of the tables are not reserved here: such a kernel has its accumulators or operands there.
             self.tables = []
 
@@ -83,19 +83,20 @@ class Stream:
             self.issue(DmaWait(ages[0]), name)
             self.transfers = self.transfers[len(self.transfers) - ages[0] :]
 
-    def _needs(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
+    def _needs(self, kernel: Placed, transfer: DmaOperation) -> bool:
         """Whether the kernel works on a byte that the transfer writes, in memory or in SHRAM, or overwrites one that it reads."""
         if transfer.to_shram:
             return self._uses(kernel, LutLoad(transfer.source, transfer.destination))
         return self.kept.touches(kernel, transfer)
 
-    def _uses(self, kernel: KernelOperation, table: LutLoad) -> bool:
+    def _uses(self, kernel: Placed, table: LutLoad) -> bool:
         """Whether the kernel holds SHRAM bytes of the table's place."""
         if self.accelerator.reserved_lut_banks == 0:
             return True
-        if kernel.activation.kind is not ActivationKind.LUT:
+        activation = kernel.template.home.activation
+        if activation.kind is not ActivationKind.LUT:
             return False
-        start = self.accelerator.lut_address + kernel.activation.lut * LUT_SLOT
+        start = self.accelerator.lut_address + activation.lut * LUT_SLOT
         size = next((t.source.length for t in self.tables if t.destination == start), LUT_SLOT)
         return start < table.destination + table.source.length and table.destination < start + size
 

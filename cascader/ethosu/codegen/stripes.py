@@ -5,12 +5,14 @@ A row is a step along the part's axis: a row of the feature map, or a column.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from cascader.ethosu.codegen.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart
 from npu_model.program import LONGEST_STRIDE, FeatureMap, KernelOperation, OperationKind, Upscale
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
 
 
@@ -56,6 +58,22 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: Place, axis:
     return placed(feature_map, shape, tiles)
 
 
+def _map_form(feature_map: FeatureMap, first: int, last: int, place: Place, axis: Axis) -> tuple[Hashable, int]:
+    """All that decides what :func:`_rows_of` makes but for a number of bytes that its addresses lie behind the tensor's, and that number.
+
+    It is a multiple of 16, so that addresses are aligned like the tensor's.
+    """
+    if not feature_map.is_single_tile:
+        return None, 0
+    count, step = last - first, axis.step(feature_map)
+    slot = (feature_map.tiles.bases[0] + (first * step if first else 0)) % place.size
+    before_wrap = min(count, ceil_div(place.size - slot, step)) if count > 1 else count
+    if count > before_wrap:
+        return (count, before_wrap, slot, place.size), 0
+    rest = slot if feature_map.region != ARENA else slot % ALIGNMENT
+    return (count, rest), slot - rest
+
+
 def _window(operation: KernelOperation, start: int, end: int, axis: Axis) -> tuple[int, int, int, int]:
     """First and last (exclusive) IFM row of OFM rows ``start`` to ``end``, and the padding before and after them."""
     window, rows = axis.window(operation), axis.extent(operation.ifm.shape)
@@ -67,39 +85,82 @@ def _window(operation: KernelOperation, start: int, end: int, axis: Axis) -> tup
     return max(0, low), min(rows, high), max(0, -low), max(0, high - rows)
 
 
-def _operand(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: Place) -> FeatureMap:
+def _operand_rows(part: EthosuPart, operand: FeatureMap, start: int, end: int) -> tuple[int, int]:
     """Rows of an elementwise operand; one that is repeated along the rows stays whole, a constant one stays where it is."""
     rows = part.axis.extent(operand.shape)
     repeated = rows < part.axis.extent(part.operation.ofm.shape)
-    return _rows_of(operand, 0, rows, place, part.axis) if repeated else _rows_of(operand, start, end, place, part.axis)
+    return (0, rows) if repeated else (start, end)
 
 
-def stripe(part: EthosuPart, start: int, end: int, places: dict[str, Place]) -> KernelOperation:
-    """Rows ``start`` to ``end`` (exclusive) of the part's OFM, on the places of its tensors."""
-    operation, axis = part.operation, part.axis
+def _operand(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: Place) -> FeatureMap:
+    return _rows_of(operand, *_operand_rows(part, operand, start, end), place, part.axis)
+
+
+def _operand_form(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: Place) -> tuple[Hashable, int]:
+    return _map_form(operand, *_operand_rows(part, operand, start, end), place, part.axis)
+
+
+class Form(NamedTuple):
+    """All that decides what a stripe is but for its place: stripes of one form differ by ``offsets`` of their IFM, OFM and IFM2 alone."""
+
+    key: Hashable
+    offsets: tuple[int, int, int]
+
+
+def _maps(
+    part: EthosuPart, places: Mapping[str, Place]
+) -> tuple[tuple[FeatureMap, Place], tuple[FeatureMap | None, Place], tuple[FeatureMap, Place]]:
+    """IFM, IFM2 and OFM of the part's operation, each with its tensor's place."""
+    operation, second = part.operation, part.operation.ifm2
 
     def place(feature_map: FeatureMap, tensor: str) -> Place:
         return places[tensor] if feature_map.region == ARENA else _HOME
 
-    source, target = place(operation.ifm, part.ifm), places[part.ofm]
-    second = operation.ifm2
     source2 = place(second, part.ifm2) if second is not None and part.ifm2 is not None else _HOME
-    maps = ((operation.ifm, source), (second, source2), (operation.ofm, target))
+    return (operation.ifm, place(operation.ifm, part.ifm)), (second, source2), (operation.ofm, places[part.ofm])
+
+
+def form(part: EthosuPart, start: int, end: int, places: Mapping[str, Place]) -> Form:
+    """The form of rows ``start`` to ``end`` (exclusive) of the part's OFM, wherever its tensors lie."""
+    operation, axis = part.operation, part.axis
+    maps = _maps(part, places)
+    (first, source), (second, source2), (ofm, target) = maps
+    if start == 0 and end == axis.extent(ofm.shape) and not any(m and p.rolls(m) for m, p in maps):
+        return Form(None, (0, 0, 0))
+    names = [name for name in (part.ifm, part.ofm, part.ifm2) if name is not None]
+    if len(set(names)) < len(names):
+        # Of two maps of one tensor both would lie at its offset.
+        return Form((start, end, *(size for one in (source, target, source2) for size in one[1:])), (0, 0, 0))
+    written, to = _map_form(ofm, start, end, target, axis)
+    if operation.kind is OperationKind.ELEMENTWISE:
+        read, at = _operand_form(part, first, start, end, source)
+        read2, at2 = _operand_form(part, second, start, end, source2) if second is not None else (None, 0)
+        return Form((read, written, read2), (at, to, at2))
+    low, high, *padding = _window(operation, start, end, axis)
+    read, at = _map_form(first, low, high, source, axis)
+    return Form((end - start, read, written, *padding), (at, to, 0))
+
+
+def stripe(part: EthosuPart, start: int, end: int, places: Mapping[str, Place]) -> KernelOperation:
+    """Rows ``start`` to ``end`` (exclusive) of the part's OFM, on the places of its tensors."""
+    operation, axis = part.operation, part.axis
+    maps = _maps(part, places)
+    (first, source), (second, source2), (_, target) = maps
     if start == 0 and end == axis.extent(operation.ofm.shape) and not any(m and p.rolls(m) for m, p in maps):
         return whole(part, places)
     ofm = _rows_of(operation.ofm, start, end, target, axis)
     if operation.kind is OperationKind.ELEMENTWISE:
         ifm2 = _operand(part, second, start, end, source2) if second is not None else None
-        return operation.having(ifm=_operand(part, operation.ifm, start, end, source), ifm2=ifm2, ofm=ofm)
+        return operation.having(ifm=_operand(part, first, start, end, source), ifm2=ifm2, ofm=ofm)
     low, high, before, after = _window(operation, start, end, axis)
-    ifm = _rows_of(operation.ifm, low, high, source, axis)
+    ifm = _rows_of(first, low, high, source, axis)
     kernel = operation.kernel
     if end - start == 1 and axis.window(operation).stride > LONGEST_STRIDE:
         kernel = axis.without_stride(kernel)
     return operation.having(ifm=ifm, ofm=ofm, kernel=kernel, padding=axis.padding(operation.padding, before, after))
 
 
-def whole(part: EthosuPart, places: dict[str, Place]) -> KernelOperation:
+def whole(part: EthosuPart, places: Mapping[str, Place]) -> KernelOperation:
     """The part's operation uncut, on the places of its tensors; constants are where they are."""
 
     def moved(tensor: str | None, feature_map: FeatureMap) -> FeatureMap:

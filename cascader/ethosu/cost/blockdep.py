@@ -160,7 +160,8 @@ def shares_tables(previous: KernelOperation, operation: KernelOperation, acceler
     return accelerator.reserved_lut_banks == 0 and tables == [True, False]
 
 
-def _block_count(operation: KernelOperation) -> int:
+def block_count(operation: KernelOperation) -> int:
+    """OFM blocks of a kernel."""
     shape, block = operation.ofm.shape, operation.block
     return ceil_div(shape.height, block.height) * ceil_div(shape.width, block.width) * ceil_div(shape.depth, block.depth)
 
@@ -179,13 +180,13 @@ def look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOp
             return blocks
         if kernel.blockdep == 0:
             break  # it has started, so everything before it is finished
-        blocks += _block_count(kernel)
+        blocks += block_count(kernel)
     return value
 
 
-def is_settled(value: int, previous: KernelOperation) -> bool:
-    """Whether :func:`look_back` leaves ``value`` as it is, whatever came before the ``previous`` kernel."""
-    return value == 0 or previous.blockdep == 0 or _block_count(previous) >= value
+def is_settled(value: int, blockdep: int, blocks: int) -> bool:
+    """Whether :func:`look_back` leaves ``value`` as it is whatever came before a kernel of so many blocks with that BLOCKDEP."""
+    return value == 0 or blockdep == 0 or blocks >= value
 
 
 def block_distance(previous: KernelOperation, operation: KernelOperation, accelerator: Accelerator) -> int:

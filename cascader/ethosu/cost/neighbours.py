@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.block_option import BlockOption
@@ -29,18 +30,25 @@ class Neighbours:
         self._accelerator = accelerator
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
+        self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob, Coupling | None]] = {}
+        self._starts = cache(self._from_the_middle)
 
     def _typical(self, job: StripeJob) -> StripeJob:
         """A stripe of the same height in the middle of the part."""
         start = self._graph.parts[job.part].typical(job.end - job.start)
         return StripeJob(job.part, start, start + job.end - job.start)
 
+    def _from_the_middle(self, number: int, height: int) -> list[int]:
+        """The first rows of a part's stripes of that height, those nearest to the middle of the part first."""
+        part = self._graph.parts[number]
+        starts, middle = {part.border_until(start) for start in range(part.rows - height + 1)}, part.typical(height)
+        return sorted(starts, key=lambda start: (abs(start - middle), start))
+
     def _typical_pair(self, before: StripeJob, after: StripeJob, distance: int) -> tuple[StripeJob, StripeJob]:
         """The pair of stripes of the same heights and distance whose second one is nearest to the middle of its part."""
-        part, height, middle = self._graph.parts[after.part], after.end - after.start, self._typical(after).start
+        height = after.end - after.start
         last = self._graph.parts[before.part].rows - (before.end - before.start)
-        starts = {part.border_until(start) for start in range(part.rows - height + 1)}
-        for start in sorted(starts, key=lambda start: (abs(start - middle), start)):
+        for start in self._starts(after.part, height):
             second = StripeJob(after.part, start, start + height)
             first = first_read(self._graph, before.part, second)
             if first is not None and 0 <= first + distance <= last:
@@ -74,8 +82,16 @@ class Neighbours:
             return first + after.staged - min(after.staged_lead, tail)
         return first + max(after.direct - min(after.lead, tail), after.home)
 
-    def _shared(self, before: StripeJob, after: StripeJob, *, reads: bool, before_staged: bool, staged: bool) -> int:
-        coupling = self._coupling(before, after, reads=reads)
+    def _pair(self, before: StripeJob, after: StripeJob, distance: int | None) -> tuple[StripeJob, StripeJob, Coupling | None]:
+        """The pair that stands for one, and its coupling, whatever is staged."""
+        key = before.part, after.part, before.end - before.start, after.end - after.start, distance
+        if key not in self._pairs:
+            alone = self._typical(before), self._typical(after)
+            pair = alone if distance is None else self._typical_pair(before, after, distance)
+            self._pairs[key] = *pair, self._coupling(*pair, reads=distance is not None)
+        return self._pairs[key]
+
+    def _shared(self, before: StripeJob, after: StripeJob, coupling: Coupling | None, *, before_staged: bool, staged: bool) -> int:
         if coupling is None:
             return 0
         together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))
@@ -91,7 +107,5 @@ class Neighbours:
         rows = before.end - before.start, after.end - after.start
         key = before.part, after.part, rows, distance, before_staged, staged
         if key not in self._known:
-            alone = self._typical(before), self._typical(after)
-            pair = alone if distance is None else self._typical_pair(before, after, distance)
-            self._known[key] = self._shared(*pair, reads=distance is not None, before_staged=before_staged, staged=staged)
+            self._known[key] = self._shared(*self._pair(before, after, distance), before_staged=before_staged, staged=staged)
         return self._known[key]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.kept import KeptKernels
-from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_times import LeastTimes
@@ -196,7 +196,7 @@ class _Search:
         if self.replayed == self.limits.replays:
             raise _OutOfSteps
         self.replayed += 1
-        cycles = self.judge(lower(made, checked=False, kept=self.kept))
+        cycles = self.judge(replayable(made, self.kept))
         if cycles < self.cycles:
             self.cycles, self.found = cycles, (candidate, cycles)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.proof import prove
 from cascader.ethosu.proof.result import MOST_DIVIDED, Limits, Proof
@@ -104,7 +104,7 @@ def check(decisions: Decisions, form: Form) -> None:
 
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:
     """Cycles of a candidate in replay; any process may do that, so that its form does not come first."""
-    return judge(lower(decisions.schedule(form), checked=False, kept=form.kept))
+    return judge(replayable(decisions.schedule(form), form.kept))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice, tee
 
-from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.form import Form
@@ -64,7 +64,7 @@ def with_replayed_copies(form: Form, schedule: Schedule, cycles: int, judge: Rep
     """
 
     def judged(schedules: Iterable[Schedule]) -> Iterator[int]:
-        return (judge(lower(made, checked=False, kept=form.kept)) for made in schedules)
+        return (judge(replayable(made, form.kept)) for made in schedules)
 
     most = effort // max(cycles, 1)
     return climbed((schedule, cycles), changes, judged, most if most >= len(schedule.copies) else 0)

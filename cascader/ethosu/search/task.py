@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from functools import partial
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.result import Proof
@@ -114,8 +114,8 @@ class Task:
         cycles = list(spread([Thunk(partial(_cycles_layer_by_layer, form, self.accelerator, self.replay)) for form in forms]))
         plain = schedule_layer_by_layer(forms[cycles.index(min(cycles))], self.accelerator, checked=False)
         burst = self.system.ports[self.system.port_of(CONSTANTS)].burst_bytes
-        return best_places(plain.network, burst, lambda form: self.replay(lower(replace(plain, network=form), checked=False)))
+        return best_places(plain.network, burst, lambda form: self.replay(replayable(replace(plain, network=form))))
 
 
 def _cycles_layer_by_layer(form: Network, accelerator: str, replay: Replay) -> int:
-    return replay(lower(schedule_layer_by_layer(form, accelerator, checked=False), checked=False))
+    return replay(replayable(schedule_layer_by_layer(form, accelerator, checked=False)))

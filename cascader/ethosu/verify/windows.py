@@ -7,6 +7,7 @@ check of schedules does not repeat its mistakes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,7 @@ def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None
 class Span:
     """Bytes from ``start`` to ``end``: ``counts`` times ``strides`` apart, ``width`` of them in one piece each time.
 
-    ``row`` is the feature map's row that it begins with.
+    ``row`` is the feature map's row that it begins with, ``end`` the first address behind the last byte.
     """
 
     start: int
@@ -81,11 +82,13 @@ class Span:
     strides: tuple[int, ...]
     width: int
     row: int
+    end: int = field(init=False)
 
-    @property
-    def end(self) -> int:
-        """First address behind the last byte."""
-        return self.start + sum([(count - 1) * stride for count, stride in zip(self.counts, self.strides, strict=True)]) + self.width
+    def __post_init__(self) -> None:
+        end = self.start + self.width
+        for count, stride in zip(self.counts, self.strides, strict=True):
+            end += (count - 1) * stride
+        object.__setattr__(self, "end", end)
 
     def of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """The view of ``labels``, one per byte, at these bytes; all bytes from start to end where pieces lie over each other."""

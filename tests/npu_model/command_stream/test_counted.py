@@ -12,7 +12,7 @@ from operation_strategies import OPERATIONS, elementwise_operations, windowed_op
 from scheduling import legalised
 
 from npu_model.command_stream import counted as module
-from npu_model.command_stream.counted import WordCounter, changed_words
+from npu_model.command_stream.counted import changed_words, word_counter
 from npu_model.command_stream.encode import encode_operations
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, Control, ControlKind, DmaWait, FeatureMap, KernelOperation, KernelWait, Operation
@@ -27,7 +27,7 @@ def words(operations: list[Operation]) -> tuple[int, ...]:
 @settings(max_examples=100)
 @given(st.lists(OPERATIONS, min_size=1, max_size=5), st.data())
 def test_words_are_those_of_the_stream_in_any_order_of_operations_that_come_again(some: list[Operation], data: st.DataObject) -> None:
-    counter = WordCounter()
+    counter = word_counter()
     kept = [one for one in some if not isinstance(one, Control)]
     again = (st.sampled_from(kept) | WAITS) if kept else WAITS
     for _ in range(3):
@@ -57,7 +57,7 @@ def moved(kernel: KernelOperation, data: st.DataObject) -> KernelOperation:
 @settings(max_examples=100)
 @given(st.lists(KERNELS, min_size=1, max_size=2), st.data())
 def test_words_of_kernels_at_other_addresses_are_those_of_the_stream(some: list[KernelOperation], data: st.DataObject) -> None:
-    counter = WordCounter()
+    counter = word_counter()
     places = [one for kernel in some for one in (kernel, moved(kernel, data))]
     operations: list[Operation] = data.draw(st.lists(st.sampled_from(places), max_size=12))
     assert counter.words(operations) == words(operations)
@@ -69,11 +69,11 @@ def test_an_address_that_no_register_holds_is_refused_behind_a_kernel_at_others_
     beyond = kernel.having(ofm=replace(kernel.ofm, tiles=tiles))
     for operations in ([beyond], [kernel, beyond]):
         with pytest.raises(InputError, match=r"OFM_BASE0"):
-            WordCounter().words(operations)
+            word_counter().words(operations)
 
 
 def test_words_of_a_network_are_those_of_its_stream() -> None:
-    counter = WordCounter()
+    counter = word_counter()
     for program in legalised("tiny_residual").programs:
         operations = list(program.operations)
         assert isinstance(operations[-1], Control)

@@ -136,7 +136,7 @@ MOVED = transfers(copy(0, 4096))
 def test_a_kernel_behind_waits_for_a_transfer_whose_bytes_it_needs_or_overwrites(kernel: KernelOperation, waits: bool) -> None:  # noqa: FBT001
     stream = Stream(accelerator(DEFAULT))
     stream.move(MOVED, "copy")
-    stream.run(kernel, "kernel")
+    stream.run(stream.kept.alone(kernel), "kernel")
     assert any(isinstance(op, DmaWait) for op in stream.operations) == waits
 
 
@@ -147,7 +147,7 @@ def test_a_kernel_behind_waits_for_a_transfer_whose_bytes_it_needs_or_overwrites
 )
 def test_a_transfer_waits_for_a_kernel_before_that_makes_its_bytes_or_uses_its_place(kernel: KernelOperation, waits: bool) -> None:  # noqa: FBT001
     stream = Stream(accelerator(DEFAULT))
-    stream.run(kernel, "kernel")
+    stream.run(stream.kept.alone(kernel), "kernel")
     stream.move(MOVED, "copy")
     assert any(isinstance(op, KernelWait) for op in stream.operations) == waits
 

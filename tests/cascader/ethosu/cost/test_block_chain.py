@@ -43,6 +43,15 @@ def option(cycles: int) -> BlockOption:
     return BlockOption(BLOCK, SHRAM, cycles, kernel_load(()), STAGED, 0)
 
 
+def itself(kernel: KernelOperation) -> KernelOperation:
+    return kernel
+
+
+def nothing_known() -> KnownSteps[KernelOperation]:
+    """Steps of which none is known later."""
+    return KnownSteps(lambda _one, _two: None, itself)
+
+
 Chain = list[list[BlockOption]]
 Savings = dict[tuple[int, int], int]
 
@@ -70,7 +79,7 @@ def test_the_choice_is_as_good_as_the_best_of_all_combinations(case: tuple[Chain
         return savings[id(one), id(two)]
 
     with patch.object(Coupling, "shared", saved):
-        chosen = choose_together([KERNEL if options else None for options in jobs], jobs, DEVICE)
+        chosen = choose_together([KERNEL if options else None for options in jobs], jobs, DEVICE, nothing_known())
     for options, one in zip(jobs, chosen, strict=True):
         assert any(one is other for other in options) if options else one is None
     assert cycles_of(chosen, savings) == min(cycles_of(every, savings) for every in product(*(options or [None] for options in jobs)))
@@ -86,15 +95,15 @@ def test_what_is_known_of_a_chain_changes_no_choice(case: tuple[Chain, Savings],
         return savings[id(one), id(two)]
 
     with patch.object(Coupling, "shared", saved):
-        known = KnownSteps(lambda one, two: (id(one), id(two)))
+        known = KnownSteps(lambda one, two: (id(one), id(two)), itself)
         # The same steps come at the end of shorter chains, with other cycles before them, and in the whole one twice.
         for begin in (*begins, 0, 0):
             found = choose_together(kernels[begin:], jobs[begin:], DEVICE, known)
-            assert found == choose_together(kernels[begin:], jobs[begin:], DEVICE)
+            assert found == choose_together(kernels[begin:], jobs[begin:], DEVICE, nothing_known())
 
 
 def test_no_jobs_have_no_blocks() -> None:
-    assert choose_together([], [], DEVICE) == []
+    assert choose_together([], [], DEVICE, nothing_known()) == []
 
 
 SHALLOW, DEEP = Shape3D(4, 8, 16), Shape3D(8, 8, 16)

@@ -8,7 +8,7 @@ from scheduling import DEFAULT, network
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
-from npu_model.command_stream.counted import WordCounter
+from npu_model.command_stream.counted import word_counter
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import DmaOperation, KernelOperation
 from testbed.memory_options import MemoryOptions
@@ -33,7 +33,7 @@ def test_a_kernel_and_the_copies_before_it_take_at_least_the_words_that_are_coun
     firsts: list[tuple[int, int]] = []
     for program in (program for made in lowered(name) for program in made.programs):
         before, words, copies = None, 0, 0
-        for operation, own in zip(program.operations, WordCounter().words(program.operations), strict=True):
+        for operation, own in zip(program.operations, word_counter().words(program.operations), strict=True):
             words += own
             copies += isinstance(operation, DmaOperation)
             if isinstance(operation, KernelOperation):
