@@ -95,7 +95,7 @@ class WordCounter(Generic[K]):
 
     def forget_kernels(self) -> None:
         """Keep what is known of forms alone."""
-        self._kernels: dict[tuple[int, _Held], tuple[_Asked, K]] = {}
+        self._kernels: dict[tuple[int, _Held], tuple[tuple[_Asked, _Held], K]] = {}
         self._transfers: dict[int, tuple[_Asked, DmaOperation]] = {}
 
     def words(self, operations: Iterable[K | DmaOperation | DmaWait | KernelWait | Control]) -> tuple[int, ...]:
@@ -113,8 +113,7 @@ class WordCounter(Generic[K]):
             elif isinstance(operation, Control):
                 asked = _NOTHING
             else:
-                asked = self._kernel(operation, held)
-                held = asked.held(held)
+                asked, held = self._kernel(operation, held)
             flat.append(asked.flat)
             before.append(waits)
             waits = 0
@@ -136,11 +135,12 @@ class WordCounter(Generic[K]):
             found = self._transfers[id(operation)] = _asked(operation), operation
         return found[0]
 
-    def _kernel(self, kernel: K, held: _Held) -> _Asked:
-        """The values that a kernel asks of the registers; some of them ask for something only where they have a value."""
+    def _kernel(self, kernel: K, held: _Held) -> tuple[_Asked, _Held]:
+        """The values that a kernel asks of the registers, some of them only where these have one, and which have one behind it."""
         found = self._kernels.get((id(kernel), held))
         if found is None:
-            found = self._kernels[id(kernel), held] = self._at_addresses(kernel, held), kernel
+            asked = self._at_addresses(kernel, held)
+            found = self._kernels[id(kernel), held] = (asked, asked.held(held)), kernel
         return found[0]
 
     def _at_addresses(self, kernel: K, held: _Held) -> _Asked:

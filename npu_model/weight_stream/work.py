@@ -173,12 +173,12 @@ def stream_work(program: Program, accelerator: Accelerator) -> StreamWork:
     """The work for every kernel whose weights are constants of the program or copies of them; InputError if a stream is damaged."""
     contents, work = _Contents(program), {}
     for index, op in enumerate(program.operations):
-        if isinstance(op, DmaOperation):
-            contents.copied.append(op)
-        elif isinstance(op, KernelOperation) and op.weights:
-            found = _kernel_work(op, program.made_of(op), contents, accelerator)
+        if isinstance(op, KernelOperation):
+            found = _kernel_work(op, program.made_of(op), contents, accelerator) if op.weights else None
             if found is not None:
                 work[index] = found
+        elif isinstance(op, DmaOperation):
+            contents.copied.append(op)
     return work
 
 

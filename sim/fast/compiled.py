@@ -108,7 +108,7 @@ class CompiledCache:
         self._ports = array("q", system.region_ports)
         self._works: dict[object, bytes] = {}
         # What is known by its identity is kept.
-        self._known: dict[tuple[int, int], tuple[bytes, KernelOperation, tuple[DecoderWork, ...]]] = {}
+        self._known: dict[tuple[int, int], tuple[memoryview, KernelOperation, tuple[DecoderWork, ...]]] = {}
         self._bytes = 0
         numbers = (
             *(self._word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
@@ -135,13 +135,14 @@ class CompiledCache:
         bursts = [memory.burst_bytes // self._word for memory in self._system.ports]
         return _WORK is not None and _CORE is not None and max(terms) <= _LARGEST_TERM and min(bursts) > 0
 
-    def _work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> bytes:
+    def _work(self, program: Program, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> memoryview:
         """The work of the operation's blocks; an operation that comes again has what it had."""
         known = self._known.get((id(op), id(decoding)))
         if known is None:
+            work = memoryview(self._shared_work(program.origin(op), decoding)).cast("q")
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
-            known = self._known[id(op), id(decoding)] = self._shared_work(op, decoding), op, decoding
+            known = self._known[id(op), id(decoding)] = work, op, decoding
         return known[0]
 
     def _shared_work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> bytes:
@@ -161,16 +162,18 @@ class CompiledCache:
             self._works[key] = found
         return found
 
-    def _rows(self, program: Program) -> Iterator[tuple[int, ...]]:
+    def _rows(self, program: Program) -> list[int]:
         """Kind and words of each operation, and what its unit has to know of it."""
+        rows: list[int] = []
         shram: Shram | None = None
         for op, words in zip(program.operations, program.words, strict=True):
             if isinstance(op, KernelOperation):
                 changes = shram is not None and shram is not op.shram and shram != op.shram
                 shram = op.shram
-                yield _KERNEL, words, op.blockdep, changes, self._system.region_ports[op.ofm.region], 0, 0
+                rows += (_KERNEL, words, op.blockdep, changes, self._system.region_ports[op.ofm.region], 0, 0)
             else:
-                yield self._row(op, words)
+                rows += self._row(op, words)
+        return rows
 
     def _row(self, op: Operation, words: int) -> tuple[int, ...]:
         """The row of an operation that is no kernel."""
@@ -187,14 +190,13 @@ class CompiledCache:
         """One Program; only if its replay is ``counted`` it has counts."""
         assert _CORE is not None  # noqa: S101  # is_usable
         kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
-        works = [self._work(program.origin(op), known.get(index, ())) for index, op in kernels]
-        rows = array("q", list(chain.from_iterable(self._rows(program))))
+        views = [self._work(program, op, known.get(index, ())) for index, op in kernels]
+        rows = array("q", self._rows(program))
         number = len(program.operations)
         times, beats, counts = (array("q", bytes(8 * size)) for size in (3 * number, 4, (_COUNTS + 4) * number if counted else 0))
-        views = [memoryview(work).cast("q") for work in works]
         cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, views, times, beats, counts)
         # Of each operation its index, issue and end, in the order in which they end; the rest is empty.
-        ended = iter(times[: 3 * (len(works) + len(program.transfers))])
+        ended = iter(times[: 3 * (len(views) + len(program.transfers))])
         found = {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}
         return CompiledReplay(cycles, Beats(*beats), found, counts)
 

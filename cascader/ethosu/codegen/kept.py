@@ -175,7 +175,8 @@ class KeptKernels:
         self._placed = 0
         self._located: dict[object, Located] = {}
         self._paired: dict[tuple[Placed, Placed], int] = {}
-        self._behind: dict[tuple[Issued, Placed], Issued] = {}
+        self.behind: dict[tuple[Issued, Placed], Issued] = {}
+        """By a kernel that was issued and the next one, that one as it is issued, where nothing before the two matters."""
         self._transfers: dict[tuple[int, int], tuple[DmaOperation, ByteRange]] = {}
         self._touching: dict[tuple[Placed, int], tuple[bool, DmaOperation]] = {}
         self._counter.forget_kernels()
@@ -304,16 +305,13 @@ class KeptKernels:
         if not earlier:
             return _with_blockdep(kernel, 0)
         previous = earlier[-1]
-        known = self._behind.get((previous, kernel))
-        if known is None:
-            value = self._distance(previous.placed, kernel, accelerator)
-            if is_settled(value, previous.blockdep, previous.placed.template.blocks):
-                known = self._behind[previous, kernel] = _with_blockdep(kernel, value)
-            else:
-                # As each kernel has a block at least, no more than so many count.
-                newest = [self.issued_operation(one) for one in earlier[-value:]]
-                known = _with_blockdep(kernel, look_back(value, self.operation(kernel), newest))
-        return known
+        value = self._distance(previous.placed, kernel, accelerator)
+        if is_settled(value, previous.blockdep, previous.placed.template.blocks):
+            found = self.behind[previous, kernel] = _with_blockdep(kernel, value)
+            return found
+        # As each kernel has a block at least, no more than so many count.
+        newest = [self.issued_operation(one) for one in earlier[-value:]]
+        return _with_blockdep(kernel, look_back(value, self.operation(kernel), newest))
 
     def _distance(self, previous: Placed, kernel: Placed, accelerator: Accelerator) -> int:
         """As :func:`block_distance`."""

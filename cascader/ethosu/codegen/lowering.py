@@ -222,7 +222,7 @@ def _whole(kept: KeptKernels, issued: Sequence[IssuedOperation], *, checked: boo
 
 def _replayed(kept: KeptKernels, issued: Sequence[IssuedOperation]) -> _Finished:
     """Operations that replay like these."""
-    found = tuple([kept.replayed(one) if isinstance(one, Issued) else one for one in issued])
+    found = tuple([one.replayed or kept.replayed(one) if isinstance(one, Issued) else one for one in issued])
     return _Finished(found, kept.words(issued), kept.moved)
 
 

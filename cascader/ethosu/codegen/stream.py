@@ -59,7 +59,8 @@ class Stream:
         if self.transfers:
             newest_first = self.transfers[::-1]
             self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(kernel, transfer)], name)
-        issued = self.kept.issued(self.kernels, kernel, self.accelerator)
+        earlier = self.kernels
+        issued = (earlier and self.kept.behind.get((earlier[-1], kernel))) or self.kept.issued(earlier, kernel, self.accelerator)
         self.issue(issued, name)
         self.kernels.append(issued)
         self.running = min(self.running + 1, self.accelerator.max_outstanding_kernels)
