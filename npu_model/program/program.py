@@ -153,7 +153,7 @@ class Program:
         return kernel if made_of is None else made_of.origin
 
     def made_of(self, kernel: KernelOperation) -> Moved | None:
-        """What a kernel was made of; None if that is unknown."""
+        """The values that a kernel was made of; None if these are unknown."""
         moved = self.moved.get(id(kernel))
         return moved if moved is not None and moved.kernel is kernel else None
 

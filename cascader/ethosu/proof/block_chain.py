@@ -22,7 +22,7 @@ from npu_model.program import KernelOperation
 
 
 class Chain(NamedTuple):
-    """What of the choice is known behind some jobs: the costs of the last kernel's blocks, each less that of the first.
+    """The choice as far as it is known behind some jobs: the costs of the last kernel's blocks, each less that of the first.
 
     No costs: no kernel is right before. Not ``is_known``: any block may be chosen behind any.
     """
