@@ -19,15 +19,13 @@ from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_times import LeastTimes
-from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
+from cascader.ethosu.proof.result import DEFAULT_LIMITS, MOST_PARTS, Limits, Proof
 from cascader.ethosu.proof.state import NO_REST, Rest, Staged, State
 from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import Group, StripeJob
 from cascader.search.local_moves import Groups
 from npu_model.memory.system import MemorySystem
 from npu_model.values import dataclass
-
-DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)

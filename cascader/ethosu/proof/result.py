@@ -33,6 +33,9 @@ class Limits:
         return self != other and self.steps >= other.steps and self.replays >= other.replays
 
 
+DEFAULT_LIMITS = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """The result of a proof: the schedules of its class, what it took, and whether it came to its end.

@@ -8,8 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import inf
 
-from cascader.ethosu.proof.proof import DEFAULT_LIMITS
-from cascader.ethosu.proof.result import Limits, Proof
+from cascader.ethosu.proof.result import DEFAULT_LIMITS, Limits, Proof
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.proofs import Rounds, has_proof
 from cascader.ethosu.search.replays import QUICK_EFFORT, REACH, WHOLE_EFFORT, changed_by_replays, close, promising, replayed

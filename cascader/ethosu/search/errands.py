@@ -9,7 +9,6 @@ from typing import TypeVar
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.proof.divisions import Divisions
-from cascader.ethosu.proof.proof import prove
 from cascader.ethosu.proof.result import MOST_DIVIDED, Limits, Proof
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
@@ -139,5 +138,7 @@ def change(form: Form, decisions: Decisions, cycles: int, judge: Replay, effort:
 
 def proven(form: Form, budget: int | None, cycles: int, judge: Replay, limits: Limits) -> tuple[Proof, tuple[Decisions, int] | None]:
     """The proof of a form, and the fastest schedule of its class with its cycles if these are fewer than ``cycles``."""
+    from cascader.ethosu.proof.proof import prove  # noqa: PLC0415  # most searches prove nothing, and its import takes a while
+
     made = prove(form.cascader, form.system, budget, cycles, judge, limits)
     return made.proof, None if made.found is None else (Decisions.of(made.found[0]), made.found[1])
