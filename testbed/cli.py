@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from npu_model.errors import InputError
@@ -63,12 +64,19 @@ def build_parser() -> Parser:
     return parser
 
 
+_WITHOUT_MATRICES = "schedule", "frontier", "compare"
+"""Commands that multiply no matrices. The library that numpy has for these starts a thread for each processor, which spins for a while."""
+
+
 def _run(argv: Sequence[str] | None) -> int:
     try:
         arguments = build_parser().parse_args(argv)
     except SystemExit as stop:
         # --help and --version have been printed.
         return int(stop.code or 0)
+    if arguments.command in _WITHOUT_MATRICES:
+        # Nobody has imported numpy yet.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with vela_timeout(getattr(arguments, "vela_timeout", None)):
         return int(arguments.run(arguments))
 

@@ -22,7 +22,7 @@ from npu_model.memory.timing_adapter import profile_names
 from npu_model.program.text import parse_text
 from npu_model.tflite.model import read_tflite
 from testbed import VERSION
-from testbed.cli import build_parser
+from testbed.cli import build_parser, main
 from testbed.commands.options import HELP_WIDTH, Parser
 from testbed.json_schemas import schema_version
 from testbed.pipeline import read_schedule, schedule, simulate_schedule
@@ -310,3 +310,16 @@ def test_what_schedule_and_diff_say_fits_the_terminal(monkeypatch: pytest.Monkey
     beside = call("diff", "zoo:tiny_conv", "--optimise", "Size,Performance").output
     assert "\n        " in beside.partition("after   ")[0]
     assert max(map(len, (made + beside).splitlines())) <= 60
+
+
+@pytest.mark.parametrize(("command", "threads"), [("schedule -o s.json", "1"), ("frontier", "1"), ("compare", "1"), ("verify", None)])
+def test_only_commands_that_multiply_matrices_have_threads_for_them(
+    command: str, threads: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # What is set first is put back in the end.
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    name, *options = command.split()
+    assert main([name, "missing", *(["--model", "missing"] if name == "verify" else options)]) == 2
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == threads
