@@ -294,12 +294,11 @@ class LeastTimes:
         return self._at_home[key]
 
     def _hold(self, before: Kernel, kernel: Kernel) -> tuple[int, int]:
-        if self._timing.shram_drains and before.operation.shram != kernel.operation.shram:
-            return 0, 0
+        repartitions = self._timing.shram_drains and before.operation.shram != kernel.operation.shram
         distance = self._distance(before.operation, kernel.operation)
         if distance is None:
-            return NEVER
-        return distance, 0 if distance else self._timing.drain_responses * self._response
+            return (0, 0) if repartitions else NEVER
+        return 0 if repartitions else distance, 0 if distance else self._timing.drain_responses * self._response
 
     def _room_from(self, past: Past | None, copy: int) -> int:
         """The cycle from which on there may be room for a copy: no job that is still to end leaves too little.

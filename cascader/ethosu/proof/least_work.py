@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cascader.ethosu.network.network import CONSTANTS
-from cascader.ethosu.proof.chains import of_chain
+from cascader.ethosu.proof.chains import of_chain, of_transactions
 from cascader.ethosu.proof.home_port import HomePort
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
@@ -75,6 +75,7 @@ class WorkModel:
         self._system = system
         self._timing = timing
         self._word = accelerator.port_bytes_per_cycle
+        self._known: dict[tuple[object, ...], int] = {}
         self.home = HomePort.of(system, timing.lookahead)
 
     def of(self, operation: KernelOperation, decoding: tuple[DecoderWork, ...], constants: int) -> LeastWork:
@@ -118,7 +119,18 @@ class WorkModel:
         memory = self._system.ports[port]
         runs = [max(1, run - spare) for read in reads for run in read.runs]
         burst = max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // self._word // self._timing.ifm_burst_divisor)
+        if not spare and runs:
+            return self._together(memory, tuple(runs), burst, reads=True)
         return of_chain(memory, sum(runs), _transactions(runs, burst), memory.read_latency, memory.max_reads) if runs else 0
+
+    def _together(self, memory: Memory, runs: tuple[int, ...], burst: int, *, reads: bool) -> int:
+        """Cycles of runs that begin at a burst each, wherever their rows lie."""
+        key = runs, burst, reads, id(memory)
+        if key not in self._known:
+            beats = [min(burst, run - done) for run in runs for done in range(0, run, burst)]
+            ways = (memory.read_latency, 0, memory.max_reads) if reads else (0, memory.write_latency, memory.max_writes)
+            self._known[key] = of_transactions(memory, beats, *ways)
+        return self._known[key]
 
     def _weights(self, port: int, reads: Iterable[Read]) -> int:
         """Cycles of a step's constants; a decoder that asks burst by burst, ahead of its slots, is only known to pass the words."""
@@ -137,4 +149,6 @@ class WorkModel:
             longest = min(longest, self._accelerator.access.store_bytes)
         burst = max(1, longest // self._word)
         response = memory.write_latency
+        if not spare and runs:
+            return self._together(memory, tuple(runs), burst, reads=False)
         return max(0, of_chain(memory, sum(runs), _transactions(runs, burst), response, memory.max_writes) - response) if runs else 0
