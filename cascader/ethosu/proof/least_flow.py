@@ -72,6 +72,8 @@ class Run:
     def __init__(self, slots: int, begun: Begun) -> None:
         self._slots = slots
         self.load, self.decoded, self.mac, self.output, self.store = begun
+        self.passed = min(self.load, self.decoded)
+        """Cycle at which the words so far of a port have passed that reads both IFM and constants, neither of which began before."""
         self._groups = [begun.mac]
         self._steps = [begun.mac]
         self._outputs = [begun.output]
@@ -85,7 +87,8 @@ class Run:
             # Both may be ahead of the MAC array by as many steps as they have slots.
             self.load = (self.load if continues else max(self.load, _behind(self._groups, slots))) + fetched
             self.decoded = decode(number, max(self.decoded, _behind(self._steps, slots)))
-            self.mac = max(self.mac, self.load, self.decoded, accumulators) + macs
+            self.passed += block.together[number] if block.together else 0
+            self.mac = max(self.mac, self.load, self.decoded, self.passed, accumulators) + macs
             self._steps.append(self.mac)
             if continues:
                 self._groups[-1] = self.mac
@@ -115,6 +118,7 @@ class LeastFlow:
 
     def _flow(self, first: int, begun: Begun) -> Times:
         run = Run(self.slots, begun)
+        run.passed += self.work.latency
         for block in self.work.blocks[first:]:
             run.block(block, self.response, lambda step, time: time + block.steps[step][1])  # noqa: B023  # called at once
         return self.ended(run)

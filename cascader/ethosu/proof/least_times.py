@@ -266,7 +266,7 @@ class LeastTimes:
             before = max(traffic.turns, self._moved(traffic), home.turn(least.load - state.begin))
             reading = Before(*least, state.begin + home.begun(before), state.begin, traffic.issued)
             words = min(kernel.flow.work.words for kernel in kernels)
-            traffic = traffic._replace(words=traffic.words + words, turns=before + words)
+            traffic = traffic.read(before, words)
         elif staged is None and part in self._uncopied:
             # Wherever in a period a kernel begins: one that begins at its beginning, less than a period earlier, ends no later.
             shifted = Times(*(time - max(home.period - 1, 0) for time in least))
@@ -346,9 +346,8 @@ class LeastTimes:
             return traffic._replace(commands=commands), max(home.fetched(commands), home.passed(words + home.beats(commands)))
         size, commands = ceil_div(self.constants(part), BEAT_BYTES), commands + COPY_WORDS
         begun = max(home.copy(traffic.copies), self._room_from(state.past, source) - state.begin)
-        copies = max(traffic.copies, home.turn(begun)) + size
-        ready = max(home.fetched(commands), home.copy(copies), home.passed(words + size + home.beats(commands)))
-        return Traffic(traffic.words + size, max(traffic.turns, copies), copies, commands, traffic.copied | {source}, traffic.issued), ready
+        traffic = traffic._replace(commands=commands).copy(max(traffic.copies, home.turn(begun)), size, source)
+        return traffic, max(home.fetched(commands), home.copy(traffic.copies), home.passed(words + size + home.beats(commands)))
 
     def _commands(self, before: KernelOperation | None, after: KernelOperation) -> int:
         """Words of commands of a kernel behind another one, at least."""

@@ -7,6 +7,7 @@ latency and then its words one by one, and where only so many transactions may b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import floor
 from typing import NamedTuple
 
 from cascader.ethosu.network.network import CONSTANTS
@@ -36,6 +37,8 @@ class Block(NamedTuple):
     stored: int
     reads: tuple[Reads, ...] = ()
     """Those of each step if the constants are at home."""
+    together: tuple[int, ...] = ()
+    """Cycles in which the words of each step's IFM and constants pass, if they come through one port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class LeastWork:
     blocks: tuple[Block, ...]
     words: int
     response: int
+    latency: int = 0
+    """Cycles before the first word of all where IFM and constants come through one port."""
 
 
 def _transactions(runs: Iterable[int], burst: int) -> int:
@@ -91,7 +96,8 @@ class WorkModel:
             block, moved = known[id(job)]
             blocks.append(block)
             words += moved
-        return LeastWork(tuple(blocks), words, memory.write_latency)
+        latency = self._system.ports[self._system.port_of(constants)].read_latency
+        return LeastWork(tuple(blocks), words, memory.write_latency, latency)
 
     def _block(self, job: BlockJob, memory: Memory, spare: int, constants: int) -> tuple[Block, int]:
         """The block, and the words of its constants."""
@@ -99,7 +105,17 @@ class WorkModel:
         burst = max(1, self._system.ports[self._system.port_of(constants)].burst_bytes // self._word)
         reads = tuple((_pieces(step.weights, burst), () if number else _pieces(job.scales, burst)) for number, step in enumerate(job.steps))
         words = sum(sum(map(sum, some)) for some in reads)
-        return Block(steps, job.output_cycles, self._stored(job, memory, spare), reads if constants == CONSTANTS else ()), words
+        at_home = constants == CONSTANTS
+        together = () if at_home else tuple(self._together(job, spare, constants))
+        return Block(steps, job.output_cycles, self._stored(job, memory, spare), reads if at_home else (), together), words
+
+    def _together(self, job: BlockJob, spare: int, constants: int) -> Iterator[int]:
+        """Cycles of each step's words that come through the port of the constants."""
+        at = self._system.port_of(constants)
+        for number, step in enumerate(job.steps):
+            fetched = sum(max(1, run - spare) for read in step.fetches if self._system.port_of(read.region) == at for run in read.runs)
+            constant = sum(run for read in (*step.weights, *(() if number else job.scales)) for run in read.runs)
+            yield floor((fetched + constant) * self._system.ports[at].cycles_per_word)
 
     def _steps(self, job: BlockJob, spare: int, constants: int) -> Iterator[Step]:
         for number, step in enumerate(job.steps):
@@ -120,10 +136,10 @@ class WorkModel:
         runs = [max(1, run - spare) for read in reads for run in read.runs]
         burst = max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // self._word // self._timing.ifm_burst_divisor)
         if not spare and runs:
-            return self._together(memory, tuple(runs), burst, reads=True)
+            return self._of_runs(memory, tuple(runs), burst, reads=True)
         return of_chain(memory, sum(runs), _transactions(runs, burst), memory.read_latency, memory.max_reads) if runs else 0
 
-    def _together(self, memory: Memory, runs: tuple[int, ...], burst: int, *, reads: bool) -> int:
+    def _of_runs(self, memory: Memory, runs: tuple[int, ...], burst: int, *, reads: bool) -> int:
         """Cycles of runs that begin at a burst each, wherever their rows lie."""
         key = runs, burst, reads, id(memory)
         if key not in self._known:
@@ -150,5 +166,5 @@ class WorkModel:
         burst = max(1, longest // self._word)
         response = memory.write_latency
         if not spare and runs:
-            return self._together(memory, tuple(runs), burst, reads=False)
+            return self._of_runs(memory, tuple(runs), burst, reads=False)
         return max(0, of_chain(memory, sum(runs), _transactions(runs, burst), response, memory.max_writes) - response) if runs else 0

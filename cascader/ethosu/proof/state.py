@@ -63,12 +63,16 @@ def made_at(times: Sequence[int]) -> Made:
     return (), with_least(times)
 
 
+NEWEST = 8
+"""Kernels of which it is known when they may read their constants first."""
+
+
 class Traffic(NamedTuple):
     """Traffic that has passed the port of the constants when the MACs of some jobs are done.
 
     These are so many ``words`` of constants at least, in so many ``turns`` of the port; ``copies`` are the turns that the copier alone has
     taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched. ``issued`` are the
-    transactions of kernels alone.
+    transactions of kernels alone. ``newest`` has of the last kernels that read there the first turn that may be theirs and their words.
     """
 
     words: int = 0
@@ -77,6 +81,18 @@ class Traffic(NamedTuple):
     commands: int = 0
     copied: Staged = frozenset()
     issued: Issued = NOT_ISSUED
+    newest: tuple[tuple[int, int], ...] = ()
+
+    def read(self, before: int, words: int) -> Traffic:
+        """The traffic with that of a kernel that takes no turn ``before`` one."""
+        newest = (*self.newest[1 - NEWEST :], (before, words))
+        return self._replace(words=self.words + words, turns=before + words, newest=newest)
+
+    def copy(self, first: int, size: int, source: int) -> Traffic:
+        """The traffic with that of a copy, no word of which takes a turn before ``first``: nor do those of some kernels before."""
+        besides = sum(words for begin, words in self.newest if begin >= first)
+        turns = max(self.turns, first + size + besides)
+        return self._replace(words=self.words + size, turns=turns, copies=first + size, copied=self.copied | {source})
 
 
 class Done(NamedTuple):
