@@ -35,8 +35,8 @@ class Run:
     seen: list[int] = field(default_factory=list)
 
     def show(self, doing: str) -> None:
-        """Listen for the beginning of the proof."""
-        if doing.startswith("Searching everything: 0"):
+        """Listen for the beginning of the proof, that of its first round."""
+        if doing.startswith("Searching everything: 0") and not self.before:
             self.begin, self.before = time.process_time(), self.seen[-1]
 
     def choose(self, task: Task, aim: Aim) -> tuple[Choice, float]:

@@ -1,4 +1,4 @@
-"""The proof of a small network: proofs of its forms, which share the limits in rounds."""
+"""The proof of a small network: proofs of its forms, which share the limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def has_proof(explored: Explored) -> bool:
 class Rounds:
     """Proofs of all forms on their way, with the fastest schedule so far.
 
-    All forms of a round begin with the same cycles, so that no answer depends on how many of them run at once.
+    All forms of the first round begin with the same cycles, so that no answer depends on how many of them run at once.
     """
 
     explored: Explored
@@ -39,18 +39,18 @@ class Rounds:
     """The proofs so far, by the numbers of their forms."""
 
     def run(self) -> None:
-        """Give each form its share, until all proofs are complete or the next share is no larger than the one before.
+        """Give each form a small share, and then those that stay open what is left, one after the other: the last gets what others spare.
 
-        A proof begins anew with each share. The forms of the first round have a small one; those that stay open share what is left.
+        A proof begins anew with each share. Those of least gap come first.
         """
-        share, last = self.left.shared(FIRST_ROUND * len(self.explored.forms)), Limits(0, 0)
-        if len(self.explored.forms) == 1:
-            share = self.left
         numbers = self.open()
-        while numbers and (not self.proofs or share.exceeds(last)):
-            self._round(numbers, share)
-            numbers = self.open()
-            share, last = self.left.shared(max(1, len(numbers))), share
+        first = self.left.shared(FIRST_ROUND * len(numbers)) if len(numbers) > 1 else self.left
+        self._round(numbers, first)
+        numbers = sorted(self.open(), key=lambda number: (-self.proofs[number].least_cycles, number))
+        for place, number in enumerate(numbers):
+            share = self.left.shared(len(numbers) - place)
+            if number in self.open() and share.exceeds(first):
+                self._round([number], share)
 
     def open(self) -> list[int]:
         """The numbers of the forms of which a schedule may take fewer cycles than the fastest so far."""

@@ -1,4 +1,4 @@
-"""Proofs of a network's forms: they share the limits in rounds, and none takes more than there is."""
+"""Proofs of a network's forms: they share the limits, and none takes more than there is."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ def test_a_hopeless_form_leaves_the_others_enough() -> None:
     assert asked.rounds[:3] == [(number, 3000 // FIRST_ROUND // 3) for number in range(3)]
     assert made.open() == [0]
     assert not made.proof(ANSWER).complete
+
+
+def test_the_last_form_gets_what_the_others_spare() -> None:
+    """Of 2,700 steps that are left each has half, but the first takes 500 of them."""
+    asked, made = rounds([500, 2000], Limits(3000, 3000))
+    assert asked.rounds == [(0, 150), (1, 150), (0, 1350), (1, 2200)]
+    assert made.proof(ANSWER).complete
 
 
 def test_all_forms_proven_prove_the_network() -> None:
