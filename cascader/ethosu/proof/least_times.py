@@ -21,7 +21,22 @@ from cascader.ethosu.proof.home_reads import Before, HomeReads
 from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow, Times
 from cascader.ethosu.proof.least_step import step
 from cascader.ethosu.proof.least_work import WorkModel
-from cascader.ethosu.proof.state import FINISH, MOVED, After, Done, Kernel, Kernels, Past, Rest, Sent, Staged, State, Traffic, made_at
+from cascader.ethosu.proof.state import (
+    FINISH,
+    MOVED,
+    NO_REST,
+    After,
+    Done,
+    Kernel,
+    Kernels,
+    Past,
+    Rest,
+    Sent,
+    Staged,
+    State,
+    Traffic,
+    made_at,
+)
 from cascader.ethosu.proof.transfer_times import TransferTimes
 from cascader.ethosu.search.bound import demand
 from cascader.plan.depth_first import StripeJob
@@ -123,7 +138,8 @@ class LeastTimes:
         ``rest`` are the cycles that these parts take at least from the moment on at which each unit is free.
         """
         macs, output = self._rest[part]
-        if part == len(self._payloads):
+        if rest is NO_REST:
+            # Nothing comes behind the last job of all.
             state = state.behind_kernels()
         load, mac, out, finish, moved, words = rest
         mac, out = max(mac, macs), max(out, output)

@@ -20,7 +20,7 @@ from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_times import LeastTimes
 from cascader.ethosu.proof.result import DEFAULT_LIMITS, MOST_PARTS, Limits, Proof
-from cascader.ethosu.proof.state import NO_REST, Rest, Staged, State
+from cascader.ethosu.proof.state import NO_REST, NO_WAY, Rest, Staged, State
 from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import Group, StripeJob
 from cascader.search.local_moves import Groups
@@ -89,8 +89,10 @@ class _Search:
         after = self.times.after if count <= MOST_PARTS else self._after
         self.rest = [NO_REST] * (count + 1)
         for first in range(count - 1, -1, -1):
-            groups = [(self.divisions.jobs(group), group.last + 1, self.rest[group.last + 1]) for group in self.divisions.groups(first)]
-            self.rest[first] = self.times.rest(first, groups, after, self.divisions.last_job(first))
+            for group in self.divisions.groups(first):
+                ways = [(self.divisions.jobs(group), group.last + 1, self.rest[group.last + 1])]
+                self.left[group, 0] = self.times.rest(first, ways, after, self.divisions.last_job(first))
+            self.rest[first] = Rest._make(map(min, *(self.left[group, 0] for group in self.divisions.groups(first)), NO_WAY))
         return self.rest[0].load
 
     def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)) -> State:
@@ -120,6 +122,8 @@ class _Search:
                 if self.budget is not None and self.divisions.least_bytes(group) > self.budget:
                     continue
                 end = group.last + 1
+                if self.times.whole(state, end, self.left[group, 0]) >= self.cycles:
+                    continue
                 for after, chosen in self._ways(group, 0, state, dict(member.chosen), shares=member.shares):
                     whole = max(bound, self.times.whole(after, end, self.rest[end]))
                     if whole < self.cycles:

@@ -39,6 +39,9 @@ class Rest(NamedTuple):
 NO_REST = Rest(0, 0, 0, 0, 0, 0)
 """Behind the last part."""
 
+NO_WAY = Rest._make([1 << 60] * len(Rest._fields))
+"""No way leads on."""
+
 After = Callable[["State", Sequence[StripeJob]], "State"]
 """Puts jobs behind a state."""
 
