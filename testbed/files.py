@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 
 from npu_model.errors import InputError
 from validation.reading import reason_of
 
 _TEMPORARY = ".npu-testbed"
-"""Beginning of a temporary file's name; the process and a number follow."""
+"""Beginning of a temporary file's name; the process, the thread and a number follow."""
 
 
 def require_writable(path: str | Path, *sources: str | Path) -> None:
@@ -133,7 +134,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     targets = {path: path.resolve() for path in files}
     special = [path for path in files if _is_special(targets[path])]
     temporary = {
-        path: target.with_name(f"{_TEMPORARY}.{os.getpid()}.{index}.tmp")
+        path: target.with_name(f"{_TEMPORARY}.{os.getpid()}.{get_ident()}.{index}.tmp")
         for index, (path, target) in enumerate(targets.items())
         if path not in special
     }

@@ -73,16 +73,13 @@ class _Improvement:
     """A draft on its way: the best after so many changes, in whatever order the numbers of changes are asked for."""
 
     def __init__(self, best: Draft, changes: Iterator[Draft]) -> None:
-        self._best = best
+        self._bests = [best]
         self._changes = changes
-        self._made = 0
 
     def after(self, count: int) -> Draft:
-        """The best after ``count`` changes, or after more if they were made already."""
-        for best in islice(self._changes, max(0, count - self._made)):
-            self._best = best
-        self._made = max(self._made, count)
-        return self._best
+        """The best after ``count`` changes, or after all if there are fewer."""
+        self._bests += islice(self._changes, max(0, count + 1 - len(self._bests)))
+        return self._bests[min(count, len(self._bests) - 1)]
 
 
 class Drafter:

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from command_line import call, refusal
@@ -262,3 +264,18 @@ def test_a_file_that_cannot_take_its_name_takes_the_others_back(tmp_path: Path, 
     with pytest.raises(ValueError, match="permission denied"):
         write_files({tmp_path / "net.h": b"header", tmp_path / "net.c": b"source"})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_threads_write_into_one_folder_keep_their_own_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each writes its temporary file before any takes its name."""
+    together, real = Barrier(4), Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        together.wait(timeout=30)
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    files = [tmp_path / f"{number}.json" for number in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda path: write_files({path: path.name.encode()}), files))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {path.name: path.name.encode() for path in files}
