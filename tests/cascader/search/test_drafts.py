@@ -256,7 +256,7 @@ def test_the_steps_that_large_graphs_are_searched_by_find_the_best_of_small_ones
 @settings(max_examples=40)
 @given(graphs(7), st.integers(0, 100), st.lists(st.fractions(0, 1), min_size=1, max_size=4))
 def test_a_promise_is_the_same_whatever_was_asked_before(graph: RowGraph, share: int, parts: list[Fraction]) -> None:
-    """Which process is asked first depends on the clock; an answer must not."""
+    """The clock decides in which process a form is asked first; an answer must not depend on it."""
     budget, asked = budget_of(graph, share), drafter(graph, HEURISTIC)
     promised = [asked.promise(budget, part) for part in parts]
     assert promised == [drafter(graph, HEURISTIC).promise(budget, part) for part in parts]

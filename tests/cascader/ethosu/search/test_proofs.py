@@ -51,7 +51,7 @@ def test_a_hopeless_form_leaves_the_others_enough() -> None:
 
 
 def test_the_last_form_gets_what_the_others_spare() -> None:
-    """Of 2,700 steps that are left each has half, but the first takes 500 of them."""
+    """Each has half of the 2,700 steps that are left, but the first takes 500 of them."""
     asked, made = rounds([500, 2000], Limits(3000, 3000))
     assert asked.rounds == [(0, 150), (1, 150), (0, 1350), (1, 2200)]
     assert made.proof(ANSWER).complete
