@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass as mutable
+from dataclasses import field
 from functools import partial
 
 from cascader.ethosu.codegen.kept import Addresses, Issued, IssuedOperation, KeptKernels, Located, Looked, Placed
@@ -22,12 +23,13 @@ from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError
 from npu_model.program import Binding, Control, ControlKind, KernelOperation, Moved, Operation, Program, Region, RegionRole
 from npu_model.program.check import check_program
+from npu_model.values import dataclass
 
 STOP_MASK = 0xFFFF
 """Parameter of NPU_OP_STOP: raise all of the interrupt's bits, as Vela does."""
 
 
-@dataclass(slots=True)
+@mutable(slots=True)
 class _Lowering:
     """A schedule on its way to Programs: where everything lies, and which weights are staged so far."""
 
