@@ -58,25 +58,28 @@ class RowProjection:
         if part.name not in self._striped:
             return self._opaque(part)
         seen, axis = self._striped[part.name]
-        rows, unit = seen.view.shape[axis], self._units[seen.output]
+        rows = seen.view.shape[axis]
         cut = None if whole or rows == 1 or not all(view.regular for _, view in seen.everything) else seen.cuts[axis]
+        if cut is None:
+            return self._uncut(part, seen, axis)
         inputs = []
         for operand in seen.operands:
-            at, extent = operand.view.rows(axis, self._units[operand.tensor]), operand.view.shape[axis]
-            needs = RowPropagator.projected(operand.propagator, axis, axis, extent, at) if cut else RowPropagator(extent, whole=True, at=at)
+            at = operand.view.rows(axis, self._units[operand.tensor])
+            needs = RowPropagator.projected(operand.propagator, axis, axis, operand.view.shape[axis], at)
             inputs.append((self._index[operand.tensor], needs))
-        written = seen.view.rows(axis, unit) if cut else seen.view.whole(unit)
-        return RowPart(
-            name=part.name,
-            inputs=tuple(inputs),
-            outputs=(self._index[seen.output],),
-            rows=rows if cut else 1,
-            align=cut.align if cut else 1,
-            atomic=cut is None,
-            phase=cut.phase if cut else 0,
-            most_rows=cut.most if cut else 0,
-            maps=() if written is None else (written,),
-        )
+        written = seen.view.rows(axis, self._units[seen.output])
+        maps = () if written is None else (written,)
+        output = self._index[seen.output]
+        return RowPart(part.name, tuple(inputs), (output,), rows, cut.align, phase=cut.phase, most_rows=cut.most, maps=maps)
+
+    def _uncut(self, part: Part, seen: PartViews, axis: int) -> RowPart:
+        """A part that makes all of its array at once, from all of its operands."""
+        inputs = []
+        for operand in seen.operands:
+            at = operand.view.rows(axis, self._units[operand.tensor])
+            inputs.append((self._index[operand.tensor], RowPropagator(operand.view.shape[axis], whole=True, at=at)))
+        written = seen.view.whole(self._units[seen.output])
+        return RowPart(part.name, tuple(inputs), (self._index[seen.output],), 1, atomic=True, maps=(written,))
 
     def _opaque(self, part: Part) -> RowPart:
         """A part of which nothing is known but what it reads and writes."""
