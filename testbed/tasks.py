@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
@@ -35,7 +35,7 @@ _SMALLER = "The tensors of Vela's Python core take fewer bytes here than those o
 
 def _cycles(network: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> int:
     """Cycles of the network layer by layer."""
-    return quick_cycles(lower(schedule_layer_by_layer(network, accelerator_name), checked=False), system, timing)
+    return quick_cycles(replayable(schedule_layer_by_layer(network, accelerator_name)), system, timing)
 
 
 def _bytes(network: Network, accelerator_name: str) -> int:

@@ -228,11 +228,6 @@ class KeptKernels:
             self._placed += 1
         return found
 
-    def alone(self, operation: KernelOperation) -> Placed:
-        """A kernel that is where it is."""
-        template = self._templates[id(operation)] = _Template(operation)
-        return self._at(template, (0, 0, 0), None)
-
     def _weights(self, home: KernelOperation, staged: int | None) -> tuple[_Ranges, _Ranges]:
         """Weights and scales at home, or copied to an address: the same objects for all stripes of a part."""
         if staged is None:

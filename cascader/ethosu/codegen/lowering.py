@@ -201,12 +201,6 @@ def kernels(schedule: Schedule, kept: KeptKernels) -> list[Placed | None]:
     return found
 
 
-def operations(schedule: Schedule) -> list[KernelOperation | None]:
-    """As :func:`kernels`, as operations."""
-    kept = KeptKernels()
-    return [None if kernel is None else kept.operation(kernel) for kernel in kernels(schedule, kept)]
-
-
 @dataclass(frozen=True, slots=True)
 class _Finished:
     """The operations of a Program, the words of each, and what its kernels were made of."""
@@ -216,10 +210,10 @@ class _Finished:
     moved: Mapping[int, Moved]
 
 
-def _whole(kept: KeptKernels, issued: Sequence[IssuedOperation], *, checked: bool) -> _Finished:
+def _whole(kept: KeptKernels, issued: Sequence[IssuedOperation]) -> _Finished:
     """The operations themselves."""
     found = tuple(kept.issued_operation(one) if isinstance(one, Issued) else one for one in issued)
-    return _Finished(found, encode_operations(found)[1] if checked else kept.words(issued), {})
+    return _Finished(found, encode_operations(found)[1], {})
 
 
 def _replayed(kept: KeptKernels, issued: Sequence[IssuedOperation]) -> _Finished:
@@ -228,17 +222,16 @@ def _replayed(kept: KeptKernels, issued: Sequence[IssuedOperation]) -> _Finished
     return _Finished(found, kept.words(issued), kept.moved)
 
 
-def lower(schedule: Schedule, *, early_tables: bool = True, checked: bool = True) -> CompiledNetwork:
+def lower(schedule: Schedule, *, early_tables: bool = True) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
     kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
     copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. InputError
-    if a block config does not fit or an operation breaks a rule of the accelerator. Without ``checked`` these rules are not looked at and
-    the command stream is not read back.
+    if a block config does not fit or an operation breaks a rule of the accelerator.
     """
-    lowered = _lowered(schedule, KeptKernels(), partial(_whole, checked=checked), early_tables=early_tables)
-    for program in lowered.programs if checked else ():
+    lowered = _lowered(schedule, KeptKernels(), _whole, early_tables=early_tables)
+    for program in lowered.programs:
         check_program(program, find_accelerator(schedule.accelerator))
     return lowered
 

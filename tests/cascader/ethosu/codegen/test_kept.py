@@ -13,7 +13,7 @@ from scheduling import DEFAULT, network
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen import kept as module
 from cascader.ethosu.codegen.kept import KeptKernels
-from cascader.ethosu.codegen.lowering import _places, kernels, lower, operations, replayable
+from cascader.ethosu.codegen.lowering import _places, kernels, lower, replayable
 from cascader.ethosu.codegen.stripes import stripe
 from cascader.ethosu.cost.blockdep import Dependency, block_distance
 from cascader.ethosu.schedule.later_copies import with_later_copies
@@ -59,6 +59,12 @@ def others_are_equal(one: Program, other: Program) -> bool:
     pairs = zip(one.operations, other.operations, strict=True)
     alike = (type(a) is type(b) if isinstance(a, KernelOperation) else a == b for a, b in pairs)
     return all(alike) and replace(one, operations=other.operations) == other
+
+
+def operations(schedule: Schedule) -> list[KernelOperation | None]:
+    """The kernels of a schedule's jobs, none of them kept."""
+    kept = KeptKernels()
+    return [kernel and kept.operation(kernel) for kernel in kernels(schedule, kept)]
 
 
 @pytest.mark.parametrize("most", [module.MOST, 3])

@@ -127,7 +127,7 @@ def test_no_schedule_takes_fewer_cycles_than_its_bound(data: st.DataObject, name
     roomy = with_room(plans, SYSTEMS[system], groups, chosen, budget)
     for draft in plans.copy_sets.drafts(groups, chosen, budget, shares=False):
         made = plans.realise(draft).schedule
-        assert anyhow <= least <= roomy <= quick_cycles(lower(made, checked=False), SYSTEMS[system], TIMINGS[timing])
+        assert anyhow <= least <= roomy <= quick_cycles(lower(made), SYSTEMS[system], TIMINGS[timing])
 
 
 @settings(max_examples=20)
@@ -150,7 +150,7 @@ def test_no_schedule_takes_fewer_cycles_than_what_is_said_ahead_of_its_end(
     left = times.rest(group.first, [(divisions.jobs(group)[done:], group.last + 1, rest)], times.after, last)
     before: State = times.after(times.begin(), jobs[:cut], chosen)
     for draft in plans.copy_sets.drafts(groups, chosen, plans.copy_sets.room(groups), shares=False):
-        replayed = quick_cycles(lower(plans.realise(draft).schedule, checked=False), SYSTEMS[system], TIMINGS[timing])
+        replayed = quick_cycles(lower(plans.realise(draft).schedule), SYSTEMS[system], TIMINGS[timing])
         assert times.whole(before, group.last + 1, left) <= replayed
 
 

@@ -57,7 +57,7 @@ def fastest_of_all(plans: Cascader, budget: int | None) -> tuple[int, int]:
             for draft in plans.copy_sets.drafts(groups, chosen, limit, shares=False):
                 made = plans.realise(draft)
                 assert made.memory <= limit
-                cycles = min(cycles, JUDGE(lower(made.schedule, checked=False)))
+                cycles = min(cycles, JUDGE(lower(made.schedule)))
     return cycles, members
 
 
