@@ -21,7 +21,7 @@ from npu_model.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoredView:
     """Where a view lies among the stored axes of its tensor: element i of an axis at ``offset + i * step``."""
 
     offset: tuple[int, ...]
@@ -46,7 +46,7 @@ class StoredAxes:
         *outer, inner, last = view.shape
         return (*outer, ceil_div(last, self.block), inner, self.block) if self.block else view.shape
 
-    def place(self, view: View) -> Place | None:
+    def stored(self, view: View) -> StoredView | None:
         """Where the view lies; None if its elements are no box (of every n-th element along an axis) of the tensor."""
         if view.block != self.block or view.steps[-1] != self.steps[-1] or not view.regular:
             return None
@@ -63,18 +63,18 @@ class StoredAxes:
         in_blocks = not self.block or (offset[-1] == 0 and steps[-3] == 1)
         ends = (at + (size - 1) * step for at, size, step in zip(offset, self.piece(view), steps, strict=True))
         inside = all(end < size for end, size in zip(ends, self.shape, strict=True))
-        return Place(tuple(offset), tuple(steps)) if in_blocks and inside and not rest else None
+        return StoredView(tuple(offset), tuple(steps)) if in_blocks and inside and not rest else None
 
-    def reading(self, place: Place) -> Propagator:
+    def reading(self, stored: StoredView) -> Propagator:
         """From boxes of a view to those of the tensor."""
         axes = len(self.shape) - bool(self.block)
         follows = (*range(axes - 2), None, axes - 2, None) if self.block else range(axes)
         read = [
             InputAxis(None, 0, self.block) if axis is None else window(axis, stride=step, pad=-start)
-            for axis, start, step in zip(follows, place.offset, place.step, strict=True)
+            for axis, start, step in zip(follows, stored.offset, stored.step, strict=True)
         ]
         if self.block:
-            read[-3] = InputAxis(axes - 1, Fraction(1, self.block), 0, place.offset[-3])
+            read[-3] = InputAxis(axes - 1, Fraction(1, self.block), 0, stored.offset[-3])
         return Propagator.of_axes(read, axes)
 
     def making(self) -> Propagator:
@@ -108,7 +108,7 @@ def stored_axes(size: int, views: Sequence[View]) -> StoredAxes | None:
     """The axes of a tensor of ``size`` bytes among which most of its views lie, of several the first's; None if none does."""
     best, most = None, 0
     for axes in dict.fromkeys(found for view in views if (found := _dense(view, size)) is not None):
-        fitting = sum(axes.place(view) is not None for view in views)
+        fitting = sum(axes.stored(view) is not None for view in views)
         if fitting > most:
             best, most = axes, fitting
     return best
@@ -149,13 +149,13 @@ class StoredTensors:
         Propagators of its ``constants`` begin at the axes of its view. Of a tensor in other axes than those of its operand all is needed.
         """
         axes = self._axes[seen.output]
-        place = axes.place(seen.view) if axes is not None else None
-        if axes is None or place is None:
+        stored = axes.stored(seen.view) if axes is not None else None
+        if axes is None or stored is None:
             return self.whole_part(part, seen.output, part.name, work)
         own, shape = axes.making(), axes.piece(seen.view)
         cuts = zip(seen.view.shape, seen.cuts, strict=True)
         align = [size if cut is None or cut.phase else cut.align for size, cut in cuts]
-        stored = (*align[:-2], 1, align[-2], axes.block) if axes.block else tuple(align)
+        aligned = (*align[:-2], 1, align[-2], axes.block) if axes.block else tuple(align)
         operands = [self._operand(operand.tensor, operand.view, operand.propagator @ own) for operand in seen.operands]
         operands += [Operand(constant.tensor, constant.propagator @ own) for constant in constants]
         return Part.striped(
@@ -163,20 +163,20 @@ class StoredTensors:
             operands=tuple(operands),
             output=seen.output,
             shape=shape,
-            offset=place.offset,
-            step=place.step,
+            offset=stored.offset,
+            step=stored.step,
             work=_share(work, shape),
-            align=stored,
+            align=aligned,
             payload=part.payload,
         )
 
     def _operand(self, tensor: str, view: View, needs: Propagator) -> Operand:
         """An operand in the tensor's axes; all of it if the view does not lie among them."""
         axes = self._axes[tensor]
-        place = axes.place(view) if axes is not None else None
-        if axes is None or place is None:
+        stored = axes.stored(view) if axes is not None else None
+        if axes is None or stored is None:
             return Operand(tensor, Propagator.opaque(self.tensors[tensor].shape, needs.outputs))
-        reading = axes.reading(place)
+        reading = axes.reading(stored)
         return Operand(tensor, reading @ needs, reading.reach(whole(view.shape)))
 
 

@@ -13,7 +13,7 @@ from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.proof.arena_gate import UNPHASED, ArenaGate
-from cascader.ethosu.proof.block_chain import ANY, FIRST, UNKNOWN, BlockChain, Job
+from cascader.ethosu.proof.chosen_blocks import ANY, FIRST, UNKNOWN, ChosenBlocks, KernelJob
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.home_port import NOT_ISSUED
@@ -88,8 +88,8 @@ class LeastTimes:
         self._links: dict[tuple[int, int], array[int]] = {}
         self._at_home: dict[tuple[int, int, bytes], HomeReads] = {}
         self._both: dict[StripeJob, Kernels] = {}
-        self._blocks = BlockChain(plans, self._device)
-        self._jobs: dict[tuple[StripeJob, bool], Job] = {}
+        self._blocks = ChosenBlocks(plans, self._device)
+        self._jobs: dict[tuple[StripeJob, bool], KernelJob] = {}
         self._alone: dict[int, Kernels] = {}
         self._rest = self._work_left(plans)
         self._words_left = self._constants_left(plans)
@@ -422,7 +422,7 @@ class LeastTimes:
 
     def _made(self, payload: EthosuPart, job: StripeJob, *, staged: bool) -> tuple[Kernel, ...]:
         operation, options = stripe(payload, job.start, job.end, self._places), self._plans.cost.options(*job, staged=staged)
-        self._jobs[job, staged] = Job(job, options, operation)
+        self._jobs[job, staged] = KernelJob(job, options, operation)
         blocks = [option.block for option in options]
         return tuple(self._kernel(_in_block(operation, block, self._device), job.part, staged=staged) for block in blocks)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cascader.ethosu.proof.arena_gate import OPEN
-from cascader.ethosu.proof.block_chain import CUT, UNKNOWN, Job
+from cascader.ethosu.proof.chosen_blocks import CUT, UNKNOWN, KernelJob
 from cascader.ethosu.proof.home_port import NOT_ISSUED, Issued
 from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
 from cascader.ethosu.proof.least_step import with_least
@@ -165,7 +165,7 @@ class State:
         self.gated = OPEN
         self.mixed: tuple[int, ...] = (begin,)
         self.chain = UNKNOWN
-        self.last: Job | None = None
+        self.last: KernelJob | None = None
         self.issued = begin
 
     def behind_kernels(self) -> State:

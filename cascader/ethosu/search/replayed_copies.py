@@ -14,7 +14,7 @@ from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.task import Replay
+from cascader.ethosu.search.task import Replay, ignored
 
 
 def changes(schedule: Schedule, first: int = 0) -> Iterator[tuple[int, Schedule]]:
@@ -32,12 +32,8 @@ Judge = Callable[[Iterable[Schedule]], Iterator[int]]
 """Cycles of schedules, in their order. It may draw schedules before their turn, and judge them in vain."""
 
 
-def _unseen(_cycles: int) -> None:
-    """Show nothing."""
-
-
 def climbed(
-    start: tuple[Schedule, int], changes: Changes, judge: Judge, most: int, target: int = 0, show: Callable[[int], None] = _unseen
+    start: tuple[Schedule, int], changes: Changes, judge: Judge, most: int, target: int = 0, show: Callable[[int], None] = ignored
 ) -> tuple[Schedule, int]:
     """The schedule of fewest cycles that one change of copies after the other reaches from a schedule of so many, and its cycles.
 

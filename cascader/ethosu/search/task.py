@@ -34,7 +34,7 @@ def silent(_doing: str) -> None:
 
 
 def ignored(_made: object) -> None:
-    """Wait for no single candidate or point."""
+    """Listener that waits for nothing that is on the way: no candidate, no point, no cycles."""
 
 
 @dataclass(frozen=True, slots=True)

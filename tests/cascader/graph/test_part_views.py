@@ -86,10 +86,10 @@ def test_a_view_reads_the_bytes_of_its_elements_from_the_stored_axes(drawn: tupl
     assert axes is not None
     assert prod(axes.shape) * axes.steps[-1] == size
     for view in (everything, some):
-        place = axes.place(view)
-        assert place is not None
+        stored = axes.stored(view)
+        assert stored is not None
         for element in product(*map(range, view.shape)):
-            box = axes.reading(place).reach(tuple((at, at + 1) for at in element))
+            box = axes.reading(stored).reach(tuple((at, at + 1) for at in element))
             low = sum(start * step for (start, _), step in zip(box, axes.steps, strict=True))
             high = sum((end - 1) * step for (_, end), step in zip(box, axes.steps, strict=True)) + axes.steps[-1]
             # Of blocks a whole one is read.

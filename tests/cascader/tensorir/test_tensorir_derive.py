@@ -17,7 +17,7 @@ from small_programs import feature_map
 from cascader.ethosu.network.operators import elementwise_propagator, kernel_propagator, weight_propagator
 from cascader.graph.intervals import Box, whole
 from cascader.graph.propagator import Propagator
-from cascader.graph.stored_axes import Place, StoredAxes
+from cascader.graph.stored_axes import StoredAxes, StoredView
 from cascader.tensorir.compat import load, shape_of, walk
 from cascader.tensorir.derive import derive
 from cascader.tensorir.stages import StageGraph, read_stages
@@ -126,7 +126,7 @@ def test_reading_bricks_needs_the_bricks_that_the_hand_written_map_names() -> No
     x = placeholder(1, 4, 3, 5, 16)
     found = derived([x], compute((1, 4, 5, 40), lambda n, y, z, c: x[n, y, c // 16, z, c % 16]))["x"]
     bricks = StoredAxes((1, 4, 3, 5, 16), (960, 240, 80, 16, 1), 16)
-    assert found == bricks.reading(Place((0,) * 5, (1,) * 5))
+    assert found == bricks.reading(StoredView((0,) * 5, (1,) * 5))
 
 
 def test_a_chain_of_stages_needs_what_its_stages_need_one_after_the_other() -> None:

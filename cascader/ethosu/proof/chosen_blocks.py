@@ -45,7 +45,7 @@ ANY = array("q")
 """In place of the blocks of the kernel before: any."""
 
 
-class Job(NamedTuple):
+class KernelJob(NamedTuple):
     """A kernel: its rows, the blocks that the search chooses from, and its operation in any of them."""
 
     job: StripeJob
@@ -53,7 +53,7 @@ class Job(NamedTuple):
     operation: KernelOperation
 
 
-class BlockChain:
+class ChosenBlocks:
     """The search's choice of blocks for the kernels of one form."""
 
     def __init__(self, plans: Cascader, device: Accelerator) -> None:
@@ -71,14 +71,14 @@ class BlockChain:
         old, new = self._families[two], self._families[one]
         self._families = [new if family == old else family for family in self._families]
 
-    def behind(self, chain: Chain, before: Job | None, job: Job) -> tuple[Chain, array[int]]:
+    def behind(self, chain: Chain, before: KernelJob | None, job: KernelJob) -> tuple[Chain, array[int]]:
         """The choice behind a kernel, and for each of its blocks that of the kernel ``before`` (None: there is none right before)."""
         key = chain, before and id(before.options), id(job.options), before and before.job, job.job
         if key not in self._steps:
             self._steps[key] = self._step(chain, before, job)
         return self._steps[key]
 
-    def _step(self, chain: Chain, before: Job | None, job: Job) -> tuple[Chain, array[int]]:
+    def _step(self, chain: Chain, before: KernelJob | None, job: KernelJob) -> tuple[Chain, array[int]]:
         if not chain.is_known:
             return UNKNOWN, ANY
         if before is None or not chain.costs:
@@ -90,14 +90,14 @@ class BlockChain:
         costs = [cost + option.cost for (cost, _), option in zip(least, job.options, strict=True)]
         return _relative(costs), array("q", [at for _, at in least])
 
-    def _is_sure(self, before: Job, job: Job) -> bool:
+    def _is_sure(self, before: KernelJob, job: KernelJob) -> bool:
         """Whether a kernel depends on the one before wherever their tensors lie and roll as it does here."""
         key = before.job, job.job
         if key not in self._sure:
             self._sure[key] = self._is_steady(before, job)
         return self._sure[key]
 
-    def _is_steady(self, before: Job, job: Job) -> bool:
+    def _is_steady(self, before: KernelJob, job: KernelJob) -> bool:
         made = set(self._parts[before.job.part].outputs)
         others = {tensor for tensor, _ in self._parts[job.job.part].inputs} - made
         if {self._families[tensor] for tensor in made} & {self._families[tensor] for tensor in others}:
