@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 from types import ModuleType
 
@@ -34,6 +35,14 @@ def test_the_version_names_the_compiled_cores_that_run(tmp_path: Path, monkeypat
     monkeypatch.delenv(SWITCH, raising=False)
     assert run(tmp_path, "--version", pure="").splitlines()[1:] == [cores_text()]
     assert run(tmp_path, "--version", pure="1").splitlines()[1:] == ["compiled cores: none, as NPU_TESTBED_PURE is set"]
+
+
+def test_the_cores_that_are_installed_are_those_that_the_tests_import() -> None:
+    """Tests import the packages of their own folder: beside an installed wheel they would all run on the Python forms, and none say so."""
+    files = [file for found in distributions(name="npu-testbed") for file in found.files or ()]
+    cores = [Path(str(file.locate())).resolve() for file in files if file.name.startswith("_native.")]
+    ours = [ROOT.joinpath(*package.split(".")) for package in PACKAGES]
+    assert [core for core in cores if core.parent not in ours] == [], "install the folder that is tested: pip install --editable ."
 
 
 @pytest.mark.parametrize("package", PACKAGES)
