@@ -35,20 +35,28 @@ def _key(command: Sequence[str], folder: Path) -> str:
 def kept_child(
     kept: Path, command: Sequence[str], *, folder: Path, timeout: float, meanwhile: Callable[[], object] = nothing
 ) -> subprocess.CompletedProcess[str]:
-    """As :func:`run_child`, with what the child left in its folder and said, from ``kept`` or kept there now."""
+    """As :func:`run_child`, with what the child left in its folder and said, from ``kept`` or kept there now.
+
+    What a signal ended is not kept: another time it may go well. Any number of processes may share the folder ``kept``.
+    """
     place = kept / _key(command, folder)
     if place.is_dir():
         meanwhile()
         shutil.copytree(place / "files", folder, dirs_exist_ok=True)
         ended: subprocess.CompletedProcess[str] = pickle.loads((place / _ENDED).read_bytes())  # noqa: S301  # written below
         return ended
+    given = {path.name for path in folder.iterdir()}
     ended = run_child(command, folder=folder, timeout=timeout, meanwhile=meanwhile)
+    if ended.returncode < 0:
+        return ended
     # Two processes may ask for the same: each writes its own, and whoever is later has nothing to add.
     own = kept / f"{place.name}.{os.getpid()}"
-    shutil.copytree(folder, own / "files")
+    shutil.copytree(folder, own / "files", ignore=lambda inside, names: given.intersection(names) if Path(inside) == folder else ())
     (own / _ENDED).write_bytes(pickle.dumps(ended))
-    if not place.is_dir():
+    try:
         own.rename(place)
+    except OSError:
+        shutil.rmtree(own)
     return ended
 
 

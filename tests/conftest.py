@@ -1,13 +1,41 @@
-"""Settings of all tests: generated examples are the same in every run."""
+"""Settings of all tests: generated examples are the same in every run, and Vela compiles the same network once in a run.
+
+A test of Vela's runs asks for the fixture ``every_vela_runs``.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import partial
 
+import pytest
 from hypothesis import settings
+
+from benchmarks.kept_vela import kept_child
+from cascader.frontends.children import run_child
+from cascader.frontends.vela import compiler
 
 # Tables are as wide as without a terminal, whatever runs the tests; whoever asks for a width sets it.
 os.environ.pop("COLUMNS", None)
 
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_compilations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whatever Vela has written for a network and options, it is not asked again: neither by this process nor by another of the run."""
+    # Of several processes each has a folder of its own in that of the run.
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kept_compilations"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "run_child", partial(kept_child, folder))
+        yield
+
+
+@pytest.fixture
+def every_vela_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vela runs whenever it is asked, also for what it has compiled before."""
+    monkeypatch.setattr(compiler, "run_child", run_child)

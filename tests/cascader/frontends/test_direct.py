@@ -18,6 +18,8 @@ from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
 from cascader.frontends.zoo import build
 
+pytestmark = pytest.mark.usefixtures("every_vela_runs")
+
 
 def called(name: str = "ethos-u55-128", arena: int | None = None) -> DirectCall | None:
     return direct_call(CompilerOptions(name, arena_cache_size=arena, legalise=True))

@@ -100,6 +100,7 @@ def test_a_network_of_cpu_operators_alone_is_refused() -> None:
         compile_network(build("tiny_conv"), CompilerOptions(cpu_operators=("CONV_2D", "DEPTHWISE_CONV_2D")))
 
 
+@pytest.mark.usefixtures("every_vela_runs")
 def test_the_same_network_compiles_to_the_same_bytes_and_names() -> None:
     assert compile_network(build("tiny_residual"), CompilerOptions(legalise=True)) == legalised("tiny_residual")
 
