@@ -109,7 +109,8 @@ def built(tmp_path: Path, what: str) -> list[str]:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_bytes((ROOT / name).read_bytes())
     code = f"import setuptools.build_meta as b; print(b.build_{what}('..'))"
-    subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, check=True)
+    # The compiled cores are no files in git. A compiler that fails leaves them out, and takes no time.
+    subprocess.run([sys.executable, "-c", code], cwd=copy, env=os.environ | {"CC": "false"}, capture_output=True, check=True)
     return [name for name in files if name]
 
 
