@@ -67,7 +67,7 @@ def made_at(times: Sequence[int]) -> Made:
 
 
 NEWEST = 8
-"""Kernels of which it is known when they may read their constants first."""
+"""Copies and reads of kernels of which it is known when they may come first."""
 
 
 class Traffic(NamedTuple):
@@ -75,7 +75,7 @@ class Traffic(NamedTuple):
 
     These are so many ``words`` of constants at least, in so many ``turns`` of the port; ``copies`` are the turns that the copier alone has
     taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched. ``issued`` are the
-    transactions of kernels alone. ``newest`` has of the last kernels that read there the first turn that may be theirs and their words.
+    transactions of kernels alone. ``newest`` has of the last copies and of the last kernels that read there the first turn that may be theirs and their words.
     """
 
     words: int = 0
@@ -92,10 +92,14 @@ class Traffic(NamedTuple):
         return self._replace(words=self.words + words, turns=before + words, newest=newest)
 
     def copy(self, first: int, size: int, source: int) -> Traffic:
-        """The traffic with that of a copy, no word of which takes a turn before ``first``: nor do those of some kernels before."""
-        besides = sum(words for begin, words in self.newest if begin >= first)
-        turns = max(self.turns, first + size + besides)
-        return self._replace(words=self.words + size, turns=turns, copies=first + size, copied=self.copied | {source})
+        """The traffic with that of a copy, no word of which takes a turn before ``first``.
+
+        All that takes no turn before some one ends as many turns later at least as there are words.
+        """
+        newest = (*self.newest[1 - NEWEST :], (first, size))
+        ends = (at + sum(words for begin, words in newest if begin >= at) for at, _ in newest if at <= first)
+        turns = max(self.turns, *ends)
+        return self._replace(words=self.words + size, turns=turns, copies=first + size, copied=self.copied | {source}, newest=newest)
 
 
 class Done(NamedTuple):
