@@ -8,7 +8,8 @@ from math import floor
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from cascader.ethosu.proof.chains import least_read
 from cascader.ethosu.search.bound import Pace
-from npu_model.memory.system import MemorySystem
+from npu_model.cost.traffic import BEAT_BYTES
+from npu_model.memory.system import Memory, MemorySystem
 from npu_model.shapes import ceil_div
 from npu_model.values import dataclass
 
@@ -32,11 +33,19 @@ NOT_ISSUED: Issued = (-1, 0, 0, *[-(1 << 40)] * _ENDS)
 """Before the first transaction."""
 
 
+def _spare(home: Memory, even: int) -> int:
+    """Words by which a period with odd transactions may hold more than one of which all transactions are multiples of ``even`` words."""
+    burst = max(1, home.burst_bytes // BEAT_BYTES)
+    return (home.pulse.cap_words - 1) % even if home.pulse and home.pulse.cap_words and burst % even == 0 else 0
+
+
 @dataclass(frozen=True, slots=True)
 class HomePort:
     """The port that reads the constants: its gate opens anew with each ``period`` (0: it has none) and lets ``capped`` words pass in it.
 
     Words are counted in turns: those of the first period are turns 0 to ``capped`` - 1, and so on, whether a word takes the turn or not.
+    Only where an odd transaction passes, one that is no multiple of ``even`` words, may ``spare`` words more pass in a period. So each of
+    these counts for so many words less.
     """
 
     pace: tuple[int, int]
@@ -61,10 +70,15 @@ class HomePort:
     Then reads that may be outstanding (0: any number), latency, cycles and words that take so many, and cycles by which an issue may be
     ahead of the data path.
     """
+    even: int = 1
+    spare: int = 0
 
     @classmethod
-    def of(cls, system: MemorySystem, lookahead: int) -> HomePort:
-        """The port of a memory system's constants, of which a transaction may be issued so many cycles ahead of the data path."""
+    def of(cls, system: MemorySystem, lookahead: int, even: int = 1) -> HomePort:
+        """The port of a memory system's constants, of which a transaction may be issued so many cycles ahead of the data path.
+
+        Copies and fetches of commands are multiples of ``even`` words.
+        """
         home, arena = system.ports[system.port_of(CONSTANTS)], system.ports[system.port_of(ARENA)]
         pace, commands = Pace.of(home), system.ports[system.command_port]
         fetch = commands.read_latency + floor(_FETCH_BEATS * commands.cycles_per_word)
@@ -77,7 +91,10 @@ class HomePort:
         flat = *gate, outstanding, home.read_latency, *moving, home.read_latency + lookahead
         last = commands.read_latency + floor(commands.cycles_per_word)
         ends = 0, *(least_read(home, count) for count in range(1, pace.capped + 1))
-        return cls((cycles, words), pace.period, pace.capped, home.read_latency, copied, fetches, fetch, last, ends, flat)
+        spare = _spare(home, even) if pace.period else 0
+        return cls(
+            (cycles, words), pace.period, pace.capped - spare, home.read_latency, copied, fetches, fetch, last, ends, flat, even, spare
+        )
 
     def issue(self, issued: Issued, request: int, words: int) -> Issued:
         """Issue a transaction of so many words that is asked for at a cycle as the port's server does: the first cycle that may be.
@@ -110,10 +127,17 @@ class HomePort:
         >>> port.passed(0), port.passed(50), port.passed(58)
         (0, 114, 465)
         """
+        return self._passed(words, self.capped)
+
+    def passed_anyhow(self, words: int) -> int:
+        """As :meth:`passed` if each word counts, as any transaction may be odd."""
+        return self._passed(words, self.capped + self.spare)
+
+    def _passed(self, words: int, capped: int) -> int:
         if not words:
             return 0
-        whole = (words - 1) // self.capped
-        return max(whole * self.period + self.ends[words - whole * self.capped], self.read + words * self.pace[0] // self.pace[1])
+        whole = (words - 1) // capped
+        return max(whole * self.period + self.ends[words - whole * capped], self.read + words * self.pace[0] // self.pace[1])
 
     def begun(self, turn: int) -> int:
         """Cycles until the period of a turn begins, or without a gate until the words before it have passed.
@@ -133,8 +157,8 @@ class HomePort:
         return self.passed(words) + self.copied - self.read if words else 0
 
     def beats(self, commands: int) -> int:
-        """Words of this port that so many words of commands take."""
-        return ceil_div(commands, _COMMANDS_PER_BEAT) if self.fetches else 0
+        """Words of this port that so many words of commands take; the last fetch of all may be odd."""
+        return max(0, ceil_div(commands, _COMMANDS_PER_BEAT) - self.spare) if self.fetches else 0
 
     def fetched(self, commands: int) -> int:
         """Cycles from a Program's beginning on until so many words of commands are there: all fetches but the last are whole.

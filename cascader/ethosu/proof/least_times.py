@@ -9,6 +9,7 @@ from itertools import chain, repeat
 from math import floor
 
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.codegen.constants import constant_ranges
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
@@ -47,6 +48,7 @@ from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import BlockdepRule
 
@@ -72,8 +74,8 @@ class LeastTimes:
         self._uncopied = frozenset[int]() if room is None else room.never()
         self._device = find_accelerator(plans.accelerator)
         self._timing = plans.cost.timing
-        self._model = WorkModel(self._device, system, self._timing)
         self._payloads = [ethosu_part(part) for part in plans.network.graph.parts]
+        self._model = WorkModel(self._device, system, self._timing, self._even(system))
         self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(plans.graph.tensors)}
         self._transfers = TransferTimes(plans, system, self._places)
         # What is copied otherwise may be no kernel's, and a copy may take its place.
@@ -94,6 +96,16 @@ class LeastTimes:
         self._rest = self._work_left(plans)
         self._words_left = self._constants_left(plans)
         self._words_to_move = self._transfers_left(plans)
+
+    def _even(self, system: MemorySystem) -> int:
+        """Words of which all transfers at the port of the constants are multiples, but those of streams: copies, tables and commands."""
+        parts = [payload for payload in self._payloads if payload is not None]
+        apart = system.port_of(CONSTANTS) != system.port_of(ARENA)
+        if not apart or any(feature_map.region == CONSTANTS for payload in parts for _, feature_map in payload.maps):
+            return 1
+        spans = [span for payload in parts for span in constant_ranges(payload)]
+        is_aligned = all(span.start % ALIGNMENT == span.end % ALIGNMENT == 0 for span in spans)
+        return max(1, ALIGNMENT // self._device.port_bytes_per_cycle) if is_aligned else 1
 
     def _work_left(self, plans: Cascader) -> list[tuple[int, int]]:
         """Cycles of MACs and of the output unit that the parts from each one on ask for at least."""
@@ -151,7 +163,9 @@ class LeastTimes:
             cycles = max(cycles, *(state.begin + self._gate.later(state.gated, at - state.begin, left) for at, left in begun))
         if state.traffic is None or not self._words_left[part] or self._plans.graph.parts[part].segment != state.segment:
             return cycles
-        return max(cycles, state.begin + self._home.passed(self._moved(state.traffic) + self._words_left[part]))
+        # It is not known in which transactions what is left passes.
+        words = self._moved(state.traffic) + state.traffic.spared + self._words_left[part]
+        return max(cycles, state.begin + self._home.passed_anyhow(words))
 
     def rest(
         self, part: int, groups: Iterable[tuple[Sequence[StripeJob], int, Rest]], after: After, before: StripeJob | None = None
@@ -281,8 +295,8 @@ class LeastTimes:
         if traffic is not None and not staged and self.constants(part):
             before = max(traffic.turns, self._moved(traffic), home.turn(least.load - state.begin))
             reading = Before(*least, state.begin + home.begun(before), state.begin, traffic.issued)
-            words = min(kernel.flow.work.words for kernel in kernels)
-            traffic = traffic.read(before, words)
+            words, spared = (min(kernel.flow.work.words for kernel in kernels), max(kernel.flow.work.spared for kernel in kernels))
+            traffic = traffic.read(before, words, spared)
         elif staged is None and part in self._uncopied:
             # Wherever in a period a kernel begins: one that begins at its beginning, less than a period earlier, ends no later.
             shifted = Times(*(time - max(home.period - 1, 0) for time in least))

@@ -43,13 +43,17 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeastWork:
-    """A kernel's blocks in order, ``words`` of constants that pass their port, and cycles from the last word to the last ``response``."""
+    """A kernel's blocks in order, ``words`` of constants that pass their port, and cycles from the last word to the last ``response``.
+
+    ``spared`` are the words by which its odd transactions count less at the port of the constants.
+    """
 
     blocks: tuple[Block, ...]
     words: int
     response: int
     latency: int = 0
     """Cycles before the first word of all where IFM and constants come through one port."""
+    spared: int = 0
 
 
 def _transactions(runs: Iterable[int], burst: int) -> int:
@@ -73,15 +77,18 @@ def _is_aligned(feature_map: FeatureMap, word: int) -> bool:
 
 
 class WorkModel:
-    """Makes the least work of kernels on one device with one memory system."""
+    """Makes the least work of kernels on one device with one memory system.
 
-    def __init__(self, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters) -> None:
+    All that passes the port of the constants, but the constants that kernels read there, is a multiple of ``even`` words.
+    """
+
+    def __init__(self, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters, even: int = 1) -> None:
         self._accelerator = accelerator
         self._system = system
         self._timing = timing
         self._word = accelerator.port_bytes_per_cycle
         self._known: dict[tuple[object, ...], int] = {}
-        self.home = HomePort.of(system, timing.lookahead)
+        self.home = HomePort.of(system, timing.lookahead, even)
 
     def of(self, operation: KernelOperation, decoding: tuple[DecoderWork, ...], constants: int) -> LeastWork:
         """The least work of a kernel that reads its constants from region ``constants``; ``decoding`` is its weight decoder's work."""
@@ -89,15 +96,16 @@ class WorkModel:
         spare = 0 if all(_is_aligned(one, self._word) for one in maps) else 1
         memory = self._system.ports[self._system.port_of(operation.ofm.region)]
         known: dict[int, tuple[Block, int]] = {}
-        blocks, words = list[Block](), 0
+        blocks, words, odd = list[Block](), 0, 0
         for job in like_jobs(operation, self._accelerator, self._timing, decoding):
             if id(job) not in known:
                 known[id(job)] = self._block(job, memory, spare, constants)
             block, moved = known[id(job)]
             blocks.append(block)
             words += moved
+            odd += sum(count % self.home.even > 0 for some in block.reads for beats in some for count in beats)
         latency = self._system.ports[self._system.port_of(constants)].read_latency
-        return LeastWork(tuple(blocks), words, memory.write_latency, latency)
+        return LeastWork(tuple(blocks), words, memory.write_latency, latency, odd * self.home.spare)
 
     def _block(self, job: BlockJob, memory: Memory, spare: int, constants: int) -> tuple[Block, int]:
         """The block, and the words of its constants."""

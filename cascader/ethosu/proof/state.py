@@ -73,8 +73,8 @@ NEWEST = 8
 class Traffic(NamedTuple):
     """Traffic that has passed the port of the constants when the MACs of some jobs are done.
 
-    These are so many ``words`` of constants at least, in so many ``turns`` of the port; ``copies`` are the turns that the copier alone has
-    taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched. ``issued`` are the
+    These are so many ``words`` of constants at least, in so many ``turns`` of the port, and ``spared`` ones that do not count as they were
+    in odd transactions; ``copies`` are the turns that the copier alone has taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched. ``issued`` are the
     transactions of kernels alone. ``newest`` has of the last copies and of the last kernels that read there the first turn that may be theirs and their words.
     """
 
@@ -85,11 +85,13 @@ class Traffic(NamedTuple):
     copied: Staged = frozenset()
     issued: Issued = NOT_ISSUED
     newest: tuple[tuple[int, int], ...] = ()
+    spared: int = 0
 
-    def read(self, before: int, words: int) -> Traffic:
-        """The traffic with that of a kernel that takes no turn ``before`` one."""
+    def read(self, before: int, words: int, spared: int) -> Traffic:
+        """The traffic with that of a kernel that takes no turn ``before`` one; of its words some are ``spared``."""
+        words -= spared
         newest = (*self.newest[1 - NEWEST :], (before, words))
-        return self._replace(words=self.words + words, turns=before + words, newest=newest)
+        return self._replace(words=self.words + words, turns=before + words, newest=newest, spared=self.spared + spared)
 
     def copy(self, first: int, size: int, source: int) -> Traffic:
         """The traffic with that of a copy, no word of which takes a turn before ``first``.
