@@ -73,9 +73,10 @@ NEWEST = 8
 class Traffic(NamedTuple):
     """Traffic that has passed the port of the constants when the MACs of some jobs are done.
 
-    These are so many ``words`` of constants at least, in so many ``turns`` of the port, and ``spared`` ones that do not count as they were
-    in odd transactions; ``copies`` are the turns that the copier alone has taken; ``copied`` are the parts whose copies are there. Besides, so many words of ``commands`` were fetched. ``issued`` are the
-    transactions of kernels alone. ``newest`` has of the last copies and of the last kernels that read there the first turn that may be theirs and their words.
+    These are so many ``words`` of constants at least, in so many ``turns`` of the port, beside ``spared`` ones of odd transactions that do
+    not count; ``copies`` are the turns that the copier alone has taken; ``copied`` are the parts whose copies are there. Besides, so many
+    words of ``commands`` were fetched. ``issued`` are the transactions of kernels alone. ``newest`` has of the last copies and of the last
+    kernels that read there the first turn that may be theirs and their words.
     """
 
     words: int = 0
