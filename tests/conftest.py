@@ -25,7 +25,7 @@ settings.load_profile("reproducible")
 
 @pytest.fixture(scope="session", autouse=True)
 def kept_compilations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Whatever Vela has written for a network and options, it is not asked again: neither by this process nor by another of the run."""
+    """Vela is not asked again for what it has written, neither by this process nor by another one of the run."""
     # Of several processes each has a folder of its own in that of the run.
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kept_compilations"
