@@ -45,6 +45,11 @@ def test_the_cores_that_are_installed_are_those_that_the_tests_import() -> None:
     assert [core for core in cores if core.parent not in ours] == [], "install the folder that is tested: pip install --editable ."
 
 
+def test_no_core_that_the_tests_import_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    assert "of another version" not in cores_text()
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_core_is_reported_where_it_is_imported(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
