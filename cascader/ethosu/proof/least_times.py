@@ -87,6 +87,7 @@ class LeastTimes:
         self._flows: dict[tuple[object, ...], LeastFlow] = {}
         self._distances: dict[tuple[int, int], int | None] = {}
         self._words: dict[tuple[int, int], int] = {}
+        self._reads_of: dict[int, tuple[int, int]] = {}
         self._links: dict[tuple[int, int], array[int]] = {}
         self._at_home: dict[tuple[int, int, bytes], HomeReads] = {}
         self._both: dict[StripeJob, Kernels] = {}
@@ -166,6 +167,23 @@ class LeastTimes:
         # It is not known in which transactions what is left passes.
         words = self._moved(state.traffic) + state.traffic.spared + self._words_left[part]
         return max(cycles, state.begin + self._home.passed_anyhow(words))
+
+    def read(self, state: State, job: StripeJob) -> int:
+        """The cycle at which the constants of a job that reads them at home have passed at the earliest: it ends later."""
+        traffic = state.traffic
+        if traffic is None or not self.constants(job.part) or self._plans.graph.parts[job.part].segment != state.segment:
+            return 0
+        turns = max(traffic.turns, self._moved(traffic), self._home.turn(state.least.load - state.begin))
+        words, spared = self._words_read(self._options(job, staged=False))
+        return state.begin + self._home.passed(turns + words - spared)
+
+    def _words_read(self, kernels: Kernels) -> tuple[int, int]:
+        """Words of the constants of a job that reads them at home, at least, and those by which odd transactions count less, at most."""
+        key = id(kernels)
+        if key not in self._reads_of:
+            works = [kernel.flow.work for kernel in kernels]
+            self._reads_of[key] = min(work.words for work in works), max(work.spared for work in works)
+        return self._reads_of[key]
 
     def rest(
         self, part: int, groups: Iterable[tuple[Sequence[StripeJob], int, Rest]], after: After, before: StripeJob | None = None
@@ -295,8 +313,7 @@ class LeastTimes:
         if traffic is not None and not staged and self.constants(part):
             before = max(traffic.turns, self._moved(traffic), home.turn(least.load - state.begin))
             reading = Before(*least, state.begin + home.begun(before), state.begin, traffic.issued)
-            words, spared = (min(kernel.flow.work.words for kernel in kernels), max(kernel.flow.work.spared for kernel in kernels))
-            traffic = traffic.read(before, words, spared)
+            traffic = traffic.read(before, *self._words_read(kernels))
         elif staged is None and part in self._uncopied:
             # Wherever in a period a kernel begins: one that begins at its beginning, less than a period earlier, ends no later.
             shifted = Times(*(time - max(home.period - 1, 0) for time in least))

@@ -150,6 +150,8 @@ class _Search:
                         yield from self._ways(group, at, state, more, shares=shares)
                 return
             staged = frozenset([job.part]) if chosen.get(source) else frozenset[int]()
+            if not staged and self.times.read(state, job) >= self.cycles:
+                return
             state = self._after(state, (job,), staged, (int(self.room.live(group)[at]),))
             if state.cycles >= self.cycles:
                 return
