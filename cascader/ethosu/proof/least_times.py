@@ -309,7 +309,8 @@ class LeastTimes:
                 start, moved = max(start, mixed[whole]), mixed[-1]
             # All constants of the kernels before and all copies have passed when this one's MACs begin.
             macs = state.begin + home.passed(max(traffic.turns, self._moved(traffic)))
-        least = state.least._replace(load=max(state.least.load, start), mac=max(state.least.mac, macs))
+        load, mac, *others = state.rows[-len(START) :]
+        least = Times(max(load, start), max(mac, macs), *others)
         if traffic is not None and not staged and self.constants(part):
             before = max(traffic.turns, self._moved(traffic), home.turn(least.load - state.begin))
             reading = Before(*least, state.begin + home.begun(before), state.begin, traffic.issued)

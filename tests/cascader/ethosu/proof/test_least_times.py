@@ -135,7 +135,7 @@ def test_no_schedule_takes_fewer_cycles_than_its_bound(data: st.DataObject, name
 def test_no_schedule_takes_fewer_cycles_than_what_is_said_ahead_of_its_end(
     data: st.DataObject, name: str, system: str, timing: int
 ) -> None:
-    """The bound of the first jobs with a set of copies, with the rest of the division in any way."""
+    """The bound of the first jobs with a set of copies, with the rest of the division in any way; what a job reads at home comes before."""
     plans, divisions, times = planned(name, "ethos-u55-128", system, timing)
     count = len(plans.graph.parts)
     groups, jobs = drawn(data, divisions, count)
@@ -149,6 +149,8 @@ def test_no_schedule_takes_fewer_cycles_than_what_is_said_ahead_of_its_end(
     last = divisions.jobs(group)[done - 1] if done else divisions.last_job(group.first)
     left = times.rest(group.first, [(divisions.jobs(group)[done:], group.last + 1, rest)], times.after, last)
     before: State = times.after(times.begin(), jobs[:cut], chosen)
+    if jobs[cut].part not in chosen:
+        assert times.read(before, jobs[cut]) <= times.after(before, jobs[cut : cut + 1], chosen).cycles
     for draft in plans.copy_sets.drafts(groups, chosen, plans.copy_sets.room(groups), shares=False):
         replayed = quick_cycles(lower(plans.realise(draft).schedule), SYSTEMS[system], TIMINGS[timing])
         assert times.whole(before, group.last + 1, left) <= replayed
