@@ -121,9 +121,18 @@ class Turn:
         return range(1) if takes_part else range(1, processes)
 
 
+ELSEWHERE = Turn(0)
+"""The place of an errand that is no work for this process, if there are others."""
+
+
 def replay_in_turn(_turn: Turn, decisions: Decisions, form: Form, judge: Replay) -> int:
     """As :func:`replay`, in a process that has its turn."""
     return replay(decisions, form, judge)
+
+
+def check_in_turn(_turn: Turn, decisions: Decisions, form: Form) -> None:
+    """As :func:`check`, in a process that has its turn."""
+    check(decisions, form)
 
 
 def change(form: Form, decisions: Decisions, cycles: int, judge: Replay, effort: int) -> tuple[Decisions, int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from math import inf
 
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.search.errands import Decisions, check
+from cascader.ethosu.search.errands import ELSEWHERE, Decisions, check, check_in_turn
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.near_misses import made_up
 from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, within_reach
@@ -149,11 +150,36 @@ def _worth_changes(points: Sequence[Point], budgets: Iterable[int], targets: Ite
     return tuple({id(point): point for point in ordered}.values())
 
 
-def _check(points: Sequence[Point], forms: Mapping[int, Form], executor: Executor) -> None:
-    """Check the points that are reported; ``forms`` has the form of a point by the identity of its schedule's network."""
-    made = ((Decisions.of(Candidate(p.schedule, p.estimate)), forms[id(p.schedule.network)]) for p in points)
-    for _ in in_order([executor.submit(check, *one) for one in made]):
-        pass
+CHECKED_AHEAD = 2
+"""Checks that are asked for while this process prepares what others wait for: some 0.1 seconds, or two checks of a large network."""
+
+
+class _Checks:
+    """The checks of a frontier's points; ``forms`` has the form of a point by the identity of its schedule's network.
+
+    Those of points that are ``likely`` to be reported may begin while other processes have nothing else to do.
+    """
+
+    def __init__(self, likely: Iterable[Point], forms: Mapping[int, Form], executor: Executor) -> None:
+        self._likely = iter(likely)
+        self._forms = forms
+        self._executor = executor
+        self._begun: dict[int, tuple[Point, Future[None]]] = {}
+
+    def _terms(self, point: Point) -> tuple[Decisions, Form]:
+        return Decisions.of(Candidate(point.schedule, point.estimate)), self._forms[id(point.schedule.network)]
+
+    def ahead(self) -> None:
+        """Ask other processes for a few checks that are likely to be needed."""
+        for point in islice(self._likely, CHECKED_AHEAD):
+            self._begun[id(point)] = point, self._executor.submit(check_in_turn, ELSEWHERE, *self._terms(point))
+
+    def require(self, points: Iterable[Point]) -> None:
+        """Wait for the checks of the points that are reported. InputError if one of them breaks a rule of schedules."""
+        wanted = [(point, self._begun.get(id(point))) for point in points]
+        asked = [begun[1] if begun is not None else self._executor.submit(check, *self._terms(point)) for point, begun in wanted]
+        for _ in in_order(asked):
+            pass
 
 
 def frontier_of(
@@ -191,8 +217,9 @@ def frontier_of(
     forms = {id(form.network): form for form in explored.forms}
     seen = (*seen, *changed_by_replays(_worth_changes(points, budgets, targets), explored.forms, task.replay, executor, show))
     points = pareto(seen)
-    seen = (*seen, *made_up(points, targets, forms, task.replay, executor, show))
+    checks = _Checks(points, forms, executor)
+    seen = (*seen, *made_up(points, targets, forms, task.replay, executor, show, checks.ahead))
     points = pareto(seen)
-    _check(points, forms, executor)
+    checks.require(points)
     bounds = lower_bounds(task.network, explored.least_live_bytes)
     return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles(None), near(seen, points))

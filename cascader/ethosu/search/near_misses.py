@@ -18,7 +18,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.errands import Decisions, Turn, replay_in_turn
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed_copies import climbed
-from cascader.ethosu.search.task import Point, Replay, Show, silent
+from cascader.ethosu.search.task import Point, Replay, Show, idle, silent
 from cascader.plan.pareto import pareto
 from cascader.search.local_moves import Groups
 from cascader.search.workers import drawn_ahead
@@ -76,10 +76,13 @@ class _Search:
     """Replays by what was decided; other searches of the same comparison know them, too."""
     turns: Iterator[int] = field(default_factory=count)
     """Numbers of the replays that are asked for."""
+    meanwhile: Callable[[], None] = idle
+    """Called where other processes have nothing to do for a while."""
 
     def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> tuple[Point, Groups] | None:
         """The fastest schedule for ``limit`` bytes and its groups, from the best that is found there or the groups to ``begin`` with."""
         self.show(f"Changing groups by replays: {limit:,} bytes for {self.target:,} cycles")
+        self.meanwhile()
         found = self.form.cascader.regrouped(limit, self.target, self._cycles_once, most, begin)
         if found is None:
             return None
@@ -171,12 +174,17 @@ def made_up(
     judge: Replay,
     executor: Executor,
     show: Show = silent,
+    meanwhile: Callable[[], None] = idle,
 ) -> Iterator[Point]:
-    """Mend the near misses of each target; ``forms`` has the form of a point by the identity of its schedule's network."""
+    """Mend the near misses of each target; ``forms`` has the form of a point by the identity of its schedule's network.
+
+    ``meanwhile`` is called where other processes have nothing to do for a while.
+    """
     known: dict[object, Future[int]] = {}
     for target in dict.fromkeys(targets):
 
         def search_in(point: Point, target: int = target) -> _Search:
-            return _Search(forms[id(point.schedule.network)], target, judge, executor, show, known)
+            form = forms[id(point.schedule.network)]
+            return _Search(form, target, judge, executor, show, known=known, meanwhile=meanwhile)
 
         yield from _made_up(points, target, search_in)

@@ -20,7 +20,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.values import dataclass
 
-__all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "ignored", "silent", "unseen"]
+__all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
 
 Replay = Callable[[CompiledNetwork], int]
 """Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
@@ -31,6 +31,10 @@ Show = Callable[[str], None]
 
 def silent(_doing: str) -> None:
     """Watch nothing."""
+
+
+def idle() -> None:
+    """Do nothing while others work."""
 
 
 def ignored(_made: object) -> None:

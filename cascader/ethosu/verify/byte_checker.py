@@ -7,7 +7,7 @@ overlap need no rules of their own. Nothing here is shared with the search or th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import groupby
 
@@ -36,6 +36,7 @@ class _ByteCheck:
         self.buffers = {name: buffer for buffer in schedule.buffers for name in buffer.tensors}
         self.parts = {part.name: part for part in self.graph.parts}
         self.staged: dict[str, tuple[int, Copy]] = {}
+        self.copied: dict[str, int] = {}
         ends = [buffer.address + buffer.size for buffer in schedule.buffers]
         ends += [copy.address + self._copied(copy) for copy in schedule.copies]
         if max(ends, default=0) > MAX_BYTES:
@@ -44,8 +45,11 @@ class _ByteCheck:
         self.uses: dict[str, tuple[int, int]] = {}
 
     def _copied(self, copy: Copy) -> int:
-        payload = self.parts[copy.part].payload
-        return copied_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
+        found = self.copied.get(copy.part)
+        if found is None:
+            payload = self.parts[copy.part].payload
+            found = self.copied[copy.part] = copied_bytes(payload.operation) if isinstance(payload, EthosuPart) else 0
+        return found
 
     # What is touched.
 
@@ -92,9 +96,11 @@ class _ByteCheck:
         def turn_of(row: int) -> int:
             return (feature_map.tiles.bases[0] + (row * step if row else 0)) // buffer.size
 
-        for turn, alike in groupby(range(*rows), turn_of):
-            some = list(alike)
-            for span in spans(feature_map, (some[0], some[-1] + 1), buffer.address - turn * buffer.size, axis):
+        # Most rows lie in one turn: turns never fall from row to row.
+        first, last = turn_of(rows[0]), turn_of(rows[1] - 1)
+        turns = [(first, rows)] if first == last else [(turn, (some[0], some[-1] + 1)) for turn, some in _alike(range(*rows), turn_of)]
+        for turn, some in turns:
+            for span in spans(feature_map, some, buffer.address - turn * buffer.size, axis):
                 yield self._inside(buffer, Access(tensor, turn, span), who)
 
     # The run.
@@ -198,6 +204,11 @@ class _ByteCheck:
 
     def _in_arena(self, tensor: str) -> bool:
         return self.graph.tensor(tensor).kind is not TensorKind.CONSTANT
+
+
+def _alike(rows: range, turn_of: Callable[[int], int]) -> Iterator[tuple[int, list[int]]]:
+    """Rows in a row that are in the same turn."""
+    return ((turn, list(alike)) for turn, alike in groupby(rows, turn_of))
 
 
 @lru_cache(maxsize=1024)
