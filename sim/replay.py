@@ -153,14 +153,15 @@ def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, jo
     return Beats(beats[AXI0][0], beats[AXI0][1], beats[AXI1][0], beats[AXI1][1])
 
 
-def _blocks(op: KernelOperation) -> int:
+def blocks_of(op: KernelOperation) -> int:
+    """Blocks of its OFM."""
     ofm, block = op.ofm.shape, op.block
     return ceil_div(ofm.height, block.height) * ceil_div(ofm.width, block.width) * ceil_div(ofm.depth, block.depth)
 
 
 def check_work(program: Program) -> None:
     """InputError if the program is absurdly large."""
-    blocks = sum(_blocks(op) for op in program.kernels)
+    blocks = sum(blocks_of(op) for op in program.kernels)
     if blocks > MAX_BLOCKS:
         raise InputError(f"The program has {blocks} OFM blocks: at most {MAX_BLOCKS} are replayed; check its block configs.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from npu_model.accelerator import Accelerator
@@ -13,17 +13,17 @@ from npu_model.cost.block_jobs import PHASES
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.native import native
-from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Shram
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Region, Shram
 from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
-from npu_model.weight_stream.work import StreamWork
+from npu_model.weight_stream.work import StreamWork, work_at_home
 from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, fetch_words
 from sim.engine.machine import Times
 from sim.engine.ports import Channel, burst_beats
 from sim.events import Cause, Unit
-from sim.replay import Beats
+from sim.replay import MAX_BLOCKS, Beats, blocks_of
 
 _WORK, _CORE = native("npu_model"), native("sim")
 """Compiled cores: the work of an operation's blocks, and the replay; None as :func:`npu_model.native.native` says."""
@@ -41,6 +41,9 @@ _LARGEST_TERM = 1 << 20
 """Terms of the cycles of a data word up to which no replay leaves 64 bits."""
 
 _KERNEL, _DMA, _KERNEL_WAIT, _DMA_WAIT, _OTHER = range(5)
+_ROW = 7
+"""Integers of an operation."""
+
 _RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINED: 2}
 
 
@@ -96,6 +99,23 @@ class CompiledReplay:
         return Beats(*self.counts[begin : begin + 4])
 
 
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """All that the core asks of a kernel with weights in ``constants``, or with copies of these; it keeps what it is known by."""
+
+    op: KernelOperation = field(repr=False)
+    constants: bytes = field(repr=False)
+    blocks: int
+    port: int
+    work: memoryview = field(repr=False)
+
+
+def _constants(program: Program) -> Region | None:
+    """The region that holds all constants of a Program; None if there are several or none."""
+    filled = [region for region in program.regions if region.content]
+    return filled[0] if len(filled) == 1 else None
+
+
 class CompiledCache:
     """Numbers and block works that compiled replays on one device with one memory system share."""
 
@@ -109,6 +129,7 @@ class CompiledCache:
         self._works: dict[object, bytes] = {}
         # What is known by its identity is kept.
         self._known: dict[tuple[int, int], tuple[memoryview, KernelOperation, tuple[DecoderWork, ...]]] = {}
+        self._kernels: dict[int, _Kernel] = {}
         self._bytes = 0
         numbers = (
             *(self._word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
@@ -128,7 +149,7 @@ class CompiledCache:
         )
         self._numbers = array("q", numbers)
 
-    @property
+    @cached_property
     def is_usable(self) -> bool:
         """Whether the core is built and this system's numbers fit into it."""
         terms = [term for memory in self._system.ports for term in memory.cycles_per_word.as_integer_ratio()]
@@ -141,7 +162,7 @@ class CompiledCache:
         if known is None:
             work = memoryview(self._shared_work(program.origin(op), decoding)).cast("q")
             if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
+                self._forget_operations()
             known = self._known[id(op), id(decoding)] = work, op, decoding
         return known[0]
 
@@ -157,10 +178,60 @@ class CompiledCache:
             self._bytes += len(found)
             if self._bytes > _MOST_BYTES:
                 self._works.clear()
-                self._known.clear()
+                self._forget_operations()
                 self._bytes = len(found)
             self._works[key] = found
         return found
+
+    def _forget_operations(self) -> None:
+        self._known.clear()
+        self._kernels.clear()
+
+    def _kernel(self, program: Program, op: KernelOperation, constants: Region | None) -> _Kernel | None:
+        """A kernel by its identity and that of the constants; None if it does not say what it was made of, or has other weights."""
+        known = self._kernels.get(id(op))
+        if known is not None and constants is not None and known.constants is constants.content:
+            return known
+        made_of, blocks = program.made_of(op), blocks_of(op)
+        if made_of is None or constants is None or blocks > MAX_BLOCKS:
+            return None
+        decoding: tuple[DecoderWork, ...] | None = ()
+        if made_of.home.weights and self._timing.decodes_streams:
+            decoding = work_at_home(made_of, constants, self._accelerator)
+        if decoding is None:
+            return None
+        work, port = self._work(program, op, decoding), self._system.region_ports[op.ofm.region]
+        known = self._kernels[id(op)] = _Kernel(op, constants.content, blocks, port, work)
+        return known
+
+    def cycles(self, program: Program) -> int | None:
+        """The cycles of a Program whose kernels all say what they were made of, each looked up once; None if any does not."""
+        constants = _constants(program)
+        rows: list[int] = []
+        works: list[memoryview] = []
+        shram, blocks = None, 0
+        for op, words in zip(program.operations, program.words, strict=True):
+            if isinstance(op, KernelOperation):
+                kernel = self._kernel(program, op, constants)
+                if kernel is None:
+                    return None
+                changes = shram is not None and shram is not op.shram and shram != op.shram
+                shram = op.shram
+                blocks += kernel.blocks
+                rows += (_KERNEL, words, op.blockdep, changes, kernel.port, 0, 0)
+                works.append(kernel.work)
+            else:
+                rows += self._row(op, words)
+        return None if blocks > MAX_BLOCKS else self._run(rows, works)[0]
+
+    def _run(self, rows: list[int], works: list[memoryview], counts: int = 0) -> tuple[int, array[int], array[int], array[int]]:
+        """The core's cycles, times, beats and counts, with so many counts of each operation."""
+        assert _CORE is not None  # noqa: S101  # is_usable
+        flat = array("q", rows)
+        number = len(rows) // _ROW
+        times, beats, counted = (array("q", bytes(8 * size)) for size in (3 * number, 4, counts * number))
+        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, flat, works, times, beats, counted)
+        return cycles, times, beats, counted
 
     def _rows(self, program: Program) -> list[int]:
         """Kind and words of each operation, and what its unit has to know of it."""
@@ -188,15 +259,11 @@ class CompiledCache:
 
     def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
         """One Program; only if its replay is ``counted`` it has counts."""
-        assert _CORE is not None  # noqa: S101  # is_usable
         kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
-        views = [self._work(program, op, known.get(index, ())) for index, op in kernels]
-        rows = array("q", self._rows(program))
-        number = len(program.operations)
-        times, beats, counts = (array("q", bytes(8 * size)) for size in (3 * number, 4, (_COUNTS + 4) * number if counted else 0))
-        cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, rows, views, times, beats, counts)
+        works = {index: self._work(program, op, known.get(index, ())) for index, op in kernels}
+        cycles, times, beats, counts = self._run(self._rows(program), list(works.values()), _COUNTS + 4 if counted else 0)
         # Of each operation its index, issue and end, in the order in which they end; the rest is empty.
-        ended = iter(times[: 3 * (len(views) + len(program.transfers))])
+        ended = iter(times[: 3 * (len(works) + len(program.transfers))])
         found = {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}
         return CompiledReplay(cycles, Beats(*beats), found, counts)
 

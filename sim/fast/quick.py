@@ -83,4 +83,10 @@ def command_and_copy_beats(program: Program, device: Accelerator, system: Memory
 
 def quick_cycles(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> int:
     """NPU ACTIVE of all Programs of a network, one after the other: the cycles of :func:`sim.replay_network`."""
-    return sum(quick_replay(program, system, timing).cycles for program in network.programs)
+    return sum(_cycles(program, system, timing) for program in network.programs)
+
+
+def _cycles(program: Program, system: MemorySystem, timing: TimingParameters) -> int:
+    compiled = compiled_cache(accelerator(program.accelerator), system, timing)
+    known = compiled.cycles(program) if compiled.is_usable else None
+    return quick_replay(program, system, timing).cycles if known is None else known

@@ -99,15 +99,15 @@ class _Chooser:
     def changed_by_replays(self, points: Iterable[Point]) -> Point:
         """The best of some schedules, its blocks and copies changed as replays say; where time allows so are those that are as good.
 
-        Of several that are as fast in as many bytes one is changed. With ``thorough`` all others are changed, too.
+        Of several that are as fast, mostly one schedule in several arenas, the first is changed. With ``thorough`` all others are, too.
         """
         ordered = sorted(points, key=self.best.rank)
         tried, effort = ordered, WHOLE_EFFORT
         if not self.aim.thorough:
             even = [point for point in ordered if self.best.rank(point)[0] <= self.best.rank(ordered[0])[0] * EVEN]
-            firsts: dict[tuple[float, float], Point] = {}
+            firsts: dict[int, Point] = {}
             for point in even:
-                firsts.setdefault(self.best.rank(point), point)
+                firsts.setdefault(point.cycles, point)
             tried, effort = list(firsts.values()), QUICK_EFFORT
         found = changed_by_replays(tried, self.explored.forms, self.best.task.replay, self.executor, self.show, effort)
         for point in found:
