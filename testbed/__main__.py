@@ -16,7 +16,7 @@ def _refuse(sentence: str) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; status 2 if what would run is not ours."""
     # Importing and searching make few cycles of objects, and looking for some after every 700 objects takes a twentieth of a command.
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(1_000_000, 50, 50)
     # At its end Python looks through all objects for cycles, for nothing: a tenth of a command.
     atexit.register(gc.freeze)
     # Nothing of ours is imported before it is known to be ours.

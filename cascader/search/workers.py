@@ -202,7 +202,7 @@ def _start(parent: Connection, kept: Connection | None) -> None:
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
-_COLLECTED = (100_000, 50, 50)
+_COLLECTED = (1_000_000, 50, 50)
 """New objects after which Python looks for cycles among them, and how often it looks at older ones: a search makes few cycles."""
 
 
