@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from operator import itemgetter
 
@@ -49,6 +49,15 @@ class Draft:
         return self.timeline.cycles
 
 
+_FEW = 64
+"""Sets of copies, and budgets, that are kept as the compiled core takes them: changes of one draft have one of each."""
+
+
+def _terms(budget: int, in_place: bool) -> array[int]:  # noqa: FBT001  # a cache knows arguments by their places
+    """The budget (bytes) of a trial and how it is searched, as the compiled core takes them."""
+    return array("q", (budget, ALIGNMENT, most_units(budget, patient=False), in_place))
+
+
 class Placer:
     """Makes the drafts of one graph.
 
@@ -61,6 +70,7 @@ class Placer:
         self._costs = JobCosts(scheduler, cost, overlap)
         self._segments = [part.segment for part in scheduler.graph.parts]
         self._constants_of, self._flat = cache(self._group_constants), cache(self._group_numbers)
+        self._marked, self._how = lru_cache(_FEW)(self._marks), lru_cache(_FEW)(_terms)
         self._sizes = [cost.constant_bytes(part) for part in parts]
         self._transfers = [cost.transfer_cycles(part) if size else 0 for part, size in zip(parts, self._sizes, strict=True)]
         self._same = np.array([cost.same_constants(part) for part in parts], dtype=np.int64)
@@ -159,10 +169,13 @@ class Placer:
         """
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         known, borders, segments = self._beside(groups)
-        marked = array("q", [part in staged for part in range(len(self._segments))])
-        how = array("q", (budget, ALIGNMENT, most_units(budget, patient=False), in_place))
         kinds, pair_costs, shared = self._costs.asked(lambda: group_table(self._scheduler, groups))
+        marked, how = self._marked(staged), self._how(budget, in_place)
         return int(_NATIVE.trial(known, self._scheduler.flat, borders, segments, marked, kinds, how, pair_costs, shared))
+
+    def _marks(self, staged: frozenset[int]) -> array[int]:
+        """A mark for each part: whether its constants are copied."""
+        return array("q", [part in staged for part in range(len(self._segments))])
 
     def trial(
         self, groups: Groups, placement: Placement, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT

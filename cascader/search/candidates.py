@@ -108,14 +108,14 @@ class Drafter:
 
     def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
-        changes = list(self._neighbourhood.of(best.groups))
+        changes, staged = list(self._neighbourhood.of(best.groups)), best.timeline.staged
         at = idle = 0
         while idle < len(changes):
-            found = self.trials.faster(changes[at % len(changes)], best.timeline.staged, budget, best.cycles)
+            found = self.trials.faster(changes[at % len(changes)], staged, budget, best.cycles)
             at, idle = at + 1, idle + 1
             if found is not None:
                 best, idle = found, 0
-                changes = list(self._neighbourhood.of(best.groups))
+                changes, staged = list(self._neighbourhood.of(best.groups)), best.timeline.staged
             yield best
 
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:

@@ -69,11 +69,11 @@ class StripeCost:
         self._terms = Terms.of(accelerator, system, timing, choose_blocks=choose_blocks)
         self._estimates = shared_estimates(self._terms)
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
-        self._known, self.decoder_work = cache(self._made), cache(self._work)
+        self._known, self.decoder_work, self._timed = cache(self._made), cache(self._work), cache(self._times)
 
-    def _estimate(self, part: int, start: int, end: int, *, staged: bool) -> Estimate | None:
+    def _estimate(self, part: int, height: int, *, staged: bool) -> Estimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
-        found = self._known(part, end - start)
+        found = self._known(part, height)
         if found is None:
             return None
         return found.staged if staged and self._constants[part] else found.direct
@@ -94,11 +94,11 @@ class StripeCost:
         streams = tuple(self._stored.read(where) for where in payload.operation.weights) if self._terms.timing.decodes_streams else ()
         return operation_work(payload.operation, streams, self._accelerator) if streams else ()
 
-    def _facts(self, part: int, start: int, end: int, *, staged: bool) -> Facts:
+    def _facts(self, part: int, height: int, *, staged: bool) -> Facts:
         payload = self._payloads[part]
         if payload is not None and payload.transfer:
-            return self._moving(ceil_div(copied_bytes(payload.operation) * (end - start), self._graph.parts[part].rows))
-        estimate = self._estimate(part, start, end, staged=staged)
+            return self._moving(ceil_div(copied_bytes(payload.operation) * height, self._graph.parts[part].rows))
+        estimate = self._estimate(part, height, staged=staged)
         return NOTHING if estimate is None else estimate.facts
 
     def _moving(self, size: int) -> Facts:
@@ -111,7 +111,7 @@ class StripeCost:
 
         They are the fastest ones of different partitions of the shared buffer, so that neighbours may agree on one.
         """
-        estimate = self._estimate(part, start, end, staged=staged)
+        estimate = self._estimate(part, end - start, staged=staged)
         return () if estimate is None else estimate.options
 
     def blocks(self, part: int, operation: KernelOperation, count: int, *, staged: bool) -> tuple[Shape3D, ...]:
@@ -121,7 +121,10 @@ class StripeCost:
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``."""
-        staged, direct = (self._facts(part, start, end, staged=staged) for staged in (True, False))
+        return self._timed(part, end - start)
+
+    def _times(self, part: int, height: int) -> JobTimes:
+        staged, direct = (self._facts(part, height, staged=staged) for staged in (True, False))
         home = direct.home_cycles if self.constant_bytes(part) else 0
         return JobTimes(
             part=part,

@@ -113,11 +113,11 @@ class Turn:
     number: int
 
     def homes(self, processes: int) -> range:
-        """Numbers of the processes that may take it, of which the first is this one: it has less time for errands than the others have.
+        """Numbers of the processes that may take it, of which the first is this one: it has less time for errands than others have.
 
-        To make an errand takes about a quarter of what a replay takes. Of two processes this one takes every third, of more none.
+        To make an errand takes about a quarter of what a replay takes. Of two processes this one takes every second, of more none.
         """
-        takes_part = processes == 1 or (processes == 2 and self.number % 3 == 2)
+        takes_part = processes == 1 or (processes == 2 and self.number % 2 == 1)
         return range(1) if takes_part else range(1, processes)
 
 
