@@ -149,12 +149,16 @@ class CompiledCache:
         )
         self._numbers = array("q", numbers)
 
-    @cached_property
+    @property
     def is_usable(self) -> bool:
         """Whether the core is built and this system's numbers fit into it."""
+        return _WORK is not None and _CORE is not None and self._fits
+
+    @cached_property
+    def _fits(self) -> bool:
         terms = [term for memory in self._system.ports for term in memory.cycles_per_word.as_integer_ratio()]
         bursts = [memory.burst_bytes // self._word for memory in self._system.ports]
-        return _WORK is not None and _CORE is not None and max(terms) <= _LARGEST_TERM and min(bursts) > 0
+        return max(terms) <= _LARGEST_TERM and min(bursts) > 0
 
     def _work(self, program: Program, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> memoryview:
         """The work of the operation's blocks; an operation that comes again has what it had."""

@@ -45,7 +45,7 @@ MobileNetV1, which asks for more than any other of the fourteen networks of the 
 """
 
 AHEAD = 3
-"""Replays that are asked for at a time: two for another process and one for this one, or the other way round. One process alone makes only those that count."""
+"""Replays that are asked for at a time: some for another process, some for this one. One process alone makes only those that count."""
 
 REPLAYED, FOLLOWED = 60, 24
 """Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""

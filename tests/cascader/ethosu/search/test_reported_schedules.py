@@ -11,9 +11,14 @@ from scheduling import DEFAULT, network
 
 import cascader.ethosu.cascade
 from cascader import frontier, schedule
+from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search import errands
+from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
 from cascader.ethosu.search.verb import How
+from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from sim import quick_cycles
@@ -39,3 +44,19 @@ def test_a_wrong_schedule_is_no_point_of_a_frontier(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cascader.ethosu.cascade, "make_schedule", in_too_few_bytes)
     with pytest.raises(InputError, match="arena"):
         frontier(network("tiny_residual"), DEFAULT, SYSTEM, REPLAY)
+
+
+def test_a_check_that_began_ahead_is_not_made_again_and_one_that_nobody_needs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = frontier(network("tiny_residual"), DEFAULT, SYSTEM, REPLAY).points
+    networks = {id(point.schedule.network): point.schedule for point in points}
+    place = Place(0, len(networks))
+    forms = {key: Form(place, one.network, DEFAULT, SYSTEM, CascadeOptions(), one.provenance) for key, one in networks.items()}
+    checked: list[Schedule] = []
+    monkeypatch.setattr(errands, "check_schedule", checked.append)
+    assert len(points) > CHECKED_AHEAD
+    with workers(1) as executor:
+        checks = _Checks(points, forms, executor)
+        checks.ahead()
+        checks.require(points[1:])
+    assert {one.arena_size for one in checked} == {point.memory for point in points[1:]}
+    assert len(checked) == len(points) - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
@@ -16,7 +17,7 @@ from scheduling import DEFAULT, network
 from cascader import How, frontier, schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
-from cascader.ethosu.search.errands import Turn
+from cascader.ethosu.search.errands import ELSEWHERE, Turn
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.search import explore, hopeful
 from cascader.ethosu.search.task import Choice, Task
@@ -75,8 +76,8 @@ def test_forms_are_dealt_out_forth_and_back_from_the_largest_on() -> None:
     assert [form(number, 6).homes(3)[0] for number in range(6)] == [0, 1, 2, 2, 1, 0]
 
 
-@pytest.mark.parametrize(("processes", "taken"), [(1, {0: 6}), (2, {0: 2, 1: 4}), (3, {1: 6, 2: 6})])
-def test_the_process_that_makes_replays_takes_fewer_of_them_than_the_others(processes: int, taken: dict[int, int]) -> None:
+@pytest.mark.parametrize(("processes", "taken"), [(1, {0: 6}), (2, {0: 3, 1: 3}), (3, {1: 6, 2: 6})])
+def test_the_process_that_makes_replays_takes_every_second_of_two_and_none_of_more(processes: int, taken: dict[int, int]) -> None:
     """Two of three processes may each take any errand: all but the one that hands them out."""
     homes = [home for number in range(6) for home in Turn(number).homes(processes)]
     assert {home: homes.count(home) for home in homes} == taken
@@ -148,6 +149,17 @@ def test_python_looks_for_garbage_as_before_once_a_search_is_over() -> None:
         assert gc.get_threshold() == (700, 10, 10)
     finally:
         gc.set_threshold(*found)
+
+
+def test_threads_are_switched_as_before_once_a_search_is_over() -> None:
+    found = sys.getswitchinterval()
+    with workers(1):
+        assert sys.getswitchinterval() < found
+    assert sys.getswitchinterval() == found
+
+
+def test_checks_ahead_are_work_for_other_processes_where_there_are_any() -> None:
+    assert [ELSEWHERE.homes(processes) for processes in (1, 2, 3)] == [range(1), range(1, 2), range(1, 3)]
 
 
 def test_a_form_is_luggage_which_a_process_is_sent_once() -> None:
