@@ -61,6 +61,15 @@ FIRST_LUT = 16
 
 _LAST_LUT = 23
 
+_OFM_EXTENTS = Cmd0.OFM_HEIGHT_M1, Cmd0.OFM_WIDTH_M1, Cmd0.OFM_DEPTH_M1
+_BLOCK_EXTENTS = Cmd0.OFM_BLK_HEIGHT_M1, Cmd0.OFM_BLK_WIDTH_M1, Cmd0.OFM_BLK_DEPTH_M1
+_PADS = Cmd0.IFM_PAD_TOP, Cmd0.IFM_PAD_LEFT, Cmd0.IFM_PAD_BOTTOM, Cmd0.IFM_PAD_RIGHT
+_RANGES = {
+    what: (Cmd0[f"{what}_REGION"], [(Cmd1[f"{what}{core}_BASE"], Cmd1[f"{what}{core}_LENGTH"]) for core in ("", "1")])
+    for what in ("WEIGHT", "SCALE")
+}
+"""Registers of the region, and of the first byte and the length for each core."""
+
 
 def _member(kind: Callable[[int], _E], value: int, what: str) -> _E:
     try:
@@ -138,11 +147,12 @@ def _activation(registers: RegisterFile, ofm_type: DataType) -> Activation:
 
 def _ranges(registers: RegisterFile, what: str, cores: int) -> tuple[ByteRange, ...]:
     """Weight or scale ranges, one per core."""
-    region = registers.short(Cmd0[f"{what}_REGION"]) & 7
+    where, bounds = _RANGES[what]
+    region = registers.short(where) & 7
     ranges = []
-    for core in ("", "1")[:cores]:
-        base = registers.address(Cmd1[f"{what}{core}_BASE"])
-        ranges.append(ByteRange(region, base, base + registers.long(Cmd1[f"{what}{core}_LENGTH"])[1]))
+    for start, length in bounds[:cores]:
+        base = registers.address(start)
+        ranges.append(ByteRange(region, base, base + registers.long(length)[1]))
     return tuple(ranges)
 
 
@@ -189,7 +199,7 @@ def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> 
     """The facts that convolutions and pooling add: the window, the IFM that it implies, weights and scales."""
     kernel = _kernel(registers)
     upscale = _member(Upscale, registers.short(Cmd0.IFM_UPSCALE, 0) & 3, "Upscale mode")
-    padding = Padding(*(registers.short(Cmd0[f"IFM_PAD_{side}"]) for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")))
+    padding = Padding(*[registers.short(register) for register in _PADS])
     height = ifm_extent(ofm.shape.height, kernel.stride_y, kernel.dilated_height, padding.top, padding.bottom, upscale)
     width = ifm_extent(ofm.shape.width, kernel.stride_x, kernel.dilated_width, padding.left, padding.right, upscale)
     if height < 1 or width < 1:
@@ -222,11 +232,11 @@ def _kernel_operation(registers: RegisterFile, command: Cmd0, parameter: int) ->
     kind = _KINDS[command]
     pool = _member(PoolKind, parameter, "Pooling function") if kind is OperationKind.POOL else None
     elementwise = _member(ElementwiseKind, parameter, "Elementwise function") if kind is OperationKind.ELEMENTWISE else None
-    ofm_shape = Shape3D(*(registers.short(Cmd0[f"OFM_{axis}_M1"]) + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH")))
+    ofm_shape = Shape3D(*[registers.short(register) + 1 for register in _OFM_EXTENTS])
     ofm = _feature_map(registers, "OFM", ofm_shape)
     fields = _elementwise(registers, elementwise, ofm) if elementwise else _windowed(registers, kind, ofm)
     precision = registers.short(Cmd0.OFM_PRECISION)
-    block = Shape3D(*(registers.short(Cmd0[f"OFM_BLK_{axis}_M1"]) + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH")))
+    block = Shape3D(*[registers.short(register) + 1 for register in _BLOCK_EXTENTS])
     shram = Shram(
         ib_end=registers.short(Cmd0.IFM_IB_END),
         ab_start=registers.short(Cmd0.AB_START),
