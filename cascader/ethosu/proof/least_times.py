@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
-from itertools import chain, repeat
-from math import floor
+from itertools import repeat
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.codegen.constants import constant_ranges
-from cascader.ethosu.codegen.stripes import Place, stripe
-from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
-from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
+from cascader.ethosu.network.network import ARENA, ethosu_part
 from cascader.ethosu.proof.arena_gate import UNPHASED, ArenaGate
-from cascader.ethosu.proof.chosen_blocks import ANY, FIRST, UNKNOWN, ChosenBlocks, KernelJob
-from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
+from cascader.ethosu.proof.chosen_blocks import ANY, FIRST, UNKNOWN, ChosenBlocks
+from cascader.ethosu.proof.command_words import COPY_WORDS
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.home_port import NOT_ISSUED
-from cascader.ethosu.proof.home_reads import Before, HomeReads
-from cascader.ethosu.proof.least_flow import LONG_AGO, START, LeastFlow, Times
+from cascader.ethosu.proof.home_reads import Before
+from cascader.ethosu.proof.job_kernels import JobKernels
+from cascader.ethosu.proof.least_flow import LONG_AGO, START, Times
 from cascader.ethosu.proof.least_step import step
-from cascader.ethosu.proof.least_work import WorkModel
 from cascader.ethosu.proof.state import (
     FINISH,
     MOVED,
@@ -39,28 +33,15 @@ from cascader.ethosu.proof.state import (
     made_at,
 )
 from cascader.ethosu.proof.transfer_times import TransferTimes
-from cascader.ethosu.search.bound import demand
+from cascader.ethosu.proof.work_left import constants_left, cycles_left, transfers_left
 from cascader.plan.depth_first import StripeJob
-from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.cost.flat_operation import flat_operation
-from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
-from npu_model.program import KernelOperation
-from npu_model.program.alignment import ALIGNMENT
-from npu_model.shapes import Shape3D, ceil_div
-from npu_model.timing import BlockdepRule
-
-_APART = 1 << 48
-"""Bytes from one tensor to the next, in an arena where each has room for all of its rows."""
-
+from npu_model.shapes import ceil_div
 
 FOREVER = 1 << 60
 """Behind any cycle."""
-
-NEVER = (1 << 40, 0)
-"""No block waits for the kernel before."""
 
 
 class LeastTimes:
@@ -70,87 +51,29 @@ class LeastTimes:
     """
 
     def __init__(self, plans: Cascader, system: MemorySystem, room: CopyRoom | None = None) -> None:
-        self._plans = plans
+        self._plans, self._constants = plans, plans.cost.constant_bytes
         self._uncopied = frozenset[int]() if room is None else room.never()
         self._device = find_accelerator(plans.accelerator)
-        self._timing = plans.cost.timing
         self._payloads = [ethosu_part(part) for part in plans.network.graph.parts]
-        self._model = WorkModel(self._device, system, self._timing, self._even(system))
-        self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(plans.graph.tensors)}
-        self._transfers = TransferTimes(plans, system, self._places)
+        self._kernels = JobKernels(plans, system, self._uncopied)
+        self._transfers = TransferTimes(plans, system, self._kernels.places)
         # What is copied otherwise may be no kernel's, and a copy may take its place.
         self._budget = room.budget if room is not None and self._transfers.all_known else None
-        self._home = self._model.home
-        self._gate = ArenaGate.of(system, self._timing)
+        self._home = self._kernels.home
+        self._gate = ArenaGate.of(system, plans.cost.timing)
         self._response = system.ports[system.port_of(ARENA)].write_latency
-        self._kernels: dict[tuple[StripeJob, bool], tuple[Kernel, ...]] = {}
-        self._flows: dict[tuple[object, ...], LeastFlow] = {}
-        self._distances: dict[tuple[int, int], int | None] = {}
-        self._words: dict[tuple[int, int], int] = {}
-        self._reads_of: dict[int, tuple[int, int]] = {}
-        self._links: dict[tuple[int, int], array[int]] = {}
-        self._at_home: dict[tuple[int, int, bytes], HomeReads] = {}
-        self._both: dict[StripeJob, Kernels] = {}
         self._blocks = ChosenBlocks(plans, self._device)
-        self._jobs: dict[tuple[StripeJob, bool], KernelJob] = {}
         self._alone: dict[int, Kernels] = {}
-        self._rest = self._work_left(plans)
-        self._words_left = self._constants_left(plans)
-        self._words_to_move = self._transfers_left(plans)
-
-    def _even(self, system: MemorySystem) -> int:
-        """Words of which all transfers at the port of the constants are multiples, but those of streams: copies, tables and commands."""
-        parts = [payload for payload in self._payloads if payload is not None]
-        apart = system.port_of(CONSTANTS) != system.port_of(ARENA)
-        if not apart or any(feature_map.region == CONSTANTS for payload in parts for _, feature_map in payload.maps):
-            return 1
-        spans = [span for payload in parts for span in constant_ranges(payload)]
-        is_aligned = all(span.start % ALIGNMENT == span.end % ALIGNMENT == 0 for span in spans)
-        return max(1, ALIGNMENT // self._device.port_bytes_per_cycle) if is_aligned else 1
-
-    def _work_left(self, plans: Cascader) -> list[tuple[int, int]]:
-        """Cycles of MACs and of the output unit that the parts from each one on ask for at least."""
-        left, rest = (Fraction(0), Fraction(0)), [(0, 0)]
-        for number in range(len(self._payloads) - 1, -1, -1):
-            payload, rows = self._payloads[number], plans.graph.parts[number].rows
-            if payload is not None:
-                asked = demand(payload, Fraction(plans.scheduler.needed[number], rows), self._device, self._timing)
-                left = left[0] + asked.macs, left[1] + asked.output
-            rest.append((floor(left[0]), floor(left[1])))
-        return rest[::-1]
-
-    def _constants_left(self, plans: Cascader) -> list[int]:
-        """Words of constants that the parts from each one on read at least, copied or not, until their Program ends."""
-        parts, left = plans.graph.parts, [0]
-        for number in range(len(parts) - 1, -1, -1):
-            ends = number + 1 == len(parts) or parts[number + 1].segment != parts[number].segment
-            is_first = plans.cost.same_constants(number) == number
-            left.append((0 if ends else left[-1]) + (self._once(number) if is_first else 0))
-        return left[::-1]
-
-    def _transfers_left(self, plans: Cascader) -> list[int]:
-        """Words that pass the gate of the arena in transfers of the parts from each one on until their Program ends, at least."""
-        parts, left = plans.graph.parts, [0]
-        for number in range(len(parts) - 1, -1, -1):
-            ends = number + 1 == len(parts) or parts[number + 1].segment != parts[number].segment
-            rows, size = plans.scheduler.needed[number], 0
-            if rows and number in self._transfers.moved:
-                size = self._transfers.size(StripeJob(number, 0, rows))
-            left.append((0 if ends else left[-1]) + self._gate.each * (size // BEAT_BYTES))
-        return left[::-1]
-
-    def _once(self, part: int) -> int:
-        """Words of a part's constants that one of its jobs reads at least: all streams once."""
-        payload = self._payloads[part]
-        spans = () if payload is None or payload.transfer else (*payload.operation.weights, *payload.operation.scales)
-        return sum(span.length // BEAT_BYTES for span in spans if span.region == CONSTANTS)
+        self._cycles_left = cycles_left(plans)
+        self._constants_left = constants_left(plans)
+        self._transfers_left = transfers_left(plans, self._transfers, self._gate)
 
     def whole(self, state: State, part: int, rest: Rest) -> int:
         """Cycles of all jobs at least, those of the parts from ``part`` on made in any way behind a state.
 
         ``rest`` are the cycles that these parts take at least from the moment on at which each unit is free.
         """
-        macs, output = self._rest[part]
+        macs, output = self._cycles_left[part]
         if rest is NO_REST:
             # Nothing comes behind the last job of all.
             state = state.behind_kernels()
@@ -159,31 +82,23 @@ class LeastTimes:
         cycles = min(max(at[0] + load, at[1] + mac, at[2] + out, at[4] + finish) for at in state.times)
         # The next kernel is issued behind all that has been.
         cycles = max(cycles, state.issued + load, state.moved + moved)
-        if self._words_to_move[part] and self._plans.graph.parts[part].segment == state.segment and state.gated.turns >= 0:
-            begun = (state.rows[-1], words), (state.moved, self._words_to_move[part])
+        if self._transfers_left[part] and self._plans.graph.parts[part].segment == state.segment and state.gated.turns >= 0:
+            begun = (state.rows[-1], words), (state.moved, self._transfers_left[part])
             cycles = max(cycles, *(state.begin + self._gate.later(state.gated, at - state.begin, left) for at, left in begun))
-        if state.traffic is None or not self._words_left[part] or self._plans.graph.parts[part].segment != state.segment:
+        if state.traffic is None or not self._constants_left[part] or self._plans.graph.parts[part].segment != state.segment:
             return cycles
         # It is not known in which transactions what is left passes.
-        words = self._moved(state.traffic) + state.traffic.spared + self._words_left[part]
+        words = self._moved(state.traffic) + state.traffic.spared + self._constants_left[part]
         return max(cycles, state.begin + self._home.passed_anyhow(words))
 
     def read(self, state: State, job: StripeJob) -> int:
         """The cycle at which the constants of a job that reads them at home have passed at the earliest: it ends later."""
         traffic = state.traffic
-        if traffic is None or not self.constants(job.part) or self._plans.graph.parts[job.part].segment != state.segment:
+        if traffic is None or not self._constants(job.part) or self._plans.graph.parts[job.part].segment != state.segment:
             return 0
         turns = max(traffic.turns, self._moved(traffic), self._home.turn(state.least.load - state.begin))
-        words, spared = self._words_read(self._options(job, staged=False))
+        words, spared = self._kernels.words_read(self._kernels.options(job, staged=False))
         return state.begin + self._home.passed(turns + words - spared)
-
-    def _words_read(self, kernels: Kernels) -> tuple[int, int]:
-        """Words of the constants of a job that reads them at home, at least, and those by which odd transactions count less, at most."""
-        key = id(kernels)
-        if key not in self._reads_of:
-            works = [kernel.flow.work for kernel in kernels]
-            self._reads_of[key] = min(work.words for work in works), max(work.spared for work in works)
-        return self._reads_of[key]
 
     def rest(
         self, part: int, groups: Iterable[tuple[Sequence[StripeJob], int, Rest]], after: After, before: StripeJob | None = None
@@ -235,10 +150,6 @@ class LeastTimes:
         state.chain = UNKNOWN if part else FIRST
         return state
 
-    def constants(self, part: int) -> int:
-        """Bytes of a part's constants."""
-        return self._plans.cost.constant_bytes(part)
-
     def after(self, state: State, jobs: Iterable[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)) -> State:
         """The state behind some jobs; ``staged`` are the parts whose constants are copied (None: any).
 
@@ -250,7 +161,7 @@ class LeastTimes:
 
     def _after(self, state: State, job: StripeJob, staged: Staged | None, live: int) -> State:
         segment = self._plans.graph.parts[job.part].segment
-        kernels = self._either(job) if staged is None else self._options(job, staged=job.part in staged)
+        kernels = self._kernels.either(job) if staged is None else self._kernels.options(job, staged=job.part in staged)
         if not kernels and state.chain.is_known:
             state = state.behind_kernels()
             # One object for each block, by which its links are known.
@@ -311,42 +222,24 @@ class LeastTimes:
             macs = state.begin + home.passed(max(traffic.turns, self._moved(traffic)))
         load, mac, *others = state.rows[-len(START) :]
         least = Times(max(load, start), max(mac, macs), *others)
-        if traffic is not None and not staged and self.constants(part):
+        if traffic is not None and not staged and self._constants(part):
             before = max(traffic.turns, self._moved(traffic), home.turn(least.load - state.begin))
             reading = Before(*least, state.begin + home.begun(before), state.begin, traffic.issued)
-            traffic = traffic.read(before, *self._words_read(kernels))
+            traffic = traffic.read(before, *self._kernels.words_read(kernels))
         elif staged is None and part in self._uncopied:
             # Wherever in a period a kernel begins: one that begins at its beginning, less than a period earlier, ends no later.
             shifted = Times(*(time - max(home.period - 1, 0) for time in least))
             reading = Before(*shifted, LONG_AGO, shifted.load, NOT_ISSUED)
-        last = None if staged is None else self._jobs[job, staged and self.constants(part) > 0]
+        last = None if staged is None else self._kernels.job(job, staged=staged)
         chain, origins = (UNKNOWN, ANY) if last is None else self._blocks.behind(state.chain, state.last, last)
-        rows = step(state.rows, self._link(state.kernels, kernels), origins, start, macs)
+        rows = step(state.rows, self._kernels.link(state.kernels, kernels), origins, start, macs)
         if reading is not None:
-            rows, issued = self._reads(state.kernels, kernels, origins).behind(reading, rows)
+            rows, issued = self._kernels.reads(state.kernels, kernels, origins).behind(reading, rows)
             traffic = traffic and traffic._replace(issued=issued)
         made = State((kernels, rows), state.begin, traffic, state.segment)
         made.issued, made.chain, made.last = start, chain, last
         made.moved, made.mixed, made.sent, made.gated = moved, mixed, state.sent, state.gated
         return made
-
-    def _reads(self, before: Kernels, kernels: Kernels, origins: array[int]) -> HomeReads:
-        """The reads at home of a kernel behind another one, each block of it behind that of ``origins`` (none: any)."""
-        key = id(before), id(kernels), origins.tobytes()
-        if key not in self._at_home:
-            # A later block waits less, whichever the kernel before was made in.
-            behind = [before[at : at + 1] for at in origins] or [before] * len(kernels)
-            waits = ([self._hold(one, kernel) for one in ones] for ones, kernel in zip(behind, kernels, strict=True))
-            held = [max(ways, key=lambda hold: (hold[0], -hold[1]), default=NEVER) for ways in waits]
-            self._at_home[key] = HomeReads([kernel.flow for kernel in kernels], held, self._home)
-        return self._at_home[key]
-
-    def _hold(self, before: Kernel, kernel: Kernel) -> tuple[int, int]:
-        repartitions = self._timing.shram_drains and before.operation.shram != kernel.operation.shram
-        distance = self._distance(before.operation, kernel.operation)
-        if distance is None:
-            return (0, 0) if repartitions else NEVER
-        return 0 if repartitions else distance, 0 if distance else self._timing.drain_responses * self._response
 
     def _room_from(self, past: Past | None, copy: int) -> int:
         """The cycle from which on there may be room for a copy: no job that is still to end leaves too little.
@@ -374,7 +267,7 @@ class LeastTimes:
         One comes after the other, those before in their order, the copy behind whichever transfer is best.
         """
         traffic, home, source = state.traffic or Traffic(), self._home, self._plans.cost.same_constants(part)
-        size, room = ceil_div(self.constants(part), BEAT_BYTES), self._room_from(state.past, source) - state.begin
+        size, room = ceil_div(self._constants(part), BEAT_BYTES), self._room_from(state.past, source) - state.begin
         copied = [state.begin + home.copy(max(traffic.copies, home.turn(max(0, at - state.begin, room))) + size) for at in state.mixed]
         sent, transfers = state.sent, list[Sent]()
         while sent is not None and len(transfers) < len(copied) - 1:
@@ -388,87 +281,11 @@ class LeastTimes:
     def _issued(self, state: State, traffic: Traffic, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
         """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""
         home, before, (kernel, part) = self._home, state.kernels, after
-        commands = traffic.commands + self._commands(before[0].operation if before else None, kernel.operation)
+        commands = traffic.commands + self._kernels.commands(before[0].operation if before else None, kernel.operation)
         source = self._plans.cost.same_constants(part)
-        if not staged or not self.constants(part) or source in traffic.copied:
+        if not staged or not self._constants(part) or source in traffic.copied:
             return traffic._replace(commands=commands), max(home.fetched(commands), home.passed(words + home.beats(commands)))
-        size, commands = ceil_div(self.constants(part), BEAT_BYTES), commands + COPY_WORDS
+        size, commands = ceil_div(self._constants(part), BEAT_BYTES), commands + COPY_WORDS
         begun = max(home.copy(traffic.copies), self._room_from(state.past, source) - state.begin)
         traffic = traffic._replace(commands=commands).copy(max(traffic.copies, home.turn(begun)), size, source)
         return traffic, max(home.fetched(commands), home.copy(traffic.copies), home.passed(words + size + home.beats(commands)))
-
-    def _commands(self, before: KernelOperation | None, after: KernelOperation) -> int:
-        """Words of commands of a kernel behind another one, at least."""
-        key = id(before), id(after)
-        if key not in self._words:
-            self._words[key] = least_words(before, after)
-        return self._words[key]
-
-    def _link(self, before: Kernels, kernels: Kernels) -> array[int]:
-        """Link from a kernel to another one, as a step needs it."""
-        key = id(before), id(kernels)
-        if key not in self._links:
-            released = (self._released(one, kernel) for kernel in kernels for one in before or (None,))
-            self._links[key] = array("q", [*chain.from_iterable(kernel.flow.flat for kernel in kernels), *chain.from_iterable(released)])
-        return self._links[key]
-
-    def _released(self, before: Kernel | None, kernel: Kernel) -> tuple[int, ...]:
-        """Cycles from the end of the kernel before, which may be waited for, until a kernel's units are done."""
-        if before is None:
-            return kernel.flow.released(None)
-        distance, drained = self._hold(before, kernel)
-        return kernel.flow.released(None if distance == NEVER[0] else distance, drained)
-
-    def _distance(self, before: KernelOperation, after: KernelOperation) -> int | None:
-        """Blocks of a kernel before another one that may be unfinished when that begins, at most (None: it does not wait)."""
-        key = id(before), id(after)
-        if key not in self._distances:
-            self._distances[key] = self._blockdep(before, after)
-        return self._distances[key]
-
-    def _blockdep(self, before: KernelOperation, after: KernelOperation) -> int | None:
-        rule = self._timing.blockdep
-        if rule is not BlockdepRule.HONOURED:
-            return None if rule is BlockdepRule.IGNORED else 0
-        if shares_tables(before, after, self._device):
-            return 0
-        return min(MAX_BLOCKDEP, Dependency(before, after).blocks(before.block, after.block))
-
-    def _either(self, job: StripeJob) -> Kernels:
-        """The job in each block, its constants copied and not."""
-        if job.part in self._uncopied:
-            return self._options(job, staged=False)
-        if job not in self._both:
-            home, copied = (self._options(job, staged=staged) for staged in (False, True))
-            self._both[job] = home if home is copied else home + copied
-        return self._both[job]
-
-    def _options(self, job: StripeJob, *, staged: bool) -> tuple[Kernel, ...]:
-        """The job in each block that it may be made in; none for a transfer or a part on the CPU."""
-        key = job, staged and self.constants(job.part) > 0
-        if key not in self._kernels:
-            payload = self._payloads[job.part]
-            found = () if payload is None or payload.transfer else self._made(payload, job, staged=key[1])
-            self._kernels[key] = found
-        return self._kernels[key]
-
-    def _made(self, payload: EthosuPart, job: StripeJob, *, staged: bool) -> tuple[Kernel, ...]:
-        operation, options = stripe(payload, job.start, job.end, self._places), self._plans.cost.options(*job, staged=staged)
-        self._jobs[job, staged] = KernelJob(job, options, operation)
-        blocks = [option.block for option in options]
-        return tuple(self._kernel(_in_block(operation, block, self._device), job.part, staged=staged) for block in blocks)
-
-    def _kernel(self, operation: KernelOperation, part: int, *, staged: bool) -> Kernel:
-        decoding = self._plans.cost.decoder_work(part)
-        row = flat_operation(operation, self._device, self._timing, is_known=bool(decoding), modulus=256)
-        key = row.tobytes(), part, staged
-        if key not in self._flows:
-            work = self._model.of(operation, decoding, ARENA if staged else CONSTANTS)
-            self._flows[key] = LeastFlow(work, self._timing)
-        return Kernel(operation, self._flows[key])
-
-
-def _in_block(operation: KernelOperation, block: Shape3D, device: Accelerator) -> KernelOperation:
-    if block == operation.block:
-        return operation
-    return operation.having(block=block, shram=shram_partition(BlockQuery.of(operation), block, device))

@@ -141,7 +141,7 @@ class _Search:
         for at in range(begin, len(jobs)):
             job = jobs[at]
             source = sets.source(job.part, shares=shares)
-            if self.times.constants(job.part) and source not in chosen:
+            if self.plans.cost.constant_bytes(job.part) and source not in chosen:
                 if self.times.whole(state, group.last + 1, self._left(group, at)) >= self.cycles:
                     return
                 for choice in (True, False):
@@ -172,7 +172,7 @@ class _Search:
     def _is_own(self, chosen: Staged, *, shares: bool) -> bool:
         """Whether a set is no other way of another one: copies are shared only where one of them serves several parts."""
         parts = range(len(self.plans.graph.parts))
-        served = [self.plans.copy_sets.source(part, shares=True) for part in parts if self.times.constants(part)]
+        served = [self.plans.copy_sets.source(part, shares=True) for part in parts if self.plans.cost.constant_bytes(part)]
         return not shares or any(served.count(part) > 1 for part in chosen)
 
     def replay(self, member: Member) -> None:
@@ -206,7 +206,7 @@ class _Search:
 
     def members(self) -> int:
         """Divisions, each with every set of copies."""
-        sets, parts = self.plans.copy_sets, [part for part in range(len(self.plans.graph.parts)) if self.times.constants(part)]
+        sets, parts = self.plans.copy_sets, [part for part in range(len(self.plans.graph.parts)) if self.plans.cost.constant_bytes(part)]
         served = [sets.source(part, shares=True) for part in parts]
         sources = set(served)
         alone = sum(served.count(source) == 1 for source in sources)

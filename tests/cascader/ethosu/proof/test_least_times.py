@@ -119,7 +119,7 @@ def test_no_schedule_takes_fewer_cycles_than_its_bound(data: st.DataObject, name
     """Each division, each set of copies, with room for all of them or less: the bound for any copies or any room is no higher."""
     plans, divisions, times = planned(name, device, system, timing)
     groups, jobs = drawn(data, divisions, len(plans.graph.parts))
-    parts = [part for part in range(len(plans.graph.parts)) if times.constants(part)]
+    parts = [part for part in range(len(plans.graph.parts)) if plans.cost.constant_bytes(part)]
     chosen = frozenset(data.draw(st.sets(st.sampled_from(parts))) if parts else ())
     anyhow, least = (times.after(times.begin(), jobs, staged).cycles for staged in (None, chosen))
     room = plans.copy_sets.room(groups)
@@ -139,7 +139,7 @@ def test_no_schedule_takes_fewer_cycles_than_what_is_said_ahead_of_its_end(
     plans, divisions, times = planned(name, "ethos-u55-128", system, timing)
     count = len(plans.graph.parts)
     groups, jobs = drawn(data, divisions, count)
-    chosen = frozenset(part for part in range(count) if times.constants(part) and data.draw(st.booleans()))
+    chosen = frozenset(part for part in range(count) if plans.cost.constant_bytes(part) and data.draw(st.booleans()))
     cut = data.draw(st.integers(0, len(jobs) - 1))
     holding = next(number for number, group in enumerate(groups) if jobs[cut].part <= group.last)
     rest = NO_REST
@@ -162,7 +162,7 @@ def test_the_blocks_are_those_that_the_search_chooses(data: st.DataObject, name:
     """Job by job with the blocks of each job before, and from the last job back: where they are known, they are the schedule's."""
     plans, divisions, times = planned(name, "ethos-u55-128", system, 0)
     groups, jobs = drawn(data, divisions, len(plans.graph.parts))
-    parts = [part for part in range(len(plans.graph.parts)) if times.constants(part)]
+    parts = [part for part in range(len(plans.graph.parts)) if plans.cost.constant_bytes(part)]
     chosen = frozenset(data.draw(st.sets(st.sampled_from(parts))) if parts else ())
     for draft in plans.copy_sets.drafts(groups, chosen, plans.copy_sets.room(groups), shares=False):
         made = plans.realise(draft).schedule
@@ -171,9 +171,9 @@ def test_the_blocks_are_those_that_the_search_chooses(data: st.DataObject, name:
 
 def test_a_copy_waits_until_no_kernel_needs_its_room() -> None:
     """Measured: layer by layer with all copies conv_strided_at_ends takes 30,163 cycles in 17,152 bytes, 22,563 in any; replayed 33,650."""
-    plans, divisions, times = planned("portfolio:conv_strided_at_ends", "ethos-u55-128", "timed", 0)
+    plans, divisions, _ = planned("portfolio:conv_strided_at_ends", "ethos-u55-128", "timed", 0)
     groups = tuple(divisions.groups(part)[0] for part in range(len(plans.graph.parts)))
-    chosen = frozenset(part for part in range(len(plans.graph.parts)) if times.constants(part))
+    chosen = frozenset(part for part in range(len(plans.graph.parts)) if plans.cost.constant_bytes(part))
     ample, scarce = (with_room(plans, SYSTEM, groups, chosen, budget) for budget in (1 << 20, 17152))
     (draft, *_) = plans.copy_sets.drafts(groups, chosen, 17152, shares=False)
     assert 1.1 * ample < scarce <= quick_cycles(lower(plans.realise(draft).schedule), SYSTEM)
