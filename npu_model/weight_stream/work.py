@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import ByteRange, DmaOperation, KernelOperation, Moved, Program, Region
+from npu_model.program import ByteRange, DmaOperation, KernelOperation, Moved, Program
 from npu_model.weight_stream.mlw_work import DecoderWork, decoder_work
 from npu_model.weight_stream.order import STREAM_BITS, WeightFormat, run_ends
 from npu_model.weight_stream.weights import core_format, weight_shape
@@ -182,18 +182,12 @@ def stream_work(program: Program, accelerator: Accelerator) -> StreamWork:
     return work
 
 
-def work_at_home(made_of: Moved, constants: Region, accelerator: Accelerator) -> tuple[DecoderWork, ...] | None:
-    """The work of a kernel by what it was made of, whose weights are all in these constants; None if there is none, or they are not."""
-    home = made_of.home
-    if not home.weights or any(where.region != constants.index for where in home.weights):
-        return None
-    found = _KNOWN.at_home(made_of.origin, constants.content, accelerator)
-    if found is None:
-        ends = (min(where.end, len(constants.content)) for where in home.weights)
-        cores = tuple(((constants.content, where.start, end),) for where, end in zip(home.weights, ends, strict=True))
-        found = _KNOWN.of(made_of.origin, cores, accelerator)
-        _KNOWN.keep_home(made_of.origin, constants.content, accelerator, found)
-    return found
+def work_of(made_of: Moved, program: Program, accelerator: Accelerator) -> tuple[DecoderWork, ...] | None:
+    """The work of a kernel by what it was made of; None if its weights are no constants of the program.
+
+    InputError if a stream is damaged.
+    """
+    return _kernel_work(made_of.kernel, made_of, _Contents(program), accelerator)
 
 
 def _kernel_work(

@@ -18,7 +18,7 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
-from npu_model.weight_stream.work import StreamWork, work_at_home
+from npu_model.weight_stream.work import StreamWork, work_of
 from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, fetch_words
 from sim.engine.machine import Times
 from sim.engine.ports import Channel, burst_beats
@@ -106,7 +106,6 @@ class _Kernel:
     op: KernelOperation = field(repr=False)
     constants: bytes = field(repr=False)
     blocks: int
-    port: int
     work: memoryview = field(repr=False)
 
 
@@ -199,34 +198,26 @@ class CompiledCache:
         made_of, blocks = program.made_of(op), blocks_of(op)
         if made_of is None or constants is None or blocks > MAX_BLOCKS:
             return None
-        decoding: tuple[DecoderWork, ...] | None = ()
-        if made_of.home.weights and self._timing.decodes_streams:
-            decoding = work_at_home(made_of, constants, self._accelerator)
+        is_decoded = self._timing.decodes_streams and made_of.home.weights
+        decoding = work_of(made_of, program, self._accelerator) if is_decoded else ()
         if decoding is None:
             return None
-        work, port = self._work(program, op, decoding), self._system.region_ports[op.ofm.region]
-        known = self._kernels[id(op)] = _Kernel(op, constants.content, blocks, port, work)
+        known = self._kernels[id(op)] = _Kernel(op, constants.content, blocks, self._work(program, op, decoding))
         return known
 
     def cycles(self, program: Program) -> int | None:
         """The cycles of a Program whose kernels all say what they were made of, each looked up once; None if any does not."""
         constants = _constants(program)
-        rows: list[int] = []
-        works: list[memoryview] = []
-        shram, blocks = None, 0
-        for op, words in zip(program.operations, program.words, strict=True):
+        kernels = []
+        for op in program.operations:
             if isinstance(op, KernelOperation):
                 kernel = self._kernel(program, op, constants)
                 if kernel is None:
                     return None
-                changes = shram is not None and shram is not op.shram and shram != op.shram
-                shram = op.shram
-                blocks += kernel.blocks
-                rows += (_KERNEL, words, op.blockdep, changes, kernel.port, 0, 0)
-                works.append(kernel.work)
-            else:
-                rows += self._row(op, words)
-        return None if blocks > MAX_BLOCKS else self._run(rows, works)[0]
+                kernels.append(kernel)
+        if sum(kernel.blocks for kernel in kernels) > MAX_BLOCKS:
+            return None
+        return self._run(self._rows(program), [kernel.work for kernel in kernels])[0]
 
     def _run(self, rows: list[int], works: list[memoryview], counts: int = 0) -> tuple[int, array[int], array[int], array[int]]:
         """The core's cycles, times, beats and counts, with so many counts of each operation."""

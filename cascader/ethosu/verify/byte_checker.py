@@ -96,10 +96,7 @@ class _ByteCheck:
         def turn_of(row: int) -> int:
             return (feature_map.tiles.bases[0] + (row * step if row else 0)) // buffer.size
 
-        # Most rows lie in one turn: turns never fall from row to row.
-        first, last = turn_of(rows[0]), turn_of(rows[1] - 1)
-        turns = [(first, rows)] if first == last else [(turn, (some[0], some[-1] + 1)) for turn, some in _alike(range(*rows), turn_of)]
-        for turn, some in turns:
+        for turn, some in _turns(rows, turn_of):
             for span in spans(feature_map, some, buffer.address - turn * buffer.size, axis):
                 yield self._inside(buffer, Access(tensor, turn, span), who)
 
@@ -206,9 +203,15 @@ class _ByteCheck:
         return self.graph.tensor(tensor).kind is not TensorKind.CONSTANT
 
 
-def _alike(rows: range, turn_of: Callable[[int], int]) -> Iterator[tuple[int, list[int]]]:
-    """Rows in a row that are in the same turn."""
-    return ((turn, list(alike)) for turn, alike in groupby(rows, turn_of))
+def _turns(rows: Rows, turn_of: Callable[[int], int]) -> Iterator[tuple[int, Rows]]:
+    """The turns of some rows, each with its own; no row is in an earlier turn than the one before."""
+    first, last = turn_of(rows[0]), turn_of(rows[1] - 1)
+    if first == last:
+        yield first, rows
+        return
+    for turn, alike in groupby(range(*rows), turn_of):
+        some = list(alike)
+        yield turn, (some[0], some[-1] + 1)
 
 
 @lru_cache(maxsize=1024)
