@@ -25,10 +25,10 @@ from statistics import median
 from tabulate import tabulate
 
 from npu_model.errors import InputError
-from testbed.models import load_model
+from npu_testbed.models import load_model
 
 ROOT = Path(__file__).parents[1]
-OURS = (sys.executable, "-m", "testbed")
+OURS = (sys.executable, "-m", "npu_testbed")
 COMPARE, WITHOUT_VELA = "compare", "compare, without Vela's"
 VELA = (sys.executable, "-m", "ethosu.vela.vela", "--accelerator-config", "ethos-u55-128")
 

@@ -24,8 +24,8 @@ from multiprocessing import get_context
 from tabulate import tabulate
 
 from npu_model.errors import InputError
-from testbed.legalise import load_task
-from testbed.scheduling import DEFAULT_OPTIMISE, OPTIMISE, choice_of
+from npu_testbed.legalise import load_task
+from npu_testbed.scheduling import DEFAULT_OPTIMISE, OPTIMISE, choice_of
 
 CASES = (
     *("zoo:resnet8:32768", "zoo:ds_cnn:12288", "zoo:ds_cnn:20000", "zoo:tiny_residual:8192", "zoo:ds_cnn:least"),
@@ -52,7 +52,7 @@ class Turn:
     def apply(self) -> None:
         """Give the constant its neutral value wherever it is known by its name."""
         own = getattr(import_module(self.module), self.name)
-        for module in [module for name, module in sys.modules.items() if name.startswith(("cascader", "testbed"))]:
+        for module in [module for name, module in sys.modules.items() if name.startswith(("cascader", "npu_testbed"))]:
             if getattr(module, self.name, None) is own:
                 setattr(module, self.name, self.neutral)
 
@@ -98,7 +98,7 @@ TURNS = (
     Turn("cascader.ethosu.rewrites.catalogue", "_SMALL", 0),
     Turn("cascader.ethosu.rewrites.catalogue", "_LARGE", _FAR),
     Turn("cascader.ethosu.rewrites.wide_copies", "_WORTHWHILE", 1),
-    Turn("testbed.tasks", "QUICKER", 0.0),
+    Turn("npu_testbed.tasks", "QUICKER", 0.0),
 )
 """Constants that steer the search. Those of the device, of file formats and of compiled code are none, nor limits of time and memory."""
 

@@ -17,8 +17,8 @@ from math import prod
 from tabulate import tabulate
 
 from npu_model.errors import InputError
-from testbed.legalise import load_task
-from testbed.scheduling import EFFORTS, choice_of
+from npu_testbed.legalise import load_task
+from npu_testbed.scheduling import EFFORTS, choice_of
 
 
 def measure(source: str, budget: int) -> list[tuple[int, float]]:

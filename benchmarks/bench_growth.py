@@ -25,8 +25,8 @@ from cascader.frontends.vela import import_network
 from cascader.frontends.zoo.builder import NetworkBuilder
 from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from testbed.memory_options import MemoryOptions
-from testbed.replaying import QuickReplay
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.replaying import QuickReplay
 
 SIDE, CHANNELS = 32, 16
 

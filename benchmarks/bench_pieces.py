@@ -21,8 +21,8 @@ from cascader.ethosu.search.wish import Wish
 from cascader.search.workers import default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
-from testbed.legalise import load_task
-from testbed.memory_options import NO_OPTIONS
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import NO_OPTIONS
 
 
 def rows(task: Task, budgets: tuple[int, ...]) -> tuple[list[str], list[list[str]]]:

@@ -26,7 +26,7 @@ from cascader.ethosu.search.task import Task
 from cascader.plan.plans import Planner
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
-from testbed.legalise import load_task
+from npu_testbed.legalise import load_task
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Choice, Task
 from cascader.frontends.zoo import zoo_names
 from cascader.search.workers import workers
-from testbed.legalise import load_task
-from testbed.memory_options import MemoryOptions
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import MemoryOptions
 from validation.portfolio import NETWORKS as PORTFOLIO
 
 BUDGETS = ("none", "in the middle", "the smallest arena")

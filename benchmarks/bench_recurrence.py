@@ -31,11 +31,11 @@ from npu_model.cost.block_jobs import block_jobs
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.weight_stream.work import stream_work
+from npu_testbed.legalise import load_task
+from npu_testbed.models import load_model
 from sim import quick_replay, replay
 from sim.fast.compiled import compiled_cache
 from sim.fast.jobs import replay_cache
-from testbed.legalise import load_task
-from testbed.models import load_model
 
 Schedules = dict[str, CompiledNetwork]
 Cycles = Callable[[CompiledNetwork], int]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cascader.frontends.children import nothing, run_child
 from cascader.frontends.vela import compiler
-from testbed.__main__ import main
+from npu_testbed.__main__ import main
 
 _ENDED = "ended.pickle"
 

@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("npu_model", "cascader", "sim", "validation", "testbed")
+PACKAGES = ("npu_model", "cascader", "sim", "validation", "npu_testbed")
 
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 """Pages beside docs/; in the site they are inside, the README under a name that is not the index's."""

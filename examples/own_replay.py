@@ -16,8 +16,8 @@ from cascader.frontends.vela import import_network
 from examples import ended
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.timing_adapter import profile
+from npu_testbed.models import load_model
 from sim import quick_cycles
-from testbed.models import load_model
 
 DEVICE = "ethos-u55-128"
 

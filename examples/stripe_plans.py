@@ -21,7 +21,7 @@ from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans, plan
 from cascader.plan.stripe_trace import StripedGroup
 from examples import ended
-from testbed.models import load_model
+from npu_testbed.models import load_model
 
 Shape = tuple[int, int, int, int]
 

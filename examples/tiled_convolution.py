@@ -61,8 +61,8 @@ from npu_model.program.check import check_program
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import ChannelScale, encode_scales, encode_weights
+from npu_testbed.files import require_picture, write_file
 from sim import Listener, Replay, footprint, replay
-from testbed.files import require_picture, write_file
 
 CONSTANTS, SRAM, IMAGE, RESULT = 0, 1, 3, 4
 """Regions. Vela uses 0 and 1 so; 3 and later are free for inputs and outputs."""

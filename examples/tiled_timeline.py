@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.program import Program
+from npu_testbed.views.svg import FAINT, INK, Axis, document, element, path_of, text, title
 from sim.events import Busy, Event, Unit
-from testbed.views.svg import FAINT, INK, Axis, document, element, path_of, text, title
 
 LANES = {"load": "DMA: load", "convolve": "NPU: convolve", "store": "DMA: store"}
 COLORS = {"load": ("#6baed6", "#3182bd"), "convolve": ("#74c476", "#31a354"), "store": ("#fdae6b", "#e6550d")}

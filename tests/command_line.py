@@ -6,7 +6,7 @@ import contextlib
 import io
 from dataclasses import dataclass
 
-from testbed.cli import main
+from npu_testbed.cli import main
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from npu_model.command_stream.payload import MAGIC
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.export import export_tflite
+from npu_testbed.configs import load_timing_adapter
 from sim import replay_network
 from sim.functional import FilterCache, run
-from testbed.configs import load_timing_adapter
 
 SYSTEM = load_timing_adapter("u55_high_end")
 SECONDS = 20.0

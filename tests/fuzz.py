@@ -35,8 +35,8 @@ from delegates import raw_network, stream
 from cascader.frontends.vela import compile_network
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
 from cascader.frontends.zoo import build
-from testbed.cli import main
-from testbed.configs import vela_ini_text
+from npu_testbed.cli import main
+from npu_testbed.configs import vela_ini_text
 
 ROOT = Path(__file__).parents[1]
 PROFILE = ROOT / "validation" / "calibrate" / "corstone_fvp_u55.toml"
@@ -134,7 +134,7 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
         "toml": tuple(path.read_bytes() for path in sorted(adapters.glob("*.toml"))),
         "profile": (PROFILE.read_bytes(),),
         "measured": _measurements(),
-        "energy": ((ROOT / "testbed" / "energy" / "illustrative.toml").read_bytes(),),
+        "energy": ((ROOT / "npu_testbed" / "energy" / "illustrative.toml").read_bytes(),),
         "csv": (b"model,NPU_ACTIVE,timing_adapter,network,use\n{model},15000,off,a,\n{model},16000,u55_high_end,b,test\n",),
     }
 

@@ -8,7 +8,7 @@ import tensorir_only  # noqa: F401  # skips without TVM
 
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.tensorir.schedule_run import CompiledSchedule, compile_schedule
-from testbed.scheduling import schedule
+from npu_testbed.scheduling import schedule
 
 
 @cache

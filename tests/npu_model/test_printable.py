@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cascader.frontends.zoo import build
 from npu_model.printable import printable, shown
 from npu_model.tflite.model import read_tflite
-from testbed.reports.tables import NAME_WIDTH, shortened
+from npu_testbed.reports.tables import NAME_WIDTH, shortened
 from validation.tables import Table
 
 HOSTILE = "\x1b[2K\r\n"

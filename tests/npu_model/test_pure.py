@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def run(folder: Path, *words: str, pure: str) -> str:
     """Output of a command in a process with the switch at ``pure``."""
     environment = os.environ | {SWITCH: pure, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "testbed", *words]
+    command = [sys.executable, "-m", "npu_testbed", *words]
     return subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
 
 
@@ -116,7 +116,7 @@ def test_a_core_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.skipif(native("cascader") is None, reason="the compiled cores were not built, or are switched off: nothing to compare with")
 def test_a_command_runs_on_the_python_forms_where_all_cores_are_stale(tmp_path: Path) -> None:
-    code = "import sys, npu_model.native as n; n.VERSION += 1; from testbed.__main__ import main; sys.exit(main())"
+    code = "import sys, npu_model.native as n; n.VERSION += 1; from npu_testbed.__main__ import main; sys.exit(main())"
     words = ["schedule", "zoo:tiny_residual", "--optimise", "Size", "--jobs", "1", "-o"]
     environment = os.environ | {SWITCH: "", "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code, *words, "stale.json"], cwd=tmp_path, env=environment, check=True, capture_output=True)

@@ -23,13 +23,13 @@ from npu_model.program import ByteRange, KernelOperation
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.weights import core_format, encode_weights
 from npu_model.weight_stream.work import operation_work, stream_work
+from npu_testbed.configs import load_memory_system
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.pipeline import VelaOptions, simulate_vela
+from npu_testbed.replay_only import MAX_READS, MAX_WRITES, as_seen_by
+from npu_testbed.verification import seeded_inputs
 from sim import replay_network
 from sim.functional import run
-from testbed.configs import load_memory_system
-from testbed.memory_options import MemoryOptions
-from testbed.pipeline import VelaOptions, simulate_vela
-from testbed.replay_only import MAX_READS, MAX_WRITES, as_seen_by
-from testbed.verification import seeded_inputs
 
 U65 = "ethos-u65-256"
 U65_512 = "ethos-u65-512"

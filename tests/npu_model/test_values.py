@@ -138,7 +138,7 @@ def test_every_frozen_dataclass_with_slots_of_ours_is_a_value() -> None:
     """A dataclass of the library takes five times as long to make, in every start of the command line."""
     root = Path(npu_model.__file__).parents[1]
     wrong = []
-    for package in ("npu_model", "cascader", "sim", "validation", "testbed"):
+    for package in ("npu_model", "cascader", "sim", "validation", "npu_testbed"):
         for path in sorted((root / package).rglob("*.py")):
             text = path.read_text()
             if "@dataclass(frozen=True, slots=True" not in text or path.name == "values.py":

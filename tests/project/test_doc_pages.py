@@ -10,8 +10,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 import pytest
 from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed, write_files
 
+from npu_testbed.cli import build_parser
 from sim import Unit
-from testbed.cli import build_parser
 
 QUICK = ("energy.md", "measured.md", "report.md", "tutorial.md")
 LONG = ("sweep.md",)

@@ -12,8 +12,8 @@ import pytest
 
 from examples.from_keras import BLOCKS
 from npu_model.compiled.network import CpuOperator
+from npu_testbed.simulation import simulate_vela
 from sim.views.layers import layer_rows
-from testbed.simulation import simulate_vela
 
 ROOT = Path(__file__).parents[2]
 

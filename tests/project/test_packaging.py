@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from testbed import VERSION
+from npu_testbed import VERSION
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,7 +25,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("npu_model", "cascader", "sim", "validation", "testbed")
+PACKAGES = ("npu_model", "cascader", "sim", "validation", "npu_testbed")
 IMPORT_NAMES = {"ethosu": "ethos-u-vela", "ai_edge_litert": "ai-edge-litert"}
 """Import names that are not the name of their distribution."""
 
@@ -87,7 +87,7 @@ def test_the_entry_point_exists_and_is_the_command_line() -> None:
 
 def test_the_command_line_starts_without_loading_the_simulator_or_numpy() -> None:
     code = (
-        "import sys, testbed.cli; testbed.cli.main(['--version']); "
+        "import sys, npu_testbed.cli; npu_testbed.cli.main(['--version']); "
         "print([name for name in ('numpy', 'simpy', 'rich', 'tflite') if name in sys.modules])"
     )
     output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -95,7 +95,7 @@ def test_the_command_line_starts_without_loading_the_simulator_or_numpy() -> Non
 
 
 def test_python_dash_m_testbed_is_the_command_line() -> None:
-    output = subprocess.run([sys.executable, "-m", "testbed", "--version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-m", "npu_testbed", "--version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert output.splitlines()[0] == f"npu-testbed {VERSION}"
 
 
@@ -133,7 +133,7 @@ def test_a_package_of_another_distribution_with_a_name_of_ours_is_named(tmp_path
     (tmp_path / "sim").mkdir()
     (tmp_path / "sim" / "__init__.py").write_text("raise SystemExit('not ours')\n")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
-    code = "from testbed.__main__ import main; print(main(['--version']))"
+    code = "from npu_testbed.__main__ import main; print(main(['--version']))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

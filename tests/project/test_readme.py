@@ -7,7 +7,7 @@ import os
 import pytest
 from readme_blocks import BLOCKS, README, command_lines, quoted
 
-from testbed.cli import build_parser
+from npu_testbed.cli import build_parser
 
 pytestmark = pytest.mark.law
 

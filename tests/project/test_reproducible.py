@@ -20,7 +20,7 @@ def files(folder: Path, model: str, seed: str, jobs: str) -> dict[str, bytes]:
     frontier = ("frontier", model, "--jobs", jobs, "-o", "frontier.json", "--plot", "frontier.svg", "--schedules", "points")
     for command in (("schedule", model, "--jobs", jobs, "-o", "schedule.json"), frontier):
         subprocess.run(
-            [sys.executable, "-m", "testbed", *command],
+            [sys.executable, "-m", "npu_testbed", *command],
             cwd=folder,
             env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
             check=True,

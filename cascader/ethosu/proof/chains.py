@@ -31,7 +31,7 @@ def of_transactions(memory: Memory, beats: Sequence[int], latency: int, response
     A ``latency`` comes before the data of each, a ``response`` behind it. With at most ``limit`` outstanding, each waits for the one so
     many places before.
 
-    >>> from testbed.memory_options import MemoryOptions
+    >>> from npu_testbed.memory_options import MemoryOptions
     >>> arena = MemoryOptions().memory_system().ports[0]
     >>> of_transactions(arena, [4] * 8, 32, 0, 8), of_transactions(arena, [4] * 16, 32, 0, 8), of_chain(arena, 64, 16, 32, 8)
     (64, 100, 96)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npu_model.printable import printable
+from npu_testbed.diff.sides import Side, replay_side
+from npu_testbed.html.graph import NAME, graph_data
+from npu_testbed.reports.summary import summary_lines
+from npu_testbed.scheduling import read_schedule
+from npu_testbed.simulation import Simulation
+from npu_testbed.views.arena_map import ArenaMap, arena_map
+from npu_testbed.views.program_map import program_map
 from sim.views.layers import LayerRow, layer_rows
-from testbed.diff.sides import Side, replay_side
-from testbed.html.graph import NAME, graph_data
-from testbed.reports.summary import summary_lines
-from testbed.scheduling import read_schedule
-from testbed.simulation import Simulation
-from testbed.views.arena_map import ArenaMap, arena_map
-from testbed.views.program_map import program_map
 
 PALE, STRONG = (245, 248, 255), (217, 48, 37)
 """Red, green and blue of the least and the most cycles."""

@@ -20,9 +20,9 @@ from cascader.ethosu.rewrites import catalogue, variants
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.plans import PlanOptions
 from cascader.search.candidates import DraftOptions
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.footprint import footprint
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
 pytestmark = pytest.mark.law
 

@@ -93,7 +93,7 @@ def test_no_direct_call_is_made_of_another_vela_or_for_another_device(monkeypatc
 STARTED = """
 import sys
 from cascader.frontends.vela import compiler
-from testbed.cli import main
+from npu_testbed.cli import main
 
 def started(*_, **__):
     print([name for name in ("numpy", "tflite", "simpy", "ethosu.vela") if name in sys.modules])

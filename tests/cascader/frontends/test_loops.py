@@ -29,7 +29,7 @@ from npu_model.program import (
     Tiles,
 )
 from npu_model.shapes import Shape3D
-from testbed.models import load_model
+from npu_testbed.models import load_model
 from validation.portfolio.builder import PortfolioBuilder
 
 BYTE = DataType(8, signed=True)

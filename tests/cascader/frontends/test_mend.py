@@ -19,9 +19,8 @@ from cascader.frontends.vela import CompilerOptions, Mended, VelaResult, compile
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, Rounding
-from sim import replay_network
-from testbed.configs import load_timing_adapter
-from testbed.verification import (
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.verification import (
     LITERT,
     MENDED_STREAM,
     VELA_STREAM,
@@ -31,6 +30,7 @@ from testbed.verification import (
     functional_outputs,
     seeded_inputs,
 )
+from sim import replay_network
 from validation.litert.judge import litert_installed, reference_outputs
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")

@@ -12,7 +12,7 @@ from cascader.frontends.vela import CompilerOptions, compile_network, mended_net
 from cascader.frontends.zoo import NetworkBuilder
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
-from testbed.pipeline import schedule, verify, write_schedule
+from npu_testbed.pipeline import schedule, verify, write_schedule
 
 
 def dense_of_a_sequence() -> bytes:

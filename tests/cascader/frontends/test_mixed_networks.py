@@ -20,8 +20,8 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network, import_network
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
+from npu_testbed.verification import functional_outputs, seeded_inputs
 from sim.functional import run
-from testbed.verification import functional_outputs, seeded_inputs
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import litert_installed, reference_outputs
 from validation.portfolio.builder import PortfolioBuilder

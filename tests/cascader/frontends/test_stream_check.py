@@ -41,11 +41,11 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation, Program, Tiles
-from testbed.compare.vela_points import both_cores, vela_points
-from testbed.compare.vela_runs import VelaFailure, VelaRun, VelaTask
-from testbed.export import export
-from testbed.memory_options import MemoryOptions
-from testbed.pipeline import read_schedule
+from npu_testbed.compare.vela_points import both_cores, vela_points
+from npu_testbed.compare.vela_runs import VelaFailure, VelaRun, VelaTask
+from npu_testbed.export import export
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.pipeline import read_schedule
 from validation.vela.replays import score_vela
 
 SYSTEM = MemoryOptions().memory_system()

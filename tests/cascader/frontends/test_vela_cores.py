@@ -20,18 +20,18 @@ from cascader.search.workers import workers
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import PoolKind
+from npu_testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
+from npu_testbed.compare.vela_runs import VelaTask
+from npu_testbed.compare.verdicts import SLOWEST
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.models import load_model
+from npu_testbed.program_files import verify
+from npu_testbed.scheduling import read_schedule, schedule, write_schedule
+from npu_testbed.tasks import QUICKER
+from npu_testbed.verification import LITERT, functional_outputs, seeded_inputs
+from npu_testbed.versions import legaliser_remark
 from sim import quick_cycles
-from testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
-from testbed.compare.vela_runs import VelaTask
-from testbed.compare.verdicts import SLOWEST
-from testbed.legalise import load_task
-from testbed.memory_options import MemoryOptions
-from testbed.models import load_model
-from testbed.program_files import verify
-from testbed.scheduling import read_schedule, schedule, write_schedule
-from testbed.tasks import QUICKER
-from testbed.verification import LITERT, functional_outputs, seeded_inputs
-from testbed.versions import legaliser_remark
 from tests.hand_built import SCALE, Graph
 from validation.litert.judge import litert_installed
 from validation.portfolio import build

@@ -16,8 +16,8 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.rewrites import variants
 from cascader.frontends.vela import import_network
 from cascader.search import candidates, placement
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from validation.portfolio import build
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)

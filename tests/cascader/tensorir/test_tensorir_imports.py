@@ -20,7 +20,7 @@ IMPORT = re.compile(r"^\s*(?:import|from)\s+tvm\b|import_module\(\s*f?[\"']tvm\b
 def test_only_the_tensorir_package_imports_tvm_and_there_one_module() -> None:
     found = {
         path.relative_to(ROOT).as_posix()
-        for package in ("cascader", "npu_model", "sim", "testbed", "validation")
+        for package in ("cascader", "npu_model", "sim", "npu_testbed", "validation")
         for path in (ROOT / package).rglob("*.py")
         if IMPORT.search(path.read_text(encoding="utf-8"))
     }

@@ -20,10 +20,10 @@ from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.schedule_tir import schedule_module
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
-from testbed.models import load_model
-from testbed.scheduling import schedule, write_schedule
-from testbed.tensorir_proof import prove_schedule
-from testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.models import load_model
+from npu_testbed.scheduling import schedule, write_schedule
+from npu_testbed.tensorir_proof import prove_schedule
+from npu_testbed.verification import functional_outputs, seeded_inputs
 
 EVERYTHING = os.environ.get("NPU_TESTBED_ALL") == "1"
 TINY = ("tiny_conv", "tiny_residual")

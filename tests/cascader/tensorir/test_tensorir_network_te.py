@@ -26,7 +26,7 @@ from cascader.tensorir.prove import compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
-from testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.verification import functional_outputs, seeded_inputs
 
 DEFAULT = "ethos-u55-128"
 EVERYTHING = os.environ.get("NPU_TESTBED_ALL") == "1"

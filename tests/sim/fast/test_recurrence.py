@@ -47,13 +47,13 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from npu_testbed.memory_options import MemoryOptions
 from sim import counted_replay, quick_cycles, quick_replay, replay, replay_network
 from sim.engine.clock import Clock
 from sim.engine.ports import Channel, Ports
 from sim.fast.clock import Agenda, Unit
 from sim.fast.jobs import ReplayCache
 from sim.fast.ports import make_ports
-from testbed.memory_options import MemoryOptions
 
 pytestmark = pytest.mark.law
 

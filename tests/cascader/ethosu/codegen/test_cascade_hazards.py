@@ -17,7 +17,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.shram import BlockQuery, ifm_depth_step
 from npu_model.errors import InputError
 from npu_model.program import DmaWait, FeatureMap, KernelOperation, KernelWait, OperationKind, Program
-from testbed.legalise import load_task
+from npu_testbed.legalise import load_task
 
 pytestmark = pytest.mark.law
 

@@ -27,9 +27,9 @@ from npu_model.accelerator import accelerator
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_replay
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
 DEVICE = accelerator(DEFAULT)
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)

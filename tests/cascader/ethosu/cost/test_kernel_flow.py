@@ -24,9 +24,9 @@ from npu_model.cost.block_jobs import BlockJob, Read, Step
 from npu_model.program import ByteRange, Kernel, KernelOperation
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.work import operation_work
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import replay
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
 pytestmark = pytest.mark.law
 

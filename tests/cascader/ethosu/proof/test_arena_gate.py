@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cascader.ethosu.proof.arena_gate import OPEN, UNPHASED, ArenaGate
 from npu_model.timing import TimingParameters
-from testbed.memory_options import MemoryOptions
+from npu_testbed.memory_options import MemoryOptions
 
 SYSTEM = MemoryOptions().memory_system()
 GATE = ArenaGate(period=100, capped=90, each=2, cycles=1, ahead=8)

@@ -11,7 +11,7 @@ from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
 from npu_model.command_stream.counted import word_counter
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import DmaOperation, KernelOperation
-from testbed.memory_options import MemoryOptions
+from npu_testbed.memory_options import MemoryOptions
 from validation.portfolio import build
 
 SYSTEM = MemoryOptions().memory_system()

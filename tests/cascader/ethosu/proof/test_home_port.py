@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cascader.ethosu.proof.home_port import ENDS, NOT_ISSUED, HomePort
 from cascader.ethosu.proof.state import Traffic
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import MemoryOptions
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import MemoryOptions
 
 SYSTEM = MemoryOptions().memory_system()
 PORT = HomePort.of(SYSTEM, 256, 2)

@@ -28,10 +28,10 @@ from cascader.search.local_moves import Groups
 from npu_model.memory.system import MemorySystem, Pulse
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.models import load_model
 from sim import quick_cycles
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import MemoryOptions
-from testbed.models import load_model
 
 SYSTEM = MemoryOptions().memory_system()
 ARENA, HOME = SYSTEM.ports

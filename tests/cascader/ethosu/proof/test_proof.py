@@ -22,9 +22,9 @@ from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.search.local_moves import neighbours
 from cascader.search.workers import workers
-from testbed.memory_options import MemoryOptions
-from testbed.models import load_model
-from testbed.replaying import QuickReplay
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.models import load_model
+from npu_testbed.replaying import QuickReplay
 
 SYSTEM = MemoryOptions().memory_system()
 DEVICE = "ethos-u55-128"

@@ -11,12 +11,12 @@ from cascader.ethosu.rewrites import variants
 from cascader.ethosu.rewrites.constant_places import best_places, with_places
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.program_files import verify
+from npu_testbed.scheduling import write_schedule
+from npu_testbed.verification import LITERT
 from sim import quick_cycles
-from testbed.legalise import load_task
-from testbed.memory_options import MemoryOptions
-from testbed.program_files import verify
-from testbed.scheduling import write_schedule
-from testbed.verification import LITERT
 from validation.litert.judge import litert_installed
 from validation.portfolio import build
 

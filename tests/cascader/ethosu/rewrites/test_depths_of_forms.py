@@ -6,7 +6,7 @@ from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.rewrites import variants
 from cascader.frontends.vela import import_network
-from testbed.memory_options import MemoryOptions
+from npu_testbed.memory_options import MemoryOptions
 from validation.portfolio import build
 
 DEVICE = "ethos-u55-256"

@@ -19,9 +19,9 @@ from cascader.frontends.zoo import NetworkBuilder
 from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation, OperationKind
+from npu_testbed.configs import load_memory_system, load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
-from testbed.configs import load_memory_system, load_timing_adapter
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
 pytestmark = pytest.mark.law
 

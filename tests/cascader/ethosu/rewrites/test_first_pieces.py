@@ -7,7 +7,7 @@ from scheduling import DEFAULT
 
 from cascader.ethosu.rewrites import variants
 from cascader.frontends.vela import import_network
-from testbed.memory_options import MemoryOptions
+from npu_testbed.memory_options import MemoryOptions
 from validation.portfolio import build
 
 

@@ -34,9 +34,9 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
 from npu_model.program import BRICK, DataType, FeatureMap, Layout, Strides, Tiles
 from npu_model.shapes import Shape3D
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
 pytestmark = pytest.mark.law
 

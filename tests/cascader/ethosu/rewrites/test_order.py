@@ -23,8 +23,8 @@ from cascader.frontends.vela import import_network
 from cascader.frontends.zoo import NetworkBuilder
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from cascader.graph.memory_order import live_peak, thrifty_order
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
 pytestmark = pytest.mark.law
 

@@ -33,10 +33,10 @@ from npu_model.program import Kernel, OperationKind, Padding, Rounding, Scale, U
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import ChannelScale, encode_scales, encode_weights
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
 from sim.functional import run
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER
 
 pytestmark = pytest.mark.law
 

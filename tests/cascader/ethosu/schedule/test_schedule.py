@@ -25,7 +25,7 @@ from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKin
 from cascader.plan.jobs import Buffer
 from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind
-from testbed.configs import load_memory_system
+from npu_testbed.configs import load_memory_system
 
 pytestmark = pytest.mark.law
 

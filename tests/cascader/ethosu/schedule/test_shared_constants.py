@@ -20,8 +20,8 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation
 from npu_model.shapes import round_up
-from testbed.legalise import load_task
-from testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.legalise import load_task
+from npu_testbed.verification import functional_outputs, seeded_inputs
 
 ARENA = 1
 

@@ -20,15 +20,15 @@ from cascader.frontends.vela.lift import lift
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType
+from npu_testbed.compare.vela_points import vela_points
+from npu_testbed.compare.vela_runs import VelaPoint, VelaRun, VelaTask
+from npu_testbed.frontier import Frontier, replayed_frontier
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
+from npu_testbed.memory_use import arena_bytes
+from npu_testbed.pipeline import simulate_schedule
+from npu_testbed.replaying import QuickReplay
+from npu_testbed.reports.summary import summarise, summary_text
 from sim import footprint, quick_cycles
-from testbed.compare.vela_points import vela_points
-from testbed.compare.vela_runs import VelaPoint, VelaRun, VelaTask
-from testbed.frontier import Frontier, replayed_frontier
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
-from testbed.memory_use import arena_bytes
-from testbed.pipeline import simulate_schedule
-from testbed.replaying import QuickReplay
-from testbed.reports.summary import summarise, summary_text
 from validation.portfolio.builder import PortfolioBuilder
 
 SYSTEM = MemoryOptions().memory_system()

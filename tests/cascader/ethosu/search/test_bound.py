@@ -30,11 +30,11 @@ from cascader.search.local_moves import divisions
 from cascader.search.workers import workers
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import round_up
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.models import load_model
+from npu_testbed.replaying import QuickReplay
 from sim import quick_cycles
-from testbed.configs import load_timing_adapter
-from testbed.memory_options import MemoryOptions
-from testbed.models import load_model
-from testbed.replaying import QuickReplay
 
 SYSTEM = MemoryOptions().memory_system()
 FAST = load_timing_adapter("off")

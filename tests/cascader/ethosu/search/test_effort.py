@@ -10,9 +10,9 @@ from command_line import call, refusal
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.search.wish import near_limits
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.scheduling import schedule
 from sim import quick_cycles
-from testbed.memory_options import MemoryOptions
-from testbed.scheduling import schedule
 
 SYSTEM = MemoryOptions().memory_system()
 

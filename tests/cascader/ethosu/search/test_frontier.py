@@ -36,15 +36,15 @@ from cascader.search.candidates import DraftOptions
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.frontier import Frontier, replayed_frontier
+from npu_testbed.json_schemas import schema_version
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
+from npu_testbed.pipeline import read_schedule
+from npu_testbed.replaying import QuickReplay
+from npu_testbed.reports.frontier import frontier_json, frontier_text
+from npu_testbed.views.frontier_plot import frontier_svg
 from sim import replay_network
-from testbed.configs import load_timing_adapter
-from testbed.frontier import Frontier, replayed_frontier
-from testbed.json_schemas import schema_version
-from testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
-from testbed.pipeline import read_schedule
-from testbed.replaying import QuickReplay
-from testbed.reports.frontier import frontier_json, frontier_text
-from testbed.views.frontier_plot import frontier_svg
 
 pytestmark = pytest.mark.law
 
@@ -353,7 +353,7 @@ def test_processes_and_the_hash_seed_change_nothing(tmp_path: Path) -> None:
     seen = set()
     for jobs, seed in (("1", "1"), ("2", "2")):
         path = tmp_path / f"{jobs}.json"
-        command = [sys.executable, "-m", "testbed", "frontier", "zoo:tiny_residual", "--rungs", "2", "--jobs", jobs, "-o", str(path)]
+        command = [sys.executable, "-m", "npu_testbed", "frontier", "zoo:tiny_residual", "--rungs", "2", "--jobs", jobs, "-o", str(path)]
         subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PYTHONHASHSEED": seed}, cwd=Path(__file__).parents[4])
         seen.add(path.read_bytes())
     assert len(seen) == 1

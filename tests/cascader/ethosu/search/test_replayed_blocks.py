@@ -17,9 +17,9 @@ from cascader.ethosu.search.replayed_blocks import with_replayed_blocks
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.shapes import Shape3D
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.replaying import QuickReplay
 from sim import replay_network
-from testbed.memory_options import MemoryOptions
-from testbed.replaying import QuickReplay
 
 pytestmark = pytest.mark.law
 

@@ -18,9 +18,9 @@ from cascader.ethosu.search.replayed_copies import changes, with_replayed_copies
 from cascader.ethosu.search.task import Candidate, Replay
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.replaying import QuickReplay
 from sim import replay_network
-from testbed.memory_options import MemoryOptions
-from testbed.replaying import QuickReplay
 
 pytestmark = pytest.mark.law
 

@@ -25,10 +25,10 @@ from cascader.ethosu.search.wish import Wish
 from cascader.search.candidates import DraftOptions
 from cascader.search.luggage import Luggage
 from cascader.search.workers import as_completed, drawn_ahead, in_order, workers
-from testbed.legalise import load_task
-from testbed.memory_options import MemoryOptions
-from testbed.replaying import QuickReplay
-from testbed.scheduling import choice_of
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.replaying import QuickReplay
+from npu_testbed.scheduling import choice_of
 
 SYSTEM = MemoryOptions().memory_system()
 LIMITS = (100, 200, 300)

@@ -1,0 +1,107 @@
+"""The command line: parser, and the one door by which every error leaves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from npu_model.errors import InputError
+from npu_testbed.commands import (
+    calibrate,
+    check,
+    compare,
+    compilation,
+    diff,
+    export,
+    frontier,
+    inspect,
+    schedule,
+    simulate,
+    sweep,
+    validate,
+    verify,
+)
+from npu_testbed.commands.list_configs import ListConfigs, SupportedOpsReport, Version
+from npu_testbed.commands.options import Parser, example
+from npu_testbed.endings import (
+    BROKEN_PIPE,
+    INTERRUPTED,
+    abandon_output,
+    prepare_streams,
+    refuse,
+    refuse_memory_error,
+    refuse_output,
+    refuse_system_error,
+    report_bug,
+    safe_output,
+)
+from npu_testbed.output import OutputError
+from npu_testbed.termination import Terminated, terminations
+from npu_testbed.vela_timeout import vela_timeout
+
+
+def build_parser() -> Parser:
+    """The parser of all commands; each sets ``run``, the function that takes the parsed arguments."""
+    parser = Parser(
+        prog="npu-testbed",
+        description="Schedule networks for Arm Ethos-U55 class NPUs and replay schedules: cycles, SRAM and traffic.",
+        epilog=example(
+            "npu-testbed schedule zoo:mobilenet_v1 -o mobilenet_v1.json",
+            "npu-testbed simulate schedule mobilenet_v1.json",
+            "npu-testbed frontier zoo:ds_cnn --plot ds_cnn.svg",
+            "npu-testbed simulate vela zoo:mobilenet_v1 --optimise Size",
+        )
+        + "\n\nexit status: 0 done, 1 a bar is missed or a comparison differs, 2 bad input, 70 a mistake in npu-testbed itself",
+    )
+    parser.add_argument("--version", action=Version, help="print the version and the compiled cores that run, and exit")
+    parser.add_argument("--list-configs", action=ListConfigs, help="print the accelerators, memory systems and modes that options take")
+    parser.add_argument(
+        "--supported-ops-report", action=SupportedOpsReport, help="write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
+    )
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for command in (schedule, compilation, frontier, compare, diff, check, sweep, simulate, inspect, verify, export, validate, calibrate):
+        command.add(commands)
+    return parser
+
+
+_WITHOUT_MATRICES = "schedule", "frontier", "compare"
+"""Commands that multiply no matrices. The library that numpy has for these starts a thread for each processor, which spins for a while."""
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = build_parser().parse_args(argv)
+    except SystemExit as stop:
+        # --help and --version have been printed.
+        return int(stop.code or 0)
+    if arguments.command in _WITHOUT_MATRICES:
+        # Nobody has imported numpy yet.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with vela_timeout(getattr(arguments, "vela_timeout", None)):
+        return int(arguments.run(arguments))
+
+
+def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # each way to end has its status
+    """Run a command line (``sys.argv[1:]`` if None) and return the exit status; nothing is raised, whatever happens."""
+    prepare_streams()
+    try:
+        with terminations(), safe_output():
+            return _run(argv)
+    except InputError as error:
+        return refuse(str(error))
+    except BrokenPipeError:
+        # Who reads our output has seen enough.
+        abandon_output()
+        return BROKEN_PIPE
+    except OutputError as error:
+        return refuse_output(error)
+    except OSError as error:
+        return refuse_system_error(error)
+    except MemoryError:
+        return refuse_memory_error()
+    except Terminated as error:
+        return error.status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001  # whatever it is: it is our mistake, and no traceback for the user
+        return report_bug(error)

@@ -1,0 +1,164 @@
+"""``npu-testbed calibrate``: timing parameters fitted to measurements, and a fitted profile checked against them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npu_testbed.commands.options import BAR_MISSED, Parser, add_json_option, example, print_json
+
+if TYPE_CHECKING:
+    from validation.calibrate import Measurement
+
+_MEASUREMENTS = (
+    "CSV file with the columns model (a *_vela.tflite), NPU_ACTIVE, and timing_adapter or config, system_config and memory_mode "
+    "(default: the published points of the FVP)"
+)
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser with its two subcommands."""
+    parser: Parser = commands.add_parser(
+        "calibrate",
+        help="fit the timing model to measurements",
+        description="Fit the timing parameters to measurements, such as those of a chip of your own, or check a fit.",
+        epilog=example("npu-testbed calibrate fit chip.csv -o chip.toml", "npu-testbed calibrate check chip.toml chip.csv"),
+    )
+    tasks = parser.add_subparsers(title="tasks", dest="task", metavar="TASK", required=True)
+    _add_fit(tasks)
+    _add_check(tasks)
+
+
+def _add_fit(tasks: Any) -> None:
+    parser: Parser = tasks.add_parser(
+        "fit",
+        help="fit timing parameters",
+        description=(
+            "Fit 1 to 3 timing parameters to measurements and write them as a profile, with its errors in sample, on networks and "
+            "accelerators left out, and bootstrap intervals (extra 'calibrate')."
+        ),
+        epilog=example("npu-testbed calibrate fit chip.csv -o chip.toml --parameter kernel_start_cycles --parameter output_scale"),
+    )
+    parser.add_argument("measurements", metavar="MEASUREMENTS.csv", nargs="?", type=Path, help=_MEASUREMENTS)
+    parser.add_argument("-o", "--output", metavar="PROFILE.toml", required=True, help="the profile to write")
+    parser.add_argument(
+        "--parameter",
+        metavar="NAME",
+        action="append",
+        help="a parameter to fit; may be repeated (default: kernel_start_cycles, output_start_cycles and output_scale)",
+    )
+    parser.add_argument("--seed", metavar="N", type=_seed, default=1, help="seed of the bootstrap (default: 1)")
+    parser.add_argument("--name", metavar="TEXT", help="name of the profile (default: the output's, without its ending)")
+    parser.add_argument("--date", metavar="YYYY-MM-DD", type=_date, help="date that the profile records (default: today, UTC)")
+    add_json_option(parser)
+    parser.set_defaults(run=run_fit)
+
+
+def _add_check(tasks: Any) -> None:
+    parser: Parser = tasks.add_parser(
+        "check",
+        help="replay measurements under a profile",
+        description=(
+            "Replay measurements with a profile's parameters and with the default ones. Status 1 if the profile's own cycles are no longer "
+            "reproduced, or its error on networks left out is more than 1.5 times its error in sample."
+        ),
+        epilog=example("npu-testbed calibrate check", "npu-testbed calibrate check chip.toml chip.csv --json"),
+    )
+    parser.add_argument(
+        "profile", metavar="PROFILE.toml", nargs="?", help="a profile that calibrate fit wrote (default: the built-in fit to the FVP)"
+    )
+    parser.add_argument("measurements", metavar="MEASUREMENTS.csv", nargs="?", type=Path, help=_MEASUREMENTS)
+    add_json_option(parser)
+    parser.set_defaults(run=run_check)
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10) or not int(text) < 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 0 to 4294967295")
+    return int(text)
+
+
+def _date(text: str) -> str:
+    from datetime import date
+
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no date, give one such as 2026-01-31") from None
+
+
+def _measurements(path: Path | None) -> tuple[Measurement, ...]:
+    from validation.calibrate import read_measurements, reference_measurements
+
+    return reference_measurements() if path is None else read_measurements(path)
+
+
+def _today() -> str:
+    from datetime import datetime, timezone
+
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+def run_fit(arguments: argparse.Namespace) -> int:
+    """Fit, write the profile and print it."""
+    from npu_testbed.calibration import fit_tools, source_files
+    from npu_testbed.files import require_writable, write_file
+    from npu_testbed.progress import progress
+    from validation.calibrate import calibrate_fit, fit_tables, to_toml
+    from validation.calibrate.parameters import DEFAULT_FITTED
+
+    with progress() as show:
+        show("Reading measurements")
+        measurements = _measurements(arguments.measurements)
+        require_writable(arguments.output, *source_files(arguments.measurements))
+        profile = calibrate_fit(
+            measurements,
+            name=Path(arguments.output).stem if arguments.name is None else arguments.name,
+            date=arguments.date or _today(),
+            tools=fit_tools(),
+            parameters=tuple(arguments.parameter or DEFAULT_FITTED),
+            seed=arguments.seed,
+            progress=lambda replays: show(f"Fitting: {replays} replays"),
+        )
+        write_file(arguments.output, to_toml(profile).encode())
+    if arguments.json:
+        from npu_testbed.calibration import profile_json
+
+        print_json("calibrate fit", profile_json(profile) | {"output": arguments.output})
+    else:
+        print("\n\n".join(table.text() for table in fit_tables(profile)))
+        print(f"\nProfile: {arguments.output}")
+    return 0
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Replay and print; status 1 if the profile does not hold."""
+    from npu_testbed.progress import progress
+    from validation.calibrate import calibrate_check, check_tables, from_toml, reference_profile
+    from validation.reading import read_configuration
+
+    with progress() as show:
+        show("Reading")
+        profile = (
+            reference_profile() if arguments.profile is None else from_toml(read_configuration(arguments.profile, "Calibration profile"))
+        )
+        check = calibrate_check(profile, _measurements(arguments.measurements), lambda replays: show(f"Checking: {replays} replays"))
+    if arguments.json:
+        points = [asdict(p) | {"error": p.error, "default_error": p.default_error} for p in check.points]
+        print_json(
+            "calibrate check",
+            {
+                "profile": profile.name,
+                "passed": check.passed,
+                "generalises": check.generalises,
+                "drifted": [point.name for point in check.drifted],
+                "seen": asdict(check.seen),
+                "unseen": asdict(check.unseen),
+                "points": points,
+            },
+        )
+    else:
+        print("\n\n".join(table.text() for table in check_tables(check)))
+    return 0 if check.passed else BAR_MISSED

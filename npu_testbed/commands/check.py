@@ -1,0 +1,94 @@
+"""``npu-testbed check``: a schedule held to a budget, or to what it was, for continuous integration."""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+from typing import Any
+
+from npu_model.errors import InputError
+from npu_testbed.commands.options import (
+    BAR_MISSED,
+    Parser,
+    add_compilation_options,
+    add_json_option,
+    add_memory_options,
+    add_timing_option,
+    byte_count,
+    cycle_count,
+    example,
+    print_json,
+)
+
+_MOST_TOLERANCE = 1000
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: Parser = commands.add_parser(
+        "check",
+        help="hold a schedule to a budget or a baseline, with exit status 1 if it is missed",
+        description=(
+            "Replay a schedule file, a *_vela.tflite or a network, which Vela compiles, and hold its cycles and its SRAM to limits, or to "
+            "those that another check printed with --json. The exit status is 0 if all bars are met and 1 if one is missed."
+        ),
+        epilog=example(
+            "npu-testbed check network.json --max-cycles 100000 --max-bytes 65536",
+            "npu-testbed check network.json --json > baseline.json",
+            "npu-testbed check network.json --against baseline.json --tolerance 1 --markdown",
+        ),
+    )
+    parser.add_argument(
+        "file", metavar="FILE", help="a schedule file, a *_vela.tflite, a .pte, a C array, a .tflite to compile, zoo:NAME or portfolio:NAME"
+    )
+    parser.add_argument("--max-cycles", metavar="N", type=cycle_count, help="most NPU cycles")
+    parser.add_argument("--max-bytes", metavar="N", type=byte_count, help="most bytes of SRAM to set aside")
+    parser.add_argument(
+        "--against", metavar="BASELINE.json", help="what `check --json` printed before: no more cycles and bytes than there"
+    )
+    parser.add_argument("--tolerance", metavar="PERCENT", type=percent, help="how much more than the baseline's is allowed (default: 0)")
+    parser.add_argument("--markdown", action="store_true", help="print a summary in Markdown, for a pull request")
+    add_compilation_options(parser)
+    add_memory_options(parser, "of a schedule the one that it was made for, else the timing adapter u55_high_end")
+    add_timing_option(parser, "of a schedule that which it was made for, else the model's own")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def percent(text: str) -> Fraction:
+    """A percentage, exactly, as a fraction of 1."""
+    whole, mark, part = text.partition(".")
+    if not all(digits.isascii() and digits.isdecimal() for digits in ([whole, part] if mark else [whole])) or len(text) > 12:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no percentage, give one such as 1 or 0.5")
+    if (value := Fraction(text)) > _MOST_TOLERANCE:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is above {_MOST_TOLERANCE} per cent, give a smaller one")
+    return value / 100
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay, compare and report; the exit status."""
+    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.diff.bars import bars, check_json, read_baseline, require_comparable
+    from npu_testbed.diff.sides import Side, replay_side
+    from npu_testbed.diff.summary import check_markdown, check_text
+    from npu_testbed.progress import progress
+    from npu_testbed.simulation import VelaOptions
+    from npu_testbed.timing import load_timing
+
+    if arguments.json and arguments.markdown:
+        raise InputError("--json was given together with --markdown, and one document is printed: leave one of them out.")
+    if arguments.tolerance is not None and arguments.against is None:
+        raise InputError("--tolerance was given without --against, whose baseline it is for: give both, or leave it out.")
+    baseline = None if arguments.against is None else read_baseline(arguments.against)
+    options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
+    timing = None if arguments.timing is None else load_timing(arguments.timing)
+    with progress() as show:
+        simulation = replay_side(Side(arguments.file, options, memory_options(arguments), timing), show)
+    if baseline is not None:
+        require_comparable(baseline, simulation, arguments.against)
+    found = bars(simulation, arguments.max_cycles, arguments.max_bytes, baseline, arguments.tolerance or Fraction(0))
+    if arguments.json:
+        print_json("check", check_json(simulation, found))
+    else:
+        print((check_markdown if arguments.markdown else check_text)(simulation, found, baseline))
+    return 0 if all(bar.is_met for bar in found) else BAR_MISSED

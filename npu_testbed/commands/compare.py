@@ -1,0 +1,189 @@
+"""``npu-testbed compare``: our schedules of a network beside Vela's."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npu_model.errors import InputError
+from npu_testbed.commands.options import (
+    Parser,
+    add_accelerator_option,
+    add_energy_option,
+    add_jobs_option,
+    add_json_option,
+    add_layer_options,
+    add_memory_options,
+    add_report_option,
+    add_results_option,
+    add_timing_option,
+    add_vela_timeout_option,
+    example,
+    min_percent,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from npu_testbed.compare.comparison import Comparison
+    from npu_testbed.findings import Finding
+    from npu_testbed.simulation import Simulation
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: Parser = commands.add_parser(
+        "compare",
+        help="compare the frontier of a network with Vela's schedules",
+        description=(
+            "Compare the frontier of a network with Vela Size, Vela Performance and Vela at the same arena sizes, on both of Vela's cores; "
+            "one simulator replays them all."
+        ),
+        epilog=example(
+            "npu-testbed compare zoo:resnet8",
+            "npu-testbed compare network.tflite --plot network.svg --json",
+            "npu-testbed compare zoo:resnet8 zoo:ds_cnn --markdown --results found",
+        ),
+    )
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        nargs="+",
+        help="a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds; several give a summary",
+    )
+    parser.add_argument("--plot", metavar="F.svg", help="draw our frontier with Vela's points; for one MODEL")
+    parser.add_argument(
+        "--schedules",
+        metavar="DIR",
+        help=(
+            "write our frontier's schedule files into this folder, the best so far while the search goes on; the same command goes on from "
+            "a folder that was left before the end; for one MODEL"
+        ),
+    )
+    add_results_option(parser)
+    parser.add_argument("--markdown", action="store_true", help="print the summary as a section of a Markdown page")
+    add_accelerator_option(parser, "ethos-u55-128")
+    add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
+    add_timing_option(parser)
+    parser.add_argument(
+        "--robust",
+        action="store_true",
+        help="replay both sides under every change of the timing model that public data cannot exclude: which answers hold?",
+    )
+    add_energy_option(parser, "also the ratio of energies, ours to Vela's; for one MODEL")
+    add_jobs_option(parser)
+    add_vela_timeout_option(parser)
+    add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
+    add_report_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare, draw and print."""
+    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.compare.comparison import compare
+    from npu_testbed.energy import load_energy_table
+    from npu_testbed.files import require_picture, write_file
+    from npu_testbed.findings import findings
+    from npu_testbed.html.pages import comparison_page
+    from npu_testbed.html.recorder import TimelineEvents
+    from npu_testbed.pipeline import simulate_schedule
+    from npu_testbed.progress import progress
+    from npu_testbed.reports.tables import layers_csv
+    from npu_testbed.timing import load_timing
+    from npu_testbed.views.frontier_plot import comparison_svg
+
+    if arguments.plot is not None:
+        if len(arguments.models) > 1:
+            raise InputError(f"--plot was given with {len(arguments.models)} models: a picture shows one, compare them one by one.")
+        require_picture(arguments.plot, *arguments.models)
+    if arguments.schedules is not None and len(arguments.models) > 1:
+        raise InputError(f"--schedules was given with {len(arguments.models)} models: a folder is for one, compare them one by one.")
+    _check_layers(arguments)
+    events = TimelineEvents()
+    if arguments.markdown and arguments.json:
+        raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
+    timing = load_timing(arguments.timing)
+    energy = None if arguments.energy is None else load_energy_table(arguments.energy)
+    with progress() as show:
+        comparisons = [
+            compare(
+                model,
+                arguments.accelerator_config,
+                memory=memory_options(arguments),
+                timing=timing,
+                processes=arguments.jobs,
+                progress=show,
+                results=arguments.results,
+                schedules=None if arguments.schedules is None else Path(arguments.schedules),
+                robust=arguments.robust,
+                energy=energy,
+            )
+            for model in arguments.models
+        ]
+        simulation = None
+        # A section of a page has the summary alone: layers are replayed only for a file that shows them.
+        if len(comparisons) == 1 and (not arguments.markdown or arguments.csv is not None or arguments.report is not None):
+            listeners = [events] if arguments.report is not None else []
+            simulation = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)
+        no_advice = arguments.no_advice or (arguments.markdown and arguments.report is None)
+        found = None if simulation is None or no_advice else findings(simulation, show, comparisons[0].performance.memory)
+        if simulation is not None and arguments.report is not None:
+            write_file(arguments.report, comparison_page(comparisons[0], simulation, events, found))
+    if arguments.plot is not None:
+        write_file(arguments.plot, comparison_svg(comparisons[0]).encode("utf-8"))
+    if simulation is not None and arguments.csv is not None:
+        write_file(arguments.csv, layers_csv(simulation.replay))
+    _report(comparisons, simulation, found, arguments)
+    return 0
+
+
+def _check_layers(arguments: argparse.Namespace) -> None:
+    """InputError for options on the layers that cannot be followed."""
+    from npu_testbed.files import require_page, require_writable
+
+    min_percent(arguments)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, *arguments.models)
+    if arguments.report is not None:
+        require_page(arguments.report, *arguments.models)
+    if len(arguments.models) == 1:
+        return
+    given = {"--csv": arguments.csv, "--min-percent": arguments.min_percent, "--no-advice": arguments.no_advice or None}
+    given |= {"--report": arguments.report, "--energy": arguments.energy}
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(f"{option} was given with {len(arguments.models)} models: it is for one, compare them one by one.")
+
+
+def _report(
+    comparisons: Sequence[Comparison], simulation: Simulation | None, found: Sequence[Finding] | None, arguments: argparse.Namespace
+) -> None:
+    from npu_testbed.compare.report import comparison_json, comparison_text
+    from npu_testbed.compare.summary import summary_table
+    from npu_testbed.reports.findings import findings_json
+    from npu_testbed.terminal import show
+
+    summary = summary_table(comparisons)
+    if arguments.json:
+        advice = {} if found is None else {"findings": findings_json(found)}
+        networks = [comparison_json(comparison) for comparison in comparisons]
+        print_json("compare", {"networks": networks, "summary": list(summary.notes)} | advice)
+    elif arguments.markdown:
+        print(summary.markdown(), end="")
+    elif simulation is not None:
+        show("\n\n".join([comparison_text(comparisons[0]), *_layers(simulation, found, min_percent(arguments))]))
+    else:
+        print(summary.text())
+
+
+def _layers(simulation: Simulation, found: Sequence[Finding] | None, least: float) -> list[str]:
+    """The sections on the layers of our schedule."""
+    from npu_testbed.reports.findings import findings_text
+    from npu_testbed.reports.tables import layers_text
+
+    heading = f"Ours in {simulation.planned_bytes:,} bytes, layer by layer:"
+    advice = [] if found is None else [findings_text(found)]
+    return [f"{heading}\n\n{layers_text(simulation.replay, least)}", *advice]

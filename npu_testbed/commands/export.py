@@ -1,0 +1,56 @@
+"""``npu-testbed export``: a schedule as files that stock Ethos-U software takes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from npu_testbed.commands.options import Parser, add_json_option, example, print_json
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: Parser = commands.add_parser(
+        "export",
+        help="write a schedule for stock Ethos-U software",
+        description=(
+            "Write a schedule file or a compiled *_vela.tflite as a .tflite for TFLite Micro and the Linux driver, as C sources, as an "
+            "archive in TVM's Model Library Format, or as the raw .npz that Vela writes for ExecuTorch. Format tir-c writes the cascaded "
+            "network as C for any processor instead of the NPU (extra 'tensorir')."
+        ),
+        epilog=example(
+            "npu-testbed export mobilenet_v1.json -o mobilenet_v1_npu.tflite",
+            "npu-testbed export mobilenet_v1.json --format c -o mobilenet_v1.c",
+        ),
+    )
+    parser.add_argument("file", metavar="FILE", help="a schedule file or a *_vela.tflite")
+    parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="file to write; the C formats write the header beside it")
+    parser.add_argument(
+        "--format", choices=("tflite", "c", "mlf", "raw", "tir-c"), default="tflite", help="what to write (default: tflite)"
+    )
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="the network that it was made from; needed for operators on the CPU, and keeps its metadata (tflite)",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the files and say which."""
+    from npu_model.printable import printable
+    from npu_testbed.files import require_writable
+    from npu_testbed.pipeline import export_files, write_files
+    from npu_testbed.progress import progress
+
+    require_writable(arguments.output, *filter(None, (arguments.file, arguments.model)))
+    with progress() as show:
+        files = export_files(arguments.file, arguments.output, arguments.format, model=arguments.model, progress=show)
+        write_files(files, arguments.file, *filter(None, (arguments.model,)))
+    sizes = {str(path): len(data) for path, data in files.items()}
+    if arguments.json:
+        print_json("export", {"source": arguments.file, "format": arguments.format, "files": sizes})
+    else:
+        print("\n".join(f"{printable(path)}: {size:,} bytes" for path, size in sizes.items()))
+    return 0

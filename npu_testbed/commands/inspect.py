@@ -1,0 +1,28 @@
+"""``npu-testbed inspect``: the Programs of a file as text."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from npu_testbed.commands.options import Parser, example
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: Parser = commands.add_parser(
+        "inspect",
+        help="print the NPU programs of a file as text",
+        description="Print the text form of every NPU program in a compiled *_vela.tflite or a schedule file.",
+        epilog=example("npu-testbed inspect mobilenet_v1.json", "npu-testbed inspect network_vela.tflite > network.txt"),
+    )
+    parser.add_argument("file", metavar="FILE", help="a *_vela.tflite or a schedule file")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the text form."""
+    from npu_testbed.pipeline import inspect
+
+    print(inspect(arguments.file), end="")
+    return 0

@@ -1,0 +1,279 @@
+"""Options that several commands share, spelled as Vela spells them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from npu_testbed import VERSION
+from npu_testbed.json_schemas import schema_version
+
+Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # argparse has no public name for a group
+"""A parser, or a group of its options."""
+
+BAR_MISSED = 1
+"""Exit status of a comparison that came out wrong."""
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps paragraphs, and items that begin with a dash, each wrapped to the terminal; examples stay as they are to be typed."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        pieces: list[str] = []
+        for line in text.splitlines():
+            goes_on = pieces and line and not line.startswith(("- ", "  ")) and pieces[-1] and not pieces[-1].startswith("  ")
+            # What follows a colon or a heading is a list; all else is one paragraph.
+            if goes_on and not pieces[-1].endswith(":"):
+                pieces[-1] += f" {line}"
+            else:
+                pieces.append(line)
+        return "\n".join(self._piece(piece, width, indent) for piece in pieces)
+
+    @staticmethod
+    def _piece(piece: str, width: int, indent: str) -> str:
+        if piece.startswith("  ") or not piece:
+            return indent + piece
+        further = indent + ("  " if piece.startswith("- ") else "")
+        return fill(piece, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that refuses abbreviations and raises what is wrong as one sentence."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=_Formatter, **settings)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse has it, but of arguments that are unknown to a command its own parser complains, which knows its help."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> Any:
+        """Raise InputError in place of argparse's exit, so that every error leaves by one door."""
+        from npu_model.errors import InputError
+
+        raise InputError(f"{message[:1].upper()}{message[1:]} (see `{self.prog} --help`).")
+
+
+HELP_WIDTH = 80
+"""Characters of a line of an example in a help text, whatever the terminal is."""
+
+
+def _folded(line: str) -> str:
+    r"""A command as a shell reads it, in lines of at most :data:`HELP_WIDTH` characters; an option stays beside its value.
+
+    >>> print(_folded("npu-testbed " + " ".join(f"--option-{n} value" for n in range(6))))
+      npu-testbed --option-0 value --option-1 value --option-2 value \
+        --option-3 value --option-4 value --option-5 value
+    """
+    lines = ["  "]
+    for words in re.split(" (?=-)", line):
+        if len(lines[-1]) + len(words) + len(" \\") > HELP_WIDTH:
+            lines[-1] += "\\"
+            lines.append("    ")
+        lines[-1] += f"{words} "
+    return "\n".join(lines).rstrip()
+
+
+def example(*lines: str) -> str:
+    """The epilogue of a help text."""
+    return "\n".join(("example:" if len(lines) == 1 else "examples:", *map(_folded, lines)))
+
+
+MOST_CYCLES = 1 << 62
+"""Bound of a number of cycles."""
+MOST_BYTES = 1 << 40
+"""Bound of a number of bytes: an address of the NPU has 40 bits."""
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes from 1 to `MOST_BYTES`."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= MOST_BYTES:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of bytes, give an integer from 1 to {MOST_BYTES}")
+    return value
+
+
+def cycle_count(text: str) -> int:
+    """A number of cycles, 1 or more."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= MOST_CYCLES):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cycles, give an integer of 1 or more")
+    return int(text)
+
+
+def positive_count(text: str) -> int:
+    """A number from 1 to 1000."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 1000")
+    return value
+
+
+def add_jobs_option(parser: Options) -> None:
+    """``--jobs``."""
+    parser.add_argument(
+        "--jobs", metavar="N", type=positive_count, help="processes that share the search (default: the processors); the result is the same"
+    )
+
+
+def add_results_option(parser: Options) -> None:
+    """``--results``."""
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        help="keep each result in this folder as soon as it is found, and do not find again what is there and still holds",
+    )
+
+
+def percentage(text: str) -> float:
+    """A number from 0 to 100."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no percentage, give a number from 0 to 100")
+    return value
+
+
+def add_layer_options(parser: Options) -> None:
+    """``--csv``, ``--min-percent`` and ``--no-advice``: the layers of a replay and what would make it faster."""
+    parser.add_argument("--csv", metavar="T.csv", help="write all rows of the per-layer table as comma-separated values")
+    parser.add_argument(
+        "--min-percent", metavar="P", type=percentage, help="fold layers below this part of the cycles into one row (default: 1)"
+    )
+    parser.add_argument("--no-advice", action="store_true", help="do not look for what would make the schedule faster or smaller")
+
+
+def add_report_option(parser: Options) -> None:
+    """``--report``."""
+    parser.add_argument(
+        "--report",
+        metavar="R.html",
+        help="write a page that shows all of it: SRAM and units over time, layers, findings; it needs no network",
+    )
+
+
+DEFAULT_MIN_PERCENT = 1.0
+"""Part of the cycles, in per cent, below which layers are folded into one row."""
+
+
+def min_percent(arguments: argparse.Namespace) -> float:
+    """The value of ``--min-percent``; InputError if it is given for a document, which has every layer."""
+    from npu_model.errors import InputError
+
+    if arguments.min_percent is not None and arguments.json:
+        raise InputError(
+            f"--min-percent {arguments.min_percent:g} was given together with --json, which has every layer: drop one of them."
+        )
+    return DEFAULT_MIN_PERCENT if arguments.min_percent is None else float(arguments.min_percent)
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 7 * 24 * 3600:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, give seconds above 0, up to a week")
+    return value
+
+
+def add_vela_timeout_option(parser: Options) -> None:
+    """``--vela-timeout``, which :func:`npu_testbed.vela_timeout.vela_timeout` makes hold."""
+    parser.add_argument(
+        "--vela-timeout", metavar="SECONDS", type=seconds, help="most time that one compilation with Vela may take (default: 120)"
+    )
+
+
+def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
+    """The options of :class:`npu_testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
+    group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")
+    group.add_argument(
+        "--timing-adapter", metavar="NAME|FILE", help="timing-adapter profile: u55_high_end, off, u65_high_end for a U65, or a .toml file"
+    )
+    group.add_argument(
+        "--system-config", metavar="NAME", help="system config of Vela's configuration (its default: Ethos_U55_High_End_Embedded)"
+    )
+    group.add_argument("--memory-mode", metavar="NAME", help="memory mode of Vela's configuration (its default: Shared_Sram)")
+    group.add_argument("--config", metavar="INI", type=Path, help="configuration file to read these from (default: the vela.ini of Vela)")
+
+
+def add_settings_option(parser: Options) -> None:
+    """``--set``, which :mod:`npu_testbed.settings` reads."""
+    parser.add_argument(
+        "--set",
+        metavar="KEY=V",
+        dest="settings",
+        action="append",
+        default=[],
+        help="what if: a parameter of a memory, such as OffChipFlash.read_latency=64, or clock_hz; may be given several times",
+    )
+
+
+def add_timing_option(parser: Options, default: str = "the model's own") -> None:
+    """``--timing``; ``default`` says what holds without it."""
+    parser.add_argument(
+        "--timing",
+        metavar="PROFILE.toml",
+        help=f"timing parameters of the NPU, as `calibrate fit` writes them (default: {default})",
+    )
+
+
+def add_energy_option(parser: Options, what: str) -> None:
+    """``--energy``; ``what`` says whose energies are compared."""
+    parser.add_argument(
+        "--energy",
+        metavar="TABLE.toml",
+        help=f"{what}, by a table of what a MAC, a byte of each memory and a cycle take ('illustrative' is shipped; it is of no device)",
+    )
+
+
+def add_accelerator_option(parser: Options, default: str | None) -> None:
+    """``--accelerator-config``; ``default`` None if the command must see whether it was given."""
+    help_text = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128; Vela's own default is ethos-u55-256)"
+    parser.add_argument("--accelerator-config", metavar="NAME", default=default, help=help_text)
+
+
+def add_compilation_options(parser: argparse.ArgumentParser) -> None:
+    """The options of :class:`npu_testbed.simulation.VelaOptions`, and ``--vela-timeout``."""
+    group = parser.add_argument_group("compilation", "For a network that is not compiled yet.")
+    add_accelerator_option(group, None)
+    group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
+    group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
+    add_vela_timeout_option(group)
+
+
+def add_cpu_operations_option(parser: Options) -> None:
+    """``--show-cpu-operations``."""
+    parser.add_argument("--show-cpu-operations", action="store_true", help="also name the operators that stay on the CPU")
+
+
+def add_json_option(parser: Options) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def json_text(command: str, document: dict[str, Any]) -> str:
+    """The one JSON document of a command, with its schema's version (:mod:`npu_testbed.json_schemas`) and ours."""
+    about = {"schema": schema_version(command), "command": command, "version": VERSION}
+    return json.dumps(document | about, indent=1, sort_keys=True) + "\n"
+
+
+def print_json(command: str, document: dict[str, Any]) -> None:
+    """Print the one JSON document of a command."""
+    print(json_text(command, document), end="")

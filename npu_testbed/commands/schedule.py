@@ -1,0 +1,264 @@
+"""``npu-testbed schedule``: a model to a schedule file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from npu_model.errors import InputError
+from npu_model.printable import printable
+from npu_testbed.commands.options import (
+    Parser,
+    add_accelerator_option,
+    add_cpu_operations_option,
+    add_jobs_option,
+    add_json_option,
+    add_layer_options,
+    add_memory_options,
+    add_report_option,
+    add_timing_option,
+    add_vela_timeout_option,
+    byte_count,
+    example,
+    min_percent,
+    print_json,
+    seconds,
+)
+
+if TYPE_CHECKING:
+    from cascader.ethosu.schedule.schedule import Schedule
+    from cascader.ethosu.search.task import Choice, Seen
+    from npu_testbed.anytime import Ending
+    from npu_testbed.findings import Finding
+    from npu_testbed.progress import Progress
+    from npu_testbed.simulation import Simulation
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: Parser = commands.add_parser(
+        "schedule",
+        help="schedule a network and write the schedule file",
+        description=(
+            "Schedule a quantised network and write a self-contained schedule file. Layers are cascaded in stripes: of the schedules "
+            "found that fit, the fastest in replay is written, or with --optimise Size the one that needs least SRAM."
+        ),
+        epilog=example(
+            "npu-testbed schedule zoo:ds_cnn --arena-cache-size 16384 -o ds_cnn.json",
+            "npu-testbed schedule zoo:ds_cnn --optimise Size -o ds_cnn.json",
+            "npu-testbed schedule zoo:mobilenet_v1 --no-cascade -o mobilenet_v1.json",
+        ),
+    )
+    parser.add_argument(
+        "model", metavar="MODEL", help="a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds"
+    )
+    parser.add_argument("-o", "--output", metavar="SCHEDULE.json", required=True, help="schedule file to write")
+    add_accelerator_option(parser, "ethos-u55-128")
+    parser.add_argument(
+        "--arena-cache-size", metavar="BYTES", type=byte_count, help="most bytes that the arena may take (default: no bound)"
+    )
+    parser.add_argument("--optimise", choices=("Performance", "Size"), help="what to optimise for within the bound (default: Performance)")
+    parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
+    parser.add_argument(
+        "--effort",
+        choices=("quick", "standard", "thorough"),
+        help=(
+            "how hard to search: near the bound with fewer changes or more, or at every memory limit that a frontier tries, "
+            "which takes some times longer, and for networks of at most ten parts with a proof (default: standard)"
+        ),
+    )
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=seconds,
+        help="write the best schedule that is known after so much time by the clock, as Ctrl-C does (default: search to the end)",
+    )
+    add_jobs_option(parser)
+    add_vela_timeout_option(parser)
+    add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
+    add_timing_option(parser)
+    add_layer_options(parser)
+    add_report_option(parser)
+    add_cpu_operations_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the schedule, write it, and say what was written."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from npu_testbed.files import require_page, require_writable
+    from npu_testbed.progress import progress
+
+    for option in ("optimise", "effort", "time_limit"):
+        if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
+            name = f"--{option.replace('_', '-')} {given}"
+            raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
+    min_percent(arguments)
+    require_writable(arguments.output, arguments.model)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, arguments.model, arguments.output)
+    if arguments.report is not None:
+        require_page(arguments.report, arguments.model, arguments.output)
+    with progress() as show:
+        ending = _ending(arguments, show)
+        show(f"Writing {arguments.output}")
+        if ending.status:
+            _write(ending, arguments.output)
+            return ending.status
+        # The constants are compressed without Python's lock: what is written is so while the schedule is replayed.
+        with ThreadPoolExecutor(1) as beside:
+            written = beside.submit(_write, ending, arguments.output)
+            simulation, found = _replayed(ending.choice, arguments, show)
+            written.result()
+    _report(ending, simulation, found, arguments)
+    return 0
+
+
+def _write(ending: Ending, output: str) -> None:
+    """Write the schedule; whoever wants the process to end is told what it is, and gets no report, which takes time."""
+    from npu_testbed.anytime import in_words
+    from npu_testbed.endings import say
+    from npu_testbed.scheduling import write_schedule
+
+    write_schedule(ending.choice.point.schedule, output)
+    if ending.status:
+        say("stopped", f"by {ending.stopped}: {output} has the best schedule so far, {in_words(ending.choice)}.")
+
+
+def _replayed(choice: Choice, arguments: argparse.Namespace, show: Progress) -> tuple[Simulation, Sequence[Finding] | None]:
+    """The replay with what it shows a user, once the table and the page that are asked for are written."""
+    from npu_testbed.files import write_file
+    from npu_testbed.simulation import simulate_schedule
+
+    plan = choice.point.schedule
+    listeners: list[TimelineEvents] = []
+    if arguments.report is not None:
+        from npu_testbed.html.recorder import TimelineEvents
+
+        listeners.append(TimelineEvents())
+    simulation, found = simulate_schedule(plan, listeners=listeners, progress=show), None
+    if arguments.csv is not None:
+        from npu_testbed.reports.tables import layers_csv
+
+        write_file(arguments.csv, layers_csv(simulation.replay))
+    if not arguments.no_advice:
+        from npu_testbed.findings import findings
+
+        found = findings(simulation, show, arguments.arena_cache_size)
+    for events in listeners:
+        from npu_testbed.html import html_report
+        from npu_testbed.html.data import replay_data, report_title
+        from npu_testbed.reports.bounds import bounds_text
+        from npu_testbed.views.arena_map import arena_map
+
+        replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
+        if bounds := bounds_text(choice, simulation.replay.cycles):
+            replay["facts"].append(["Proven", " ".join(bounds)])
+        write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
+    return simulation, found
+
+
+def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
+    """The search as it ends, or the network layer by layer, which is no search."""
+    from npu_testbed.anytime import Ending, best_in_time
+    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.legalise import load_task
+    from npu_testbed.timing import load_timing
+
+    memory, timing, size = memory_options(arguments), load_timing(arguments.timing), arguments.arena_cache_size
+    if arguments.no_cascade:
+        from cascader.ethosu.search.task import Choice, Point
+        from npu_testbed.scheduling import schedule
+
+        plan = schedule(
+            arguments.model,
+            arguments.accelerator_config,
+            arena_cache_size=size,
+            cascade=False,
+            memory=memory,
+            timing=timing,
+            progress=show,
+        )
+        return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
+
+    def search(show: Progress, seen: Seen) -> Choice:
+        task = load_task(arguments.model, arguments.accelerator_config, memory, timing=timing, progress=show)
+        # What takes long to import is imported while Vela runs.
+        from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, choice_of
+
+        return choice_of(
+            task,
+            arena_cache_size=size,
+            optimise=arguments.optimise or DEFAULT_OPTIMISE,
+            effort=arguments.effort or DEFAULT_EFFORT,
+            processes=arguments.jobs,
+            progress=show,
+            seen=seen,
+        )
+
+    return best_in_time(search, show, arguments.time_limit)
+
+
+def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
+    from npu_testbed.reports.bounds import bounds_json, bounds_text
+    from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+    from npu_testbed.reports.tables import layers_text
+    from npu_testbed.terminal import show
+    from npu_testbed.timing import timing_json
+    from npu_testbed.versions import legaliser_remark
+    from validation.layout import filled
+
+    plan, cycles = ending.choice.point.schedule, simulation.replay.cycles
+    facts = {
+        "model": plan.provenance.model,
+        "accelerator": plan.accelerator,
+        "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
+        "timing": timing_json(plan.provenance.timing),
+        "parts": len(plan.network.graph.parts),
+        "jobs": len(plan.jobs),
+        "cascaded": not arguments.no_cascade,
+        "mended": list(plan.network.mended),
+        "arena_bytes": plan.arena_size,
+        "cycles": cycles,
+        "stopped": ending.stopped,
+        "output": arguments.output,
+        "tools": dict(plan.provenance.tools),
+    }
+    if arguments.json:
+        on_cpu = {"cpu_operations": cpu_operators_json(simulation.network)} if arguments.show_cpu_operations else {}
+        advice = {} if found is None else _advice_json(found)
+        print_json("schedule", facts | bounds_json(ending.choice) | on_cpu | advice)
+        return
+    made = (
+        f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
+        f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
+        f"{cycles:,} NPU cycles"
+    )
+    said = [made]
+    if remark := legaliser_remark(plan.provenance.tools):
+        said.append(remark)
+    said += [" ".join(bounds)] if (bounds := bounds_text(ending.choice, cycles)) else []
+    if ending.stopped:
+        said.append(f"The search was ended by {ending.stopped}: another run may find another schedule.")
+    sections = ["\n".join(map(filled, said)), layers_text(simulation.replay, min_percent(arguments))]
+    if arguments.show_cpu_operations:
+        sections.append(cpu_operators_text(simulation.network))
+    if found is not None:
+        from npu_testbed.reports.findings import findings_text
+
+        sections.append(findings_text(found))
+    show("\n\n".join(sections))
+
+
+def _advice_json(found: Sequence[Finding]) -> dict[str, Any]:
+    from npu_testbed.reports.findings import findings_json
+
+    return {"findings": findings_json(found)}
+
+
+def _how(plan: Schedule, *, cascaded: bool) -> str:
+    parts, jobs = len(plan.network.graph.parts), len(plan.jobs)
+    return f"{parts} parts in {jobs} stripe jobs" if cascaded else f"{parts} parts layer by layer"

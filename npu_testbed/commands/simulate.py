@@ -1,0 +1,315 @@
+"""``npu-testbed simulate``: replay a schedule of ours or of Vela's."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npu_model.errors import InputError
+from npu_model.values import dataclass
+from npu_testbed.commands.options import (
+    Parser,
+    add_compilation_options,
+    add_cpu_operations_option,
+    add_json_option,
+    add_layer_options,
+    add_memory_options,
+    add_report_option,
+    add_settings_option,
+    add_timing_option,
+    cycle_count,
+    example,
+    min_percent,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from npu_testbed.findings import Finding
+    from npu_testbed.measured import Beside
+    from npu_testbed.memory_options import MemoryOptions
+    from npu_testbed.pipeline import Progress, Simulation
+    from npu_testbed.views.arena_map import ArenaMap
+    from sim import Listener
+    from sim.views.timeline import TimelineRecorder
+
+    Simulate = Callable[[MemoryOptions, Sequence[Listener], Progress], tuple[Simulation, Callable[[], ArenaMap]]]
+    """Replays what was asked for; the map of its arena is made by who wants it."""
+
+
+_DIGITS = 40
+"""Characters of a window of cycles."""
+
+CHECKS = (
+    "Refused are schedules that read bytes that nothing wrote, overwrite their own input, or whose weight streams hold another number of\n"
+    "weights than the operation has. Not checked are values: whether a schedule computes its network is what `npu-testbed verify` says."
+)
+"""The checks of a replay, and those that it leaves out."""
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser with its two subcommands."""
+    parser: Parser = commands.add_parser(
+        "simulate",
+        help="replay a schedule on the simulated NPU",
+        description=(
+            "Replay a schedule operation by operation: cycles, peak SRAM, traffic per port, and the layers that take them.\n\n" + CHECKS
+        ),
+        epilog=example("npu-testbed simulate schedule mobilenet_v1.json", "npu-testbed simulate vela zoo:mobilenet_v1"),
+    )
+    kinds = parser.add_subparsers(title="schedules", dest="kind", metavar="SCHEDULE", required=True)
+    _add_schedule(kinds)
+    _add_vela(kinds)
+
+
+def _add_schedule(kinds: Any) -> None:
+    parser: Parser = kinds.add_parser(
+        "schedule",
+        help="replay a schedule file",
+        description="Replay a schedule file.\n\n" + CHECKS,
+        epilog=example("npu-testbed simulate schedule mobilenet_v1.json --trace mobilenet_v1.trace.json.gz --sram-map mobilenet_v1.svg"),
+    )
+    parser.add_argument("schedule", metavar="SCHEDULE.json", help="a file that `npu-testbed schedule` wrote")
+    add_memory_options(parser, "the memory system that the schedule was made for")
+    add_settings_option(parser)
+    add_timing_option(parser, "that which the schedule was made for")
+    _add_report_options(parser)
+    parser.set_defaults(run=run_schedule)
+
+
+def _add_vela(kinds: Any) -> None:
+    parser: Parser = kinds.add_parser(
+        "vela",
+        help="replay Vela's own schedule",
+        description=(
+            "Replay Vela's own schedule: of a compiled *_vela.tflite as it is, of any other network compiled with Vela first.\n\n" + CHECKS
+        ),
+        epilog=example(
+            "npu-testbed simulate vela zoo:mobilenet_v1 --optimise Size",
+            "npu-testbed simulate vela network_vela.tflite --timing-adapter off --stalls --sram-map network.svg",
+        ),
+    )
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a *_vela.tflite, an ExecuTorch .pte, a C array of either, a .tflite to compile, zoo:NAME or portfolio:NAME",
+    )
+    add_compilation_options(parser)
+    add_memory_options(parser, "the timing adapter u55_high_end")
+    add_settings_option(parser)
+    add_timing_option(parser)
+    _add_report_options(parser)
+    parser.set_defaults(run=run_vela)
+
+
+def _add_report_options(parser: Parser) -> None:
+    group = parser.add_argument_group("reports")
+    group.add_argument("--stalls", action="store_true", help="also say what every unit's cycles went to: busy, waiting by cause, idle")
+    add_layer_options(group)
+    add_report_option(group)
+    add_cpu_operations_option(group)
+    group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
+    group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
+    group.add_argument(
+        "--measured",
+        metavar="M.csv",
+        help="also set a measurement beside the replay, layer by layer: an FVP's PMU trace, QREAD samples, or a CSV of layers",
+    )
+    group.add_argument(
+        "--measured-cycles", metavar="N", type=cycle_count, help="NPU ACTIVE of a measured inference, where the measurement counts none"
+    )
+    group.add_argument("--node-data", metavar="F.json", help="write the cycles by tensor name, which Model Explorer shows on the .tflite")
+    group.add_argument(
+        "--timeline",
+        metavar="FIRST:LAST",
+        nargs="?",
+        const=":",
+        type=_window,
+        help="also draw what every unit did, as text: all cycles, or those from FIRST up to LAST",
+    )
+    group.add_argument(
+        "--engine",
+        choices=("fast", "simpy"),
+        default="",
+        help="what replays: the fast recurrence or the SimPy engine, equal to the cycle (default: fast, simpy for a trace or a timeline)",
+    )
+    add_json_option(group)
+
+
+def _window(text: str) -> tuple[int, int | None]:
+    """The cycles to draw: FIRST:LAST, of which either may be left out."""
+    first, mark, last = text.partition(":")
+    plain = (not first or (first.isascii() and first.isdecimal())) and (not last or (last.isascii() and last.isdecimal()))
+    if not mark or not plain or len(text) > _DIGITS or (last and int(first or 0) >= int(last)):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no window of cycles, give FIRST:LAST with FIRST below LAST, such as 0:2000")
+    return int(first or 0), int(last) if last else None
+
+
+def run_schedule(arguments: argparse.Namespace) -> int:
+    """Replay a schedule file and report."""
+    from npu_testbed.pipeline import read_schedule, simulate_schedule
+    from npu_testbed.timing import load_timing
+    from npu_testbed.views.arena_map import arena_map
+
+    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
+        show(f"Reading {arguments.schedule}")
+        plan = read_schedule(arguments.schedule)
+        timing = None if arguments.timing is None else load_timing(arguments.timing)
+        simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine, timing)
+        return simulation, lambda: arena_map(plan, simulation.replay)
+
+    return _run(arguments, arguments.schedule, simulate)
+
+
+def run_vela(arguments: argparse.Namespace) -> int:
+    """Replay Vela's schedule and report."""
+    from npu_testbed.pipeline import VelaOptions, simulate_vela
+    from npu_testbed.timing import load_timing
+    from npu_testbed.views.program_map import program_map
+
+    options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
+
+    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
+        simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine, load_timing(arguments.timing))
+        return simulation, lambda: program_map(simulation)
+
+    return _run(arguments, arguments.model, simulate)
+
+
+def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
+    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.files import write_file
+    from npu_testbed.findings import findings
+    from npu_testbed.html import html_report
+    from npu_testbed.html.data import replay_data, report_title
+    from npu_testbed.html.recorder import TimelineEvents
+    from npu_testbed.measured import beside_measured, read_measured
+    from npu_testbed.pipeline import write_trace
+    from npu_testbed.progress import progress
+    from npu_testbed.reports.tables import layers_csv
+    from npu_testbed.views.arena_map import trace_buffers
+    from npu_testbed.views.sram_map import sram_map_svg
+    from sim.views.node_data import node_data_json
+    from sim.views.timeline import TimelineRecorder
+    from sim.views.trace import TraceRecorder
+
+    min_percent(arguments)
+    if arguments.timeline is not None and arguments.json:
+        raise InputError("--timeline was given together with --json, which has no drawings: leave one of them out.")
+    if arguments.measured_cycles is not None and arguments.measured is None:
+        raise InputError("--measured-cycles was given without --measured, which it is for: give both, or leave it out.")
+    recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder()
+    _require_places(arguments, source)
+    measured = None if arguments.measured is None else read_measured(arguments.measured)
+    with progress() as show:
+        listeners: list[Listener] = [recorder] if arguments.trace is not None else []
+        listeners += [events] if arguments.report is not None else []
+        listeners += [timeline] if arguments.timeline is not None else []
+        simulation, areas = simulate(memory_options(arguments), listeners, show)
+        beside = None if measured is None else beside_measured(simulation.replay, measured, arguments.measured_cycles)
+        if arguments.sram_map is not None:
+            show(f"Drawing {arguments.sram_map}")
+            write_file(arguments.sram_map, sram_map_svg(areas()).encode("utf-8"))
+        if arguments.trace is not None:
+            show(f"Writing {arguments.trace}")
+            write_trace(simulation, recorder, arguments.trace, trace_buffers(areas()))
+        if arguments.node_data is not None:
+            show(f"Writing {arguments.node_data}")
+            write_file(arguments.node_data, node_data_json(simulation.replay).encode("ascii"))
+        if arguments.csv is not None:
+            show(f"Writing {arguments.csv}")
+            write_file(arguments.csv, layers_csv(simulation.replay))
+        found = None if arguments.no_advice else findings(simulation, show, getattr(arguments, "arena_cache_size", None))
+        if arguments.report is not None:
+            show(f"Writing {arguments.report}")
+            data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
+            write_file(arguments.report, html_report(report_title(simulation), data))
+    drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
+    _report(simulation, _Found(found, beside, drawing), arguments)
+    return 0
+
+
+def _require_places(arguments: argparse.Namespace, source: str) -> None:
+    """InputError if what is asked for cannot be written."""
+    from npu_testbed.files import require_page, require_picture, require_writable
+
+    if arguments.trace is not None:
+        require_writable(arguments.trace, source)
+    if arguments.node_data is not None:
+        require_writable(arguments.node_data, source)
+    if arguments.sram_map is not None:
+        require_picture(arguments.sram_map, source)
+    if arguments.csv is not None:
+        require_writable(arguments.csv, source)
+    if arguments.report is not None:
+        require_page(arguments.report, source)
+
+
+def _drawn(timeline: TimelineRecorder, window: tuple[int, int | None]) -> str:
+    """The timeline in lines as wide as tables are; InputError if the window lies behind the last cycle."""
+    from sim.views.timeline import LABELS, Window
+    from validation.layout import width
+
+    if window[0] >= timeline.cycles:
+        raise InputError(f"--timeline begins at cycle {window[0]} and the replay has {timeline.cycles}: give a smaller one.")
+    return timeline.text(max(width() - LABELS, 1), Window(*window)).rstrip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The reports besides the replay: findings, a measurement and a drawing, None or "" where not asked for."""
+
+    findings: Sequence[Finding] | None
+    beside: Beside | None
+    drawing: str
+
+
+def _report(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> None:
+    from npu_testbed.terminal import show
+
+    if arguments.json:
+        print_json(f"simulate {arguments.kind}", _document(simulation, found, arguments))
+        return
+    show("\n\n".join(_sections(simulation, found, arguments)))
+    if arguments.trace is not None:
+        print(f"\nTrace: {arguments.trace}")
+
+
+def _document(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> dict[str, Any]:
+    from npu_testbed.measured import measured_json
+    from npu_testbed.reports.cpu_operators import cpu_operators_json
+    from npu_testbed.reports.findings import findings_json
+    from npu_testbed.reports.summary import summary_json
+    from npu_testbed.reports.tables import layers_json, stalls_json
+
+    document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}
+    if arguments.stalls:
+        document["stalls"] = stalls_json(simulation.replay)
+    if found.beside is not None:
+        document["measured"] = measured_json(found.beside)
+    if found.findings is not None:
+        document["findings"] = findings_json(found.findings)
+    if arguments.show_cpu_operations:
+        document["cpu_operations"] = cpu_operators_json(simulation.network)
+    return document
+
+
+def _sections(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> Iterator[str]:
+    from npu_testbed.measured import measured_text
+    from npu_testbed.reports.cpu_operators import cpu_operators_text
+    from npu_testbed.reports.findings import findings_text
+    from npu_testbed.reports.summary import summary_text
+    from npu_testbed.reports.tables import layers_text, stalls_text
+
+    yield summary_text(simulation)
+    yield layers_text(simulation.replay, min_percent(arguments))
+    if found.beside is not None:
+        yield measured_text(found.beside, min_percent(arguments))
+    if arguments.stalls:
+        yield stalls_text(simulation.replay)
+    if found.drawing:
+        yield found.drawing
+    if arguments.show_cpu_operations:
+        yield cpu_operators_text(simulation.network)
+    if found.findings is not None:
+        yield findings_text(found.findings)

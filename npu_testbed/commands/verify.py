@@ -1,0 +1,88 @@
+"""``npu-testbed verify``: whether a schedule computes the network that it was made from."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from npu_testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser: Parser = commands.add_parser(
+        "verify",
+        help="run a schedule bit by bit and compare its outputs",
+        description=(
+            "Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on seeded random inputs, and compare its outputs with "
+            "Vela's legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels."
+        ),
+        epilog=example(
+            "npu-testbed verify mobilenet_v1.json",
+            "npu-testbed verify network_vela.tflite --model network.tflite",
+            "npu-testbed verify mobilenet_v1.json --tensorir",
+        ),
+    )
+    parser.add_argument("file", metavar="FILE", help="a schedule file, a *_vela.tflite or a .pte of one delegate")
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="the network that it was made from (default: the network of the zoo or the portfolio that a schedule records)",
+    )
+    parser.add_argument(
+        "--inferences", metavar="N", type=_count, default=2, help="inferences to run, every second one on extreme values (default: 2)"
+    )
+    parser.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the random inputs (default: 0)")
+    parser.add_argument(
+        "--tensorir",
+        action="store_true",
+        help="prove a schedule file in TensorIR too: compiled and run in an arena of exactly its size (extra 'tensorir')",
+    )
+    add_json_option(parser)
+    add_vela_timeout_option(parser)
+    parser.set_defaults(run=run)
+
+
+def _integer(text: str, low: int, high: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from {low} to {high}")
+    return value
+
+
+def _count(text: str) -> int:
+    return _integer(text, 1, 1000)
+
+
+def _seed(text: str) -> int:
+    return _integer(text, 0, 2**32 - 1)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare and print; status 1 unless the outputs are LiteRT's or, where that is not installed, those of Vela's stream."""
+    from npu_model.printable import printable
+    from npu_testbed.pipeline import prove, verify
+    from npu_testbed.progress import progress
+    from validation.layout import filled, grid
+
+    with progress() as show:
+        settings: dict[str, Any] = {"inferences": arguments.inferences, "seed": arguments.seed, "progress": show}
+        # The proof comes first: it refuses what it cannot do before anything takes long.
+        proof = prove(arguments.file, arguments.model, **settings) if arguments.tensorir else None
+        result = verify(arguments.file, arguments.model, **settings)
+    if arguments.json:
+        proven = {} if proof is None else {"tensorir": proof.document()}
+        print_json("verify", asdict(result) | {"passed": result.passed, "remark": result.remark} | proven)
+    else:
+        rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
+        print(f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}\n")
+        print(grid(("output", "reference", "result"), rows, (True, True, True)))
+        if result.remark:
+            print(f"\n{filled(printable(result.remark, 4000))}")
+        if proof is not None:
+            print(f"\n{proof.text()}")
+    return 0 if result.passed and (proof is None or proof.passed) else BAR_MISSED

@@ -1,0 +1,245 @@
+"""Comparison: our frontier beside Vela's schedules of the same network, all replayed by one simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cascader.ethosu.search.search import explore, search
+from cascader.ethosu.search.wish import EVERYTHING
+from cascader.frontends.vela.model_changes import without_constant_outputs
+from cascader.search.workers import processes_for, workers
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.errors import InputError
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
+from npu_testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
+from npu_testbed.compare.vela_runs import VelaFailure, VelaPoint, VelaTask
+from npu_testbed.frontier import Frontier, FrontierPoint, replayed_frontier
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.models import load_model
+from npu_testbed.progress import Progress, silent
+from npu_testbed.resume import Resumed, resumed
+
+if TYPE_CHECKING:
+    from npu_testbed.compare.energies import EnergyRatios
+    from npu_testbed.compare.robust import RobustAnswer
+    from npu_testbed.energy import EnergyTable
+
+NOISE = 0.03
+"""Relative difference in cycles below which neither side is called faster: our search picks by the simulator that judges it."""
+
+SWEEP = 8
+"""Arena sizes at which both are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of our frontier to one of Vela's points; None if no point of it meets the condition.
+
+    ``condition`` says what ours may not exceed, ``vela`` is the point it was taken from.
+    """
+
+    condition: str
+    vela: VelaPoint
+    ours: FrontierPoint | None
+
+    @property
+    def memory_ratio(self) -> float | None:
+        """Our bytes per byte of Vela's."""
+        return None if self.ours is None else self.ours.memory / self.vela.memory
+
+    @property
+    def cycles_ratio(self) -> float | None:
+        """Our cycles per cycle of Vela's."""
+        return None if self.ours is None else self.ours.cycles / self.vela.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """Both at one arena size: the best of Vela's cores, which may overflow it, and our fastest that fits."""
+
+    arena_cache_size: int
+    vela: VelaPoint | None
+    ours: FrontierPoint | None
+
+    @property
+    def cycles_ratio(self) -> float | None:
+        """Our cycles per cycle of Vela's; None unless both fit."""
+        if self.ours is None or self.vela is None or self.vela.overflows:
+            return None
+        return self.ours.cycles / self.vela.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Our frontier, all of Vela's points and what follows: ``size`` and ``performance`` are the better of its cores."""
+
+    frontier: Frontier
+    points: tuple[VelaPoint, ...]
+    failures: tuple[VelaFailure, ...]
+    size: VelaPoint
+    performance: VelaPoint
+    answers: tuple[Answer, ...]
+    sweep: tuple[SweepRow, ...]
+    robust: tuple[RobustAnswer | None, ...] | None = None
+    """For each answer what becomes of it under other timings, if that was asked for."""
+    energy: EnergyRatios | None = None
+    """For each answer the ratio of energies, if that was asked for."""
+
+    @property
+    def chosen(self) -> FrontierPoint:
+        """Our point that a report looks into: at Vela Performance's bytes or fewer, else our smallest."""
+        within = self.frontier.within(self.performance.memory)
+        return self.frontier.points[0] if within is None else within
+
+
+def cycles_verdict(ratio: float) -> str:
+    """Who is faster, if the difference is more than noise.
+
+    >>> cycles_verdict(0.98), cycles_verdict(0.9), cycles_verdict(1.1)
+    ('even', 'ours', 'Vela')
+    """
+    if abs(ratio - 1) < NOISE:
+        return "even"
+    return "ours" if ratio < 1 else "Vela"
+
+
+def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
+    """``count`` arena sizes in bytes from ``low`` to ``high``, geometrically spaced, both included; fewer if the range is short.
+
+    >>> sweep_sizes(1024, 4096, 3)
+    (1024, 2048, 4096)
+    """
+    low, high = round_up(low, ALIGNMENT), round_up(high, ALIGNMENT)
+    if low >= high:
+        return (low,)
+    step = (high / low) ** (1 / (count - 1))
+    inner = {round_up(int(low * step**i), ALIGNMENT) for i in range(1, count - 1)}
+    return tuple(sorted({low, high} | {size for size in inner if low < size < high}))
+
+
+def _best(points: Iterable[VelaPoint], optimise: str) -> VelaPoint:
+    """The point of the core that did better by what was optimised for."""
+    chosen = [point for point in points if point.run.optimise == optimise and point.run.arena_cache_size is None]
+    return min(chosen, key=lambda p: (p.memory, p.cycles) if optimise == "Size" else (p.cycles, p.memory))
+
+
+def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
+    """The fastest that fits, or the one that overflows least."""
+    tried = [point for point in points if point.run.arena_cache_size == size]
+    fitting = [point for point in tried if not point.overflows]
+    if fitting:
+        return min(fitting, key=lambda p: (p.cycles, p.memory))
+    return min(tried, key=lambda p: (p.memory, p.cycles), default=None)
+
+
+def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tuple[Answer, ...]:
+    """The answers of the frontier to Vela's two strategies."""
+    return (
+        Answer("at Vela Size's cycles or fewer", size, frontier.at_most(size.cycles)),
+        Answer("smallest", size, frontier.points[0]),
+        Answer("at Vela Performance's cycles or fewer", performance, frontier.at_most(performance.cycles)),
+        Answer("at Vela Performance's bytes or fewer", performance, frontier.within(performance.memory)),
+    )
+
+
+class NoPeerError(InputError):
+    """Neither of Vela's cores makes a valid stream of the network: there is nothing to compare with."""
+
+
+def nothing_beside(failures: Sequence[VelaFailure]) -> InputError:
+    """The error for a network of which no core of Vela makes a stream for Size, or for Performance."""
+    message = f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}"
+    return NoPeerError(message) if all(failure.ended for failure in failures) else InputError(message)
+
+
+def arenas_below(points: Iterable[VelaPoint], smallest: int) -> tuple[int, ...]:
+    """The largest arenas that are smaller than Vela's and reachable: a win in bytes that hangs on something may hold there."""
+    return tuple(point.memory - ALIGNMENT for point in points if point.memory - ALIGNMENT > smallest)
+
+
+def compare(
+    source: str,
+    accelerator_config: str = DEFAULT_ACCELERATOR,
+    *,
+    rungs: int | None = None,
+    sweep: int = SWEEP,
+    memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
+    processes: int | None = None,
+    progress: Progress = silent,
+    schedules: Path | None = None,
+    results: Path | None = None,
+    robust: bool = False,
+    energy: EnergyTable | None = None,
+) -> Comparison:
+    """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a ``sweep`` of arena sizes.
+
+    The sweep goes from our smallest arena to Vela Performance's, and is left out if it is 0; ours is also asked for the best at each of
+    its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
+    on both cores. ``schedules`` is a folder as :func:`npu_testbed.frontier.frontier` has one.
+    In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
+    With ``robust`` the answers are replayed under other timings, too, and are those that hold among what is as good; with ``energy`` they
+    have ratios of energies by that table.
+    """
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
+    system_config, memory_mode = memory.vela_names
+    model, _ = without_constant_outputs(load_model(source).data)
+    vela = VelaTask(model, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)
+    many = processes_for(len(task.network.graph.parts), processes)
+    with workers(many, takes_part=True) as pool:
+        executor = resumed(pool, task, schedules, results)
+        on_cpu = operators_on_cpu(task.network)
+        plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress, many, on_cpu=on_cpu)
+        if {point.run.optimise for point in plain} != {"Size", "Performance"}:
+            raise nothing_beside(failures)
+        size, performance = _best(plain, "Size"), _best(plain, "Performance")
+        found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
+        smallest = min(candidate.memory for candidate in found.candidates)
+        sizes = sweep_sizes(smallest, performance.memory, sweep) if sweep else ()
+        at_sizes = [run for at in sizes for run in both_cores("Performance", at)]
+        swept, more = vela_points(vela, at_sizes, executor, progress, many, on_cpu=on_cpu)
+        budgets = tuple(
+            sorted({*sizes, *(point.memory for point in plain), *(arenas_below((size, performance), smallest) if robust else ())})
+        )
+        targets = (size.cycles, performance.cycles)
+        frontier = replayed_frontier(task, found, executor, budgets, targets, progress)
+        answered, judged = answers(frontier, size, performance), None
+        if robust:
+            answered, judged = _robust(answered, frontier, vela, executor, progress)
+        if isinstance(executor, Resumed):
+            chosen = [answer.ours for answer in answered if answer.ours is not None]
+            executor.finish({point.memory: point.schedule for point in (*frontier.points, *chosen)})
+        energies = None if energy is None else _energies(answered, vela, energy, executor, progress)
+    return Comparison(
+        frontier=frontier,
+        points=(*plain, *swept),
+        failures=(*failures, *more),
+        size=size,
+        performance=performance,
+        answers=answered,
+        sweep=tuple(SweepRow(at, _best_at(swept, at), frontier.within(at)) for at in sizes),
+        robust=judged,
+        energy=energies,
+    )
+
+
+def _energies(answered: tuple[Answer, ...], vela: VelaTask, table: EnergyTable, executor: Executor, progress: Progress) -> EnergyRatios:
+    from npu_testbed.compare.energies import energy_ratios  # noqa: PLC0415  # it is made of what is above
+
+    return energy_ratios(answered, vela, table, executor, progress)
+
+
+def _robust(
+    answered: tuple[Answer, ...], frontier: Frontier, vela: VelaTask, executor: Executor, progress: Progress
+) -> tuple[tuple[Answer, ...], tuple[RobustAnswer | None, ...]]:
+    from npu_testbed.compare.robust import robust_answers  # noqa: PLC0415  # it is made of what is above
+
+    chosen = robust_answers(answered, frontier, vela, executor, progress)
+    return tuple(answer for answer, _ in chosen), tuple(verdict for _, verdict in chosen)

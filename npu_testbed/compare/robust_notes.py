@@ -1,0 +1,32 @@
+"""Sentences that count our wins over Vela that hold under other timings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_testbed.compare.comparison import NOISE, Comparison
+from npu_testbed.compare.robust import RobustAnswer
+from validation.fvp.undecided import undecided
+
+
+def _sentence(what: str, wins: Sequence[tuple[str, RobustAnswer]]) -> str:
+    lost = "; ".join(f"{name} ({one.ratio:.3f}, {one.low:.3f} to {one.high:.3f}) {one.verdict}" for name, one in wins if one.against)
+    return f"{what}: {sum(one.holds for _, one in wins)} of {len(wins)} hold" + (f"; {lost}." if lost else ".")
+
+
+def robust_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """Sentences on the comparisons that have verdicts under other timings; none if no comparison has them.
+
+    Counted are wins in bytes at Vela Size's cycles, and wins in cycles of ``NOISE`` or more in Vela Performance's bytes.
+    """
+    asked = [(one, one.robust) for one in comparisons if one.robust is not None]
+    if not asked:
+        return ()
+    names = [(one.frontier.model.removesuffix(".tflite"), one, robust) for one, robust in asked]
+    in_bytes = [(name, robust[0]) for name, one, robust in names if robust[0] is not None and (one.answers[0].memory_ratio or 1) < 1]
+    in_cycles = [(name, robust[3]) for name, _, robust in names if robust[3] is not None and robust[3].ratio <= 1 - NOISE]
+    return (
+        f"Under {len(undecided())} changes of the timing model that public data cannot exclude:",
+        _sentence("Wins in bytes at Vela Size's cycles", in_bytes),
+        _sentence(f"Wins in cycles of {NOISE:.0%} or more in Vela Performance's bytes", in_cycles),
+    )

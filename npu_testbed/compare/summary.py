@@ -1,0 +1,194 @@
+"""Comparisons with Vela over several networks: a row for each, a row for each arena size, means, and where Vela is ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import exp, fsum, log
+from typing import Any
+
+from npu_model.values import dataclass
+from npu_testbed.compare.comparison import Answer, Comparison, SweepRow
+from npu_testbed.compare.report import comparison_json
+from npu_testbed.compare.robust_notes import robust_notes
+from npu_testbed.compare.vela_runs import VelaPoint
+from npu_testbed.compare.verdicts import SLOWEST, Gap, Verdicts, vela_fits, verdicts
+from npu_testbed.failures import Failure
+from npu_testbed.frontier import FrontierPoint
+from validation.tables import Table
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """The geometric mean of one or more positive ratios.
+
+    >>> geometric_mean([0.5, 2.0])
+    1.0
+    """
+    return exp(fsum(map(log, ratios)) / len(ratios))
+
+
+_HEADERS = (
+    "network",
+    "Vela Size: bytes / cycles",
+    "Vela Performance: bytes / cycles",
+    "ours at Size's cycles or fewer: bytes",
+    "ours, smallest: bytes / cycles",
+    "ours at Performance's cycles or fewer: bytes",
+    "ours at Performance's bytes or fewer: cycles",
+)
+
+
+def network_name(comparison: Comparison) -> str:
+    """The network's name in a table."""
+    return comparison.frontier.model.removesuffix(".tflite")
+
+
+def _pair(point: VelaPoint | FrontierPoint) -> str:
+    return f"{point.memory:,} / {point.cycles:,}"
+
+
+def _bytes(answer: Answer) -> str:
+    if answer.ours is None or answer.memory_ratio is None:
+        return "none found"
+    return f"{answer.ours.memory:,} ({answer.memory_ratio:.3f})"
+
+
+def _cycles(answer: Answer) -> str:
+    if answer.ours is None or answer.cycles_ratio is None:
+        return "none found"
+    return f"{answer.ours.cycles:,} ({answer.cycles_ratio:.3f})"
+
+
+def _cells(one: Comparison) -> tuple[str, ...]:
+    at_size, smallest, at_cycles, at_bytes = one.answers
+    least = "-" if smallest.ours is None else _pair(smallest.ours)
+    return (network_name(one), _pair(one.size), _pair(one.performance), _bytes(at_size), least, _bytes(at_cycles), _cycles(at_bytes))
+
+
+def _mean(name: str, ratios: Sequence[float | None]) -> str:
+    """The mean ratios of the networks with an answer; those without are counted."""
+    known = [ratio for ratio in ratios if ratio is not None]
+    if not known:
+        return f"{name}: no network has a point that meets the condition."
+    missing = f"; {len(ratios) - len(known)} of {len(ratios)} networks have no such point" if len(known) < len(ratios) else ""
+    return f"{name}: {geometric_mean(known):.3f} by geometric mean over {len(known)}, worst {max(known):.3f}{missing}."
+
+
+def summary_table(comparisons: Sequence[Comparison]) -> Table:
+    """A row per network, in brackets the ratio to Vela's figure, and the geometric means."""
+    notes = (
+        _mean("Our bytes per byte of Vela Size at its cycles or fewer", [one.answers[0].memory_ratio for one in comparisons]),
+        _mean("Our bytes per byte of Vela Performance at its cycles or fewer", [one.answers[2].memory_ratio for one in comparisons]),
+        _mean("Our cycles per cycle of Vela Performance at its bytes or fewer", [one.answers[3].cycles_ratio for one in comparisons]),
+        *robust_notes(comparisons),
+    )
+    return Table("Beside Vela", _HEADERS, tuple(_cells(one) for one in comparisons), notes)
+
+
+_SWEEP_HEADERS = ("network", "arena cache size", "Vela: bytes / cycles", "ours: bytes / cycles", "ours / Vela")
+
+
+def _sweep_cells(one: Comparison, row: SweepRow) -> tuple[str, ...]:
+    theirs = "fails" if row.vela is None else f"{row.vela.memory:,} overflows" if row.vela.overflows else _pair(row.vela)
+    ours = f"{one.frontier.points[0].memory:,} at least" if row.ours is None else _pair(row.ours)
+    ratio = "-" if row.cycles_ratio is None else f"{row.cycles_ratio:.3f}"
+    return (network_name(one), f"{row.arena_cache_size:,}", theirs, ours, ratio)
+
+
+def _at(one: Comparison, row: SweepRow) -> str:
+    """One place of a sweep."""
+    ratio = "does not fit" if row.cycles_ratio is None else f"{row.cycles_ratio:.3f}"
+    return f"{network_name(one)} at {row.arena_cache_size:,} bytes ({ratio})"
+
+
+def _same_size(rows: Sequence[tuple[Comparison, SweepRow]]) -> str:
+    """Our cycles beside Vela's at the sizes that Vela fits, in a sentence."""
+    ratios = [row.cycles_ratio for _, row in rows if row.cycles_ratio is not None]
+    if not ratios:
+        return f"Sizes that Vela fits: {len(rows)}, of which ours fits none."
+    good = sum(ratio <= SLOWEST for ratio in ratios)
+    worst = max((pair for pair in rows if pair[1].cycles_ratio is not None), key=lambda pair: pair[1].cycles_ratio or 0)
+    return (
+        f"At {good} of {len(rows)} sizes that Vela fits ours takes at most {SLOWEST} of its cycles, "
+        f"{geometric_mean(ratios):.3f} by geometric mean; worst {_at(*worst)}."
+    )
+
+
+def _sweep_notes(rows: Sequence[tuple[Comparison, SweepRow]]) -> tuple[str, ...]:
+    fitted = [(one, row) for one, row in rows if vela_fits(row)]
+    over = [row for _, row in rows if row.vela is not None and row.vela.overflows]
+    failed = sum(row.vela is None for _, row in rows)
+    notes = [_same_size(fitted)] if fitted else ["Vela fits none of the sizes."]
+    slower = [_at(one, row) for one, row in fitted if row.cycles_ratio is None or row.cycles_ratio > SLOWEST]
+    if slower:
+        notes.append(f"Ours is slower at {len(slower)}: {', '.join(slower)}.")
+    if over:
+        notes.append(f"Sizes that Vela overflows: {len(over)}, of which ours fits {sum(row.ours is not None for row in over)}.")
+    if failed:
+        notes.append(f"Sizes at which Vela fails on both of its cores: {failed}.")
+    return tuple(notes)
+
+
+def sweep_table(comparisons: Sequence[Comparison]) -> Table:
+    """A row per network and arena size: Vela's fastest that fits and ours, the ratio of their cycles, and how often ours is no slower."""
+    rows = [(one, row) for one in comparisons for row in one.sweep]
+    return Table("At the same arena size", _SWEEP_HEADERS, tuple(_sweep_cells(*pair) for pair in rows), _sweep_notes(rows))
+
+
+def _gap_text(name: str, gap: Gap) -> str:
+    beside = "each of ours needs more bytes" if gap.closest is None else f"ours {_pair(gap.closest)}"
+    return f"{name} ({gap.vela.run.name}, {gap.vela.run.core} core, {_pair(gap.vela)}; {beside})"
+
+
+def _verdict_notes(judged: Sequence[tuple[str, Verdicts]]) -> tuple[str, ...]:
+    """On which networks Vela is ahead, in one or in both, and which of its schedules ours does not match."""
+    lost = _list(name for name, one in judged if one.lost)
+    both = _list(name for name, one in judged if one.worse_in_both)
+    apart = _list(_gap_text(name, gap) for name, one in judged for gap in one.gaps)
+    return (
+        f"Vela is ahead, in bytes at Size's cycles or in cycles in Performance's bytes, on {lost}; in both, on {both}.",
+        f"Schedules of Vela's that ours does not match in their bytes and {SLOWEST} of their cycles: {apart}.",
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The comparisons of several networks on one accelerator and memory system, and those that failed."""
+
+    accelerator: str
+    memory_system: str
+    comparisons: tuple[Comparison, ...]
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether there are comparisons, none failed, and every one passes its verdicts."""
+        return bool(self.comparisons) and not self.failures and all(verdicts(one).passed for one in self.comparisons)
+
+    def tables(self) -> tuple[Table, ...]:
+        """A row per network with verdicts and failures, and a row per arena size."""
+        place = f"{self.accelerator}, {self.memory_system}"
+        whole, sweep = summary_table(self.comparisons), sweep_table(self.comparisons)
+        judged = [(network_name(one), verdicts(one)) for one in self.comparisons]
+        notes = (*whole.notes, *_verdict_notes(judged), *(failure.sentence for failure in self.failures))
+        return (
+            Table(f"{whole.title}, {place}", whole.headers, whole.rows, notes),
+            Table(f"{sweep.title}, {place}", sweep.headers, sweep.rows, sweep.notes),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All comparisons as ``npu-testbed compare --json`` prints them, and by verdict the networks on which Vela is ahead."""
+        judged = [(one.frontier.model, verdicts(one)) for one in self.comparisons]
+        return {
+            "accelerator": self.accelerator,
+            "memory_system": self.memory_system,
+            "networks": [comparison_json(one) for one in self.comparisons],
+            "failures": [failure.to_json() for failure in self.failures],
+            "lost": [name for name, one in judged if one.lost],
+            "worse_in_both": [name for name, one in judged if one.worse_in_both],
+            "slower_at_a_size": [name for name, one in judged if one.slower],
+            "passed": self.passed,
+        }

@@ -1,0 +1,87 @@
+"""Verdicts on a comparison: where Vela is ahead of our schedules in bytes, in cycles or in both."""
+
+from __future__ import annotations
+
+from cascader.plan.pareto import pareto
+from npu_model.values import dataclass
+from npu_testbed.compare.comparison import Comparison, SweepRow
+from npu_testbed.compare.vela_runs import VelaPoint
+from npu_testbed.frontier import FrontierPoint
+
+SLOWEST = 1.01
+"""Most cycles per cycle of Vela's that count as no slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A schedule of Vela's that no point of our frontier matches: in at most its bytes none takes at most :data:`SLOWEST` of its cycles.
+
+    ``closest`` is our fastest in at most its bytes, None if each of ours needs more.
+    """
+
+    vela: VelaPoint
+    closest: FrontierPoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The findings of a comparison against ours. A better frontier never makes one of these worse.
+
+    ``more_bytes``: ours needs more bytes than Vela Size at its cycles. ``more_cycles``: ours is slower than Vela Performance in its bytes.
+    ``slower``: arena sizes that Vela fits and at which ours is slower, or does not fit.
+    ``gaps``: Vela's schedules that ours does not match, by ascending bytes.
+    """
+
+    more_bytes: bool
+    more_cycles: bool
+    slower: tuple[SweepRow, ...]
+    gaps: tuple[Gap, ...]
+
+    @property
+    def lost(self) -> bool:
+        """Whether Vela is ahead in bytes or in cycles."""
+        return self.more_bytes or self.more_cycles
+
+    @property
+    def worse_in_both(self) -> bool:
+        """Whether Vela is ahead in bytes and in cycles."""
+        return self.more_bytes and self.more_cycles
+
+    @property
+    def passed(self) -> bool:
+        """Whether ours is not lost and slower at no arena size.
+
+        Gaps are left to the reader: they are at the bytes that Vela happens to use of an arena, for which ours was not asked.
+        """
+        return not (self.lost or self.slower)
+
+
+def as_fast(ours: FrontierPoint, vela: VelaPoint) -> bool:
+    """Whether ours takes at most :data:`SLOWEST` of Vela's cycles."""
+    return ours.cycles / vela.cycles <= SLOWEST
+
+
+def vela_fits(row: SweepRow) -> bool:
+    """Whether one of Vela's cores keeps to the arena size."""
+    return row.vela is not None and not row.vela.overflows
+
+
+def gaps(comparison: Comparison) -> tuple[Gap, ...]:
+    """The gaps beside all of Vela's schedules, those that overflow their arena too.
+
+    A schedule of Vela's that another of its own beats is left out: whatever of ours matches the better one matches it, too.
+    """
+    closest = ((point, comparison.frontier.within(point.memory)) for point in pareto(comparison.points))
+    return tuple(Gap(point, ours) for point, ours in closest if ours is None or not as_fast(ours, point))
+
+
+def verdicts(comparison: Comparison) -> Verdicts:
+    """All verdicts on one comparison, the first two by its :func:`npu_testbed.compare.comparison.answers`."""
+    at_size, _, _, at_bytes = comparison.answers
+    slower = (row for row in comparison.sweep if vela_fits(row) and (row.cycles_ratio is None or row.cycles_ratio > SLOWEST))
+    return Verdicts(
+        more_bytes=at_size.memory_ratio is None or at_size.memory_ratio > 1,
+        more_cycles=at_bytes.ours is None or not as_fast(at_bytes.ours, at_bytes.vela),
+        slower=tuple(slower),
+        gaps=gaps(comparison),
+    )

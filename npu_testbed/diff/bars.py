@@ -1,0 +1,128 @@
+"""Bars that a schedule must keep to: limits of cycles and bytes, and a baseline that an earlier check printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from npu_model.errors import InputError
+from npu_model.printable import shown
+from npu_model.values import dataclass
+from npu_testbed.diff.report import side_json
+from npu_testbed.json_schemas import schema_version
+from npu_testbed.simulation import Simulation
+from sim.views.layers import layers
+from validation.reading import read_text
+
+COMMAND = "check"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One figure and the most that it may be; ``source`` says where that is from."""
+
+    what: str
+    value: int
+    limit: int
+    source: str
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the figure is no more than that."""
+        return self.value <= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Figures that an earlier check printed, with the accelerator, the memory system and the timing that they hold for."""
+
+    accelerator: str
+    memory_sha256: str
+    timing: dict[str, Any]
+    cycles: int
+    arena_bytes: int
+    layers: dict[str, int]
+
+
+def _field(document: Any, key: str, kind: type, path: str) -> Any:
+    value = document.get(key) if isinstance(document, dict) else None
+    if type(value) is not kind:
+        raise InputError(f"Baseline {path!r} has {key} {shown(value)}: make it anew with `npu-testbed check --json`.")
+    return value
+
+
+def read_baseline(path: str) -> Baseline:
+    """The baseline in a file; InputError if no check of this version has printed it."""
+    text = read_text(path, "Baseline")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"Baseline {path!r} is no JSON document: make it anew with `npu-testbed check --json`.") from None
+    if not isinstance(document, dict) or document.get("command") != COMMAND:
+        raise InputError(f"Baseline {path!r} was not printed by `npu-testbed check --json`: make it so.")
+    if document.get("schema") != schema_version(COMMAND):
+        raise InputError(
+            f"Baseline {path!r} has schema {shown(document.get('schema'))}: {schema_version(COMMAND)} is read; "
+            "make it anew with `npu-testbed check --json`."
+        )
+    subject = _field(document, "subject", dict, path)
+    rows = _field(document, "layers", list, path)
+    return Baseline(
+        accelerator=_field(subject, "accelerator", str, path),
+        memory_sha256=_field(_field(subject, "memory_system", dict, path), "sha256", str, path),
+        timing=_field(subject, "timing", dict, path),
+        cycles=_field(subject, "cycles", int, path),
+        arena_bytes=_field(subject, "arena_bytes", int, path),
+        layers={_field(row, "layer", str, path): _field(row, "cycles", int, path) for row in rows},
+    )
+
+
+def require_comparable(baseline: Baseline, simulation: Simulation, path: str) -> None:
+    """InputError unless both are of one accelerator, memory system and timing: else a difference would say nothing of the schedule."""
+    now = side_json(simulation)
+    if baseline.accelerator != now["accelerator"]:
+        raise InputError(
+            f"Baseline {Path(path).name!r} is for {shown(baseline.accelerator)} and the schedule for {now['accelerator']}: "
+            "give a baseline of the same accelerator."
+        )
+    if baseline.memory_sha256 != now["memory_system"]["sha256"]:
+        raise InputError(
+            f"Baseline {Path(path).name!r} is for another memory system than {now['memory_system']['name']}: "
+            "give a baseline of the same, or the options that it was made with."
+        )
+    if baseline.timing != now["timing"]:
+        raise InputError(f"Baseline {Path(path).name!r} is for another timing of the NPU: give one of a schedule with the same profile.")
+
+
+def bars(
+    simulation: Simulation, max_cycles: int | None, max_bytes: int | None, baseline: Baseline | None, tolerance: Fraction = Fraction(0)
+) -> list[Bar]:
+    """The bars that are set; a baseline may be exceeded by ``tolerance``, a part of its figure."""
+    cycles, arena = simulation.replay.cycles, simulation.planned_bytes
+    found = [Bar("NPU cycles", cycles, max_cycles, "--max-cycles")] if max_cycles is not None else []
+    found += [Bar("SRAM bytes", arena, max_bytes, "--max-bytes")] if max_bytes is not None else []
+    if baseline is not None:
+        found.append(Bar("NPU cycles", cycles, int(baseline.cycles * (1 + tolerance)), "the baseline"))
+        found.append(Bar("SRAM bytes", arena, int(baseline.arena_bytes * (1 + tolerance)), "the baseline"))
+    return found
+
+
+def layer_cycles(simulation: Simulation) -> list[tuple[str, int]]:
+    """The layers with their cycles, in the order in which they first run; several of one name together."""
+    found: dict[str, int] = {}
+    for layer in layers(simulation.replay):
+        found[layer.label] = found.get(layer.label, 0) + layer.cycles
+    return list(found.items())
+
+
+def check_json(simulation: Simulation, found: Sequence[Bar]) -> dict[str, Any]:
+    """The document that is printed, and read as a baseline by another check."""
+    return {
+        "subject": side_json(simulation),
+        "layers": [{"layer": name, "cycles": cycles} for name, cycles in layer_cycles(simulation)],
+        "bars": [{"what": bar.what, "value": bar.value, "limit": bar.limit, "source": bar.source, "met": bar.is_met} for bar in found],
+        "passed": all(bar.is_met for bar in found),
+    }

@@ -1,0 +1,177 @@
+"""Other ways to read the weights that a layer waits for: where they are, or copied into SRAM ahead, each in a replay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from cascader.ethosu.schedule.staging import weight_ranges
+from npu_model.program import ByteRange, DmaOperation, DmaWait, KernelOperation, Program
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.program.check import MAX_WAIT
+from npu_model.shapes import round_up
+from npu_model.values import dataclass
+from npu_testbed.findings.edits import cycles_with, with_transfers, without_transfer
+from npu_testbed.findings.finding import count
+from npu_testbed.one_memory import ARENA, CONSTANTS
+from npu_testbed.simulation import Simulation
+from sim import Cause, Replay, Unit
+from sim.views.layers import layer_cycles
+
+AHEAD = (1, 2, 4)
+"""Kernels ahead of its layer that a copy is tried to be issued."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer that waits for its weights: its kernels by index, and the cycles that it waits and takes."""
+
+    name: str
+    replay: Replay
+    kernels: tuple[int, ...]
+    waits: int
+    cycles: int
+
+    @property
+    def program(self) -> Program:
+        """The Program that it is a layer of."""
+        return self.replay.program
+
+
+def waiting(replay: Replay) -> Iterator[Layer]:
+    """The layers of a Program with weights, and how long their MAC array waits for these, or the kernel for their copy."""
+    kernels: dict[str, list[int]] = {}
+    waits: Counter[str] = Counter()
+    for one in replay.operations:
+        if isinstance(one.op, KernelOperation) and one.op.weights:
+            kernels.setdefault(one.name or f"#{one.index}", []).append(one.index)
+            waits[one.name or f"#{one.index}"] += one.waits.get((Unit.MAC, Cause.WEIGHTS), 0) + one.waits.get((Unit.CC, Cause.DMA_WAIT), 0)
+    cycles = layer_cycles(replay)
+    for name, indices in kernels.items():
+        yield Layer(name, replay, tuple(indices), waits[name], sum(cycles.get(index, 0) for index in indices))
+
+
+def _kernel(program: Program, index: int) -> KernelOperation:
+    op = program.operations[index]
+    assert isinstance(op, KernelOperation)  # noqa: S101  # the index of a kernel
+    return op
+
+
+def copies_of(program: Program, layer: Layer) -> dict[int, DmaOperation] | None:
+    """The transfers that bring the layer's weights, empty if it reads constants; None if it shares them or one is not found."""
+    found: dict[int, DmaOperation] = {}
+    newest: dict[int, DmaOperation] = {}
+    others: set[int] = set()
+    for index, op in enumerate(program.operations):
+        if isinstance(op, DmaOperation) and not op.to_shram and op.source.region == CONSTANTS:
+            newest[index] = op
+        elif isinstance(op, KernelOperation):
+            for where in (*op.weights, *op.scales):
+                at = max((i for i, copy in newest.items() if _holds(copy, where)), default=None)
+                if index in layer.kernels and where.region != CONSTANTS and at is None:
+                    return None
+                if at is not None and index in layer.kernels:
+                    found[at] = newest[at]
+                elif at is not None:
+                    others.add(at)
+    return None if others & found.keys() else found
+
+
+def _holds(copy: DmaOperation, where: ByteRange) -> bool:
+    return copy.destination_region == where.region and copy.destination <= where.start and where.end <= copy.destination + copy.length
+
+
+def _direct(layer: Layer, copies: dict[int, DmaOperation]) -> Program:
+    """The Program with the layer's weights read from the constants; its kernels keep their order, not their indices."""
+    program = layer.program
+
+    def moved(where: ByteRange, before: int) -> ByteRange:
+        at = max((i for i, copy in copies.items() if i < before and _holds(copy, where)), default=None)
+        if at is None:
+            return where
+        shift = copies[at].source.start - copies[at].destination
+        return ByteRange(copies[at].source.region, where.start + shift, where.end + shift)
+
+    operations = list(program.operations)
+    for index in layer.kernels:
+        op = _kernel(program, index)
+        weights, scales = (tuple(moved(where, index) for where in ranges) for ranges in (op.weights, op.scales))
+        operations[index] = replace(op, weights=weights, scales=scales)
+    edited = replace(program, operations=tuple(operations))
+    for index in sorted(copies, reverse=True):
+        edited = without_transfer(edited, index)
+    return edited
+
+
+def staged(program: Program, kernels: Sequence[int], ahead: int, name: str) -> Program | None:
+    """The Program with constants of these kernels copied behind the arena, so many kernels ahead; None if no wait can say so."""
+    address = round_up(max(region.size for region in program.regions if region.index == ARENA), ALIGNMENT)
+    places: list[tuple[ByteRange, int]] = []
+    transfers = []
+    for span in _spans(program, kernels):
+        transfers.append(DmaOperation(span, address, ARENA))
+        places.append((span, address - span.start))
+        address += span.length
+
+    def moved(where: ByteRange) -> ByteRange:
+        shift = next(shift for span, shift in places if span.start <= where.start and where.end <= span.end)
+        return ByteRange(ARENA, where.start + shift, where.end + shift)
+
+    operations = list(program.operations)
+    for index in kernels:
+        op = _kernel(program, index)
+        operations[index] = replace(op, weights=tuple(map(moved, op.weights)), scales=tuple(map(moved, op.scales)))
+    before = [index for index, op in enumerate(operations[: kernels[0]]) if isinstance(op, KernelOperation)]
+    if len(before) < ahead:
+        return None
+    regions = tuple(replace(r, size=address) if r.index == ARENA else r for r in program.regions)
+    edited = replace(program, operations=tuple(operations), regions=regions)
+    edited = with_transfers(edited, transfers, before[-ahead], kernels[0], name)
+    return edited if all(op.outstanding <= MAX_WAIT for op in edited.operations if isinstance(op, DmaWait)) else None
+
+
+def _all(ranges: Iterable[tuple[ByteRange, ...]]) -> tuple[ByteRange, ...]:
+    return tuple(dict.fromkeys(where for each in ranges for where in each))
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Another way to read a layer's weights, the cycles that the network then takes, and the way in words.
+
+    ``copied`` bytes are then copied into SRAM of their own, beside what was planned; if the layer reads constants where they are now,
+    ``ahead`` kernels ahead, else that is 0.
+    """
+
+    cycles: int
+    words: str
+    changed: str
+    ahead: int = 0
+    copied: int = 0
+
+
+def trials(simulation: Simulation, layer: Layer, copies: dict[int, DmaOperation]) -> Iterator[Trial]:
+    """Yield each way that the NPU accepts; ``copies`` are those of :func:`copies_of`."""
+    direct = _direct(layer, copies)
+    port = simulation.system.port_of(CONSTANTS)
+    if copies:
+        yield Trial(
+            cycles_with(simulation, layer.program, direct),
+            f"reading them through AXI{port} as the kernel runs, without a copy,",
+            "weights read from the constants",
+        )
+    shift = [sum(copy < index for copy in copies) for index in layer.kernels]
+    kernels = [index - less for index, less in zip(layer.kernels, shift, strict=True)]
+    size = sum(span.length for span in _spans(direct, kernels))
+    for ahead in AHEAD:
+        edited = staged(direct, kernels, ahead, layer.name)
+        if edited is not None:
+            kernels_ahead = count(ahead, "kernel")
+            words = f"copying the {size:,} bytes into SRAM of their own {kernels_ahead} ahead"
+            cycles, changed = cycles_with(simulation, layer.program, edited), f"weights copied {kernels_ahead} ahead"
+            yield Trial(cycles, words, changed, 0 if copies else ahead, size)
+
+
+def _spans(program: Program, kernels: Sequence[int]) -> tuple[ByteRange, ...]:
+    every = [_kernel(program, index) for index in kernels]
+    return weight_ranges(replace(every[0], weights=_all(op.weights for op in every), scales=_all(op.scales for op in every)))

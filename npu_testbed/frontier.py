@@ -1,0 +1,160 @@
+"""Frontier: the schedules of a network that no other one beats in memory and cycles, each replayed."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import field
+from functools import cached_property
+from pathlib import Path
+
+from cascader.ethosu.network.network import ethosu_part
+from cascader.ethosu.schedule.file import digest
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.ethosu.search.frontier import LowerBounds, frontier_of
+from cascader.ethosu.search.search import Found, explore, search
+from cascader.ethosu.search.task import Point, Task
+from cascader.ethosu.search.wish import EVERYTHING
+from cascader.search.workers import processes_for, workers
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
+from npu_testbed.progress import Progress, silent
+from npu_testbed.resume import Resumed, resumed
+from npu_testbed.versions import Tools
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One schedule of the frontier: ``memory`` is its arena, the bytes that a user sets aside, ``cycles`` those of the replay.
+
+    The arena goes from its base to the end of the highest buffer, tensors of CPU operators included, rounded up to 16.
+    ``estimate`` is what the search expected, ``schedule`` is self-contained.
+    """
+
+    memory: int
+    cycles: int
+    estimate: int
+    schedule: Schedule = field(repr=False)
+
+    @property
+    def jobs(self) -> int:
+        """Stripe jobs: runs of a part for some rows."""
+        return len(self.schedule.jobs)
+
+    @cached_property
+    def groups(self) -> int:
+        """Part groups: the pieces into which the parts fall if those whose jobs interleave stay together."""
+        spans: dict[str, list[int]] = {}
+        for step, job in enumerate(self.schedule.jobs):
+            spans.setdefault(job.part, []).append(step)
+        count, end = 0, -1
+        for steps in sorted(spans.values()):
+            count += steps[0] > end
+            end = max(end, steps[-1])
+        return count
+
+    @cached_property
+    def staged_bytes(self) -> int:
+        """Bytes of weights and scales that are copied into the arena, each copy counted."""
+        parts = {part.name: ethosu_part(part) for part in self.schedule.network.graph.parts}
+        copied = (parts[copy.part] for copy in self.schedule.copies)
+        return sum(staged_bytes(part.operation) for part in copied if part is not None)
+
+    @property
+    def estimate_error(self) -> float:
+        """Relative distance of the search's expectation from the replay."""
+        return self.estimate / self.cycles - 1
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the schedule, the one that its file carries."""
+        return digest(self.schedule)
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """The Pareto points of a network by ascending memory, and on what they were found and replayed."""
+
+    model: str
+    model_sha256: str
+    accelerator: str
+    memory_system: str
+    memory_system_sha256: str
+    clock_hz: int
+    tools: Tools
+    points: tuple[FrontierPoint, ...]
+    bounds: LowerBounds
+    candidates: int
+    replayed: int
+    timing: TimingParameters = DEFAULT_TIMING
+    near: tuple[FrontierPoint, ...] = field(default=(), repr=False)
+    """Schedules that are behind a point by a per cent at most: what may stand in its place if that says more under other timings."""
+
+    def within(self, memory: int) -> FrontierPoint | None:
+        """The fastest point that needs at most ``memory`` bytes; None if there is none."""
+        return max((point for point in self.points if point.memory <= memory), key=lambda point: point.memory, default=None)
+
+    def at_most(self, cycles: int) -> FrontierPoint | None:
+        """The smallest point that takes at most ``cycles``; None if there is none."""
+        return min((point for point in self.points if point.cycles <= cycles), key=lambda point: point.memory, default=None)
+
+
+def replayed_frontier(
+    task: Task,
+    found: Found,
+    executor: Executor,
+    budgets: tuple[int, ...] = (),
+    targets: tuple[int, ...] = (),
+    show: Progress = silent,
+) -> Frontier:
+    """The frontier of what was found, as :func:`~cascader.ethosu.search.frontier.frontier_of` makes it, with where it is from."""
+
+    def point(found: Point) -> FrontierPoint:
+        return FrontierPoint(found.memory, found.cycles, found.estimate, found.schedule)
+
+    culled = frontier_of(task, found, executor, budgets, targets, show)
+    provenance = task.provenance
+    return Frontier(
+        model=provenance.model,
+        model_sha256=provenance.model_sha256,
+        accelerator=task.accelerator,
+        memory_system=task.system.name,
+        memory_system_sha256=memory_system_sha256(task.system),
+        clock_hz=task.system.clock_hz,
+        tools=provenance.tools,
+        points=tuple(map(point, culled.points)),
+        bounds=culled.bounds,
+        candidates=culled.candidates,
+        replayed=culled.replayed,
+        timing=provenance.timing,
+        near=tuple(map(point, culled.near)),
+    )
+
+
+def frontier(
+    source: str,
+    accelerator_config: str = DEFAULT_ACCELERATOR,
+    *,
+    rungs: int | None = None,
+    memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
+    processes: int | None = None,
+    progress: Progress = silent,
+    schedules: Path | None = None,
+) -> Frontier:
+    """The frontier of a model (a path or ``zoo:NAME``), from ``rungs`` memory limits per layout (None: the search's default).
+
+    ``processes`` change how long it takes and nothing else. ``schedules`` is a folder that has the schedules when they are all known and
+    the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
+    """
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
+    with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as pool:
+        executor = resumed(pool, task, schedules)
+        made = search(explore(task, executor, progress), EVERYTHING, executor, progress)
+        found = replayed_frontier(task, made, executor, show=progress)
+        if isinstance(executor, Resumed):
+            executor.finish({point.memory: point.schedule for point in found.points})
+        return found

@@ -1,0 +1,55 @@
+"""The tables beside a replay in a report: the answers to Vela's schedules, and a measurement layer by layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_model.printable import printable
+from npu_testbed.compare.comparison import Comparison
+from npu_testbed.energy.report import caveat
+from npu_testbed.measured import Beside, measured_note
+from npu_testbed.reports.tables import first_operator
+
+_NAME = 120
+"""Characters of a layer's name in a report."""
+
+
+def measured_data(beside: Beside) -> dict[str, Any]:
+    """The layers, the largest difference first, and what a row is; errors are ratios, None where nothing was measured."""
+    rows = [
+        {
+            "layer": printable(row.layer, _NAME),
+            "operator": first_operator(row.operator),
+            "kernels": row.kernels,
+            "measured": row.measured,
+            "margin": row.margin,
+            "replayed": row.replayed,
+            "difference": row.difference,
+            "error": row.error,
+        }
+        for row in beside.rows
+    ]
+    return {"note": measured_note(beside), "rows": rows}
+
+
+def answers_data(comparison: Comparison) -> dict[str, Any]:
+    """Our answers to Vela's schedules, with ratios of energies and verdicts under other timings where those were asked for.
+
+    ``energy`` is what the ratios of energies are not, None without them.
+    """
+    energy, robust = comparison.energy, comparison.robust
+    rows = []
+    for index, answer in enumerate(comparison.answers):
+        verdict = None if robust is None else robust[index]
+        rows.append(
+            {
+                "condition": answer.condition,
+                "bytes": None if answer.ours is None else answer.ours.memory,
+                "cycles": None if answer.ours is None else answer.ours.cycles,
+                "memory_ratio": answer.memory_ratio,
+                "cycles_ratio": answer.cycles_ratio,
+                "energy_ratio": None if energy is None else energy.ratios[index],
+                "verdict": None if verdict is None else verdict.verdict,
+            }
+        )
+    return {"rows": rows, "energy": None if energy is None else f"Energy by {printable(energy.table)}. {caveat(energy.table)}"}

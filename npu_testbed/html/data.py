@@ -1,0 +1,63 @@
+"""All that a report of one replay shows, as values that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from npu_model.printable import printable
+from npu_testbed.findings import Finding
+from npu_testbed.html.beside import measured_data
+from npu_testbed.html.graph import NAME, graph_data
+from npu_testbed.html.recorder import TimelineEvents
+from npu_testbed.html.timeline import timeline_data
+from npu_testbed.measured import Beside
+from npu_testbed.reports.summary import summary_lines
+from npu_testbed.reports.tables import all_shortened, first_operator
+from npu_testbed.simulation import Simulation
+from npu_testbed.views.arena_map import ArenaMap
+from sim.views.layers import layer_rows
+
+
+def report_title(simulation: Simulation) -> str:
+    """The heading of a report on one replay."""
+    return f"{simulation.model} on {simulation.device.name}: {simulation.replay.cycles:,} NPU cycles by {simulation.planner}"
+
+
+def map_data(arena: ArenaMap, budget: int | None) -> dict[str, Any]:
+    """The areas of an arena with their slabs as (start, end, low, high)."""
+    areas = [
+        {"name": printable(area.name, NAME), "kind": area.kind.value, "slabs": [[s.start, s.end, s.low, s.high] for s in area.slabs]}
+        for area in arena.areas
+    ]
+    return {"cycles": arena.cycles, "bytes": arena.arena_size, "budget": budget, "areas": areas}
+
+
+def replay_data(  # what a report shows
+    simulation: Simulation,
+    arena: ArenaMap,
+    recorder: TimelineEvents,
+    found: Sequence[Finding] | None,
+    budget: int | None = None,
+    beside: Beside | None = None,
+) -> dict[str, Any]:
+    """A replay's summary, layers, findings (None if they were not looked for), map, timeline and network.
+
+    ``beside`` is a measurement of it, if there is one.
+    """
+    rows = layer_rows(simulation.replay)
+    names = [printable(row.layer, NAME) for row in rows]
+    layers = [
+        asdict(row) | {"layer": name, "short": short, "operator": first_operator(row.operator)}
+        for row, name, short in zip(rows, names, all_shortened(names), strict=True)
+    ]
+    return {
+        "facts": [[name, printable(value, 400)] for name, value in summary_lines(simulation)],
+        "layers": layers,
+        "measured": None if beside is None else measured_data(beside),
+        "findings": None if found is None else [one.text for one in found],
+        "map": map_data(arena, budget),
+        "timeline": timeline_data(simulation, recorder),
+        "graph": graph_data(simulation),
+    }

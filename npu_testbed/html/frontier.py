@@ -1,0 +1,37 @@
+"""A frontier as data, with Vela's points and the lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from npu_testbed.compare.vela_runs import VelaPoint
+from npu_testbed.frontier import Frontier
+
+
+def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[str, Any]:
+    """Data of the page's frontier: the points that it draws, and the facts that it shows of a point that is clicked."""
+    return {
+        "bound": frontier.bounds.this_search,
+        "points": [
+            {
+                "bytes": point.memory,
+                "cycles": point.cycles,
+                "jobs": point.jobs,
+                "groups": point.groups,
+                "staged": point.staged_bytes,
+            }
+            for point in frontier.points
+        ],
+        "vela": [
+            {
+                "name": f"{point.run.name}, {point.run.core} core",
+                "bytes": point.memory,
+                "cycles": point.cycles,
+                "core": point.run.core,
+                "swept": point.run.arena_cache_size is not None,
+                "overflows": point.overflows,
+            }
+            for point in vela
+        ],
+    }

@@ -1,0 +1,80 @@
+"""The network of a schedule as data: layers in the order in which they first run, what each reads of others, and cascades."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from npu_model.compiled.network import CpuOperator
+from npu_model.printable import printable
+from npu_model.program import DmaOperation, KernelOperation
+from npu_testbed.html.writers import Place, Writers
+from npu_testbed.reports.tables import all_shortened
+from npu_testbed.simulation import Simulation
+
+NAME = 120
+"""Characters of a tensor's or a layer's name in a report."""
+
+Touched = tuple[str, tuple[Place, ...], tuple[Place, ...]]
+"""A layer with what one of its operations reads and writes."""
+
+
+def _steps(simulation: Simulation) -> Iterator[Touched | DmaOperation]:
+    """The operations of the network in order, with the feature maps that they read and write, and the transfers into memory."""
+    numbers = count()
+    for step in simulation.network.steps:
+        if isinstance(step, CpuOperator):
+            reads, writes = (tuple(binding.byte_range for binding in bound) for bound in (step.inputs, step.outputs))
+            yield f"{printable(step.code)} on the CPU", reads, writes
+            continue
+        number = next(numbers)
+        prefix = f"{number}:" if len(simulation.network.programs) > 1 else ""
+        for index, op in enumerate(step.operations):
+            if isinstance(op, KernelOperation):
+                maps = (op.ifm, op.ifm2) if op.ifm2 else (op.ifm,)
+                yield step.name(index) or f"{prefix}#{index} {op.mnemonic}", maps, (op.ofm,)
+            elif isinstance(op, DmaOperation) and not op.to_shram:
+                yield op
+
+
+def cascades(runs: list[str]) -> list[tuple[int, int]]:
+    """The groups of layers, numbered by first run, whose operations interleave: first and last of each.
+
+    >>> cascades(["a", "b", "a", "b", "c", "c"])
+    [(0, 1), (2, 2)]
+    """
+    order = {name: number for number, name in enumerate(dict.fromkeys(runs))}
+    last = {name: step for step, name in enumerate(runs)}
+    groups: list[tuple[int, int]] = []
+    end = -1
+    for step, name in enumerate(runs):
+        number = order[name]
+        if groups and number <= groups[-1][1]:
+            continue
+        groups[len(groups) - (step < end) :] = [(groups[-1][0], number)] if step < end else [(number, number)]
+        end = max(end, last[name])
+    return groups
+
+
+def graph_data(simulation: Simulation) -> dict[str, Any]:
+    """Layers as [name in the table of layers, number of operations, short name], the edges between them by number, and the cascades."""
+    runs: list[str] = []
+    numbers: dict[str, int] = {}
+    edges: dict[tuple[int, int], None] = {}
+    writers = Writers()
+    for step in _steps(simulation):
+        if isinstance(step, DmaOperation):
+            writers.copy(step)
+            continue
+        name, reads, writes = step
+        runs.append(name)
+        number = numbers.setdefault(name, len(numbers))
+        edges |= {(writer, number): None for place in reads for writer in writers.of(place) if writer != number}
+        for place in writes:
+            writers.write(place, number)
+    counts = Counter(runs)
+    names = [printable(name, NAME) for name in numbers]
+    layers = [[name, counts[whole], short] for name, whole, short in zip(names, numbers, all_shortened(names), strict=True)]
+    return {"layers": layers, "edges": [list(edge) for edge in edges], "cascades": cascades(runs)}

@@ -1,0 +1,39 @@
+"""Reports on several schedules: a frontier, alone or beside Vela's points, and all of one of its schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_testbed.compare.comparison import Comparison
+from npu_testbed.compare.vela_runs import VelaPoint
+from npu_testbed.findings import Finding, findings
+from npu_testbed.frontier import Frontier
+from npu_testbed.html.beside import answers_data
+from npu_testbed.html.data import replay_data
+from npu_testbed.html.document import html_report
+from npu_testbed.html.frontier import frontier_data
+from npu_testbed.html.recorder import TimelineEvents
+from npu_testbed.progress import Progress, silent
+from npu_testbed.simulation import Simulation, simulate_schedule
+from npu_testbed.views.arena_map import arena_map
+
+
+def _title(frontier: Frontier) -> str:
+    return f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}"
+
+
+def frontier_page(frontier: Frontier, vela: Sequence[VelaPoint] = (), progress: Progress = silent) -> bytes:
+    """A frontier with Vela's points, if there are any, and its fastest schedule in detail."""
+    plan, events = frontier.points[-1].schedule, TimelineEvents()
+    simulation = simulate_schedule(plan, listeners=[events], progress=progress)
+    replay = replay_data(simulation, arena_map(plan, simulation.replay), events, findings(simulation, progress))
+    return html_report(_title(frontier), {"frontier": frontier_data(frontier, vela), "replay": replay})
+
+
+def comparison_page(comparison: Comparison, simulation: Simulation, events: TimelineEvents, found: Sequence[Finding] | None) -> bytes:
+    """Our frontier and Vela's points, our answers to Vela, and in detail the replay of the schedule that the comparison looks into."""
+    areas = arena_map(comparison.chosen.schedule, simulation.replay)
+    replay = replay_data(simulation, areas, events, found, comparison.performance.memory)
+    frontier = frontier_data(comparison.frontier, comparison.points)
+    data = {"frontier": frontier, "answers": answers_data(comparison), "replay": replay, "budget": comparison.performance.memory}
+    return html_report(_title(comparison.frontier), data)

@@ -1,0 +1,29 @@
+"""A report on a sweep: every point with its figures, in a plot and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_model.printable import printable
+from npu_testbed.html.document import html_report
+from npu_testbed.sweep import Result
+from npu_testbed.sweep.report import memory_name
+
+
+def sweep_page(results: Sequence[Result], deadline: float | None = None) -> bytes:
+    """The page; ``deadline`` in milliseconds is what it first asks for."""
+    points = [
+        one.answer.plain()
+        | {
+            "model": printable(one.point.model.name),
+            "accelerator": one.point.accelerator,
+            "memory": printable(memory_name(one)),
+            "macs": one.point.macs,
+            "budget_bytes": one.point.budget,
+            "milliseconds": None if one.answer.refused else one.milliseconds,
+            "refused": printable(one.answer.refused, 400),
+        }
+        for one in results
+    ]
+    models = dict.fromkeys(point["model"] for point in points)
+    return html_report(f"{', '.join(models)}: {len(points)} points", {"sweep": points, "deadline": deadline})

@@ -1,0 +1,65 @@
+"""From a model's source to the task of scheduling it: read, and compiled with Vela as legaliser while the search is imported."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from cascader.frontends.vela import legalised
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.models import load_model
+from npu_testbed.one_memory import require_one_memory
+from npu_testbed.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from cascader.ethosu.search.task import Task
+
+_SEARCH = (
+    "cascader.frontends.vela.lift",
+    "cascader.frontends.vela.stream_check",
+    "npu_testbed.tasks",
+    "cascader.ethosu.search.choice",
+    "cascader.ethosu.search.frontier",
+    "npu_testbed.scheduling",
+    "npu_testbed.simulation",
+)
+"""Modules that whoever loads a task will need."""
+
+
+def _import_search() -> None:
+    """Import the search while nothing else is to be done."""
+    for name in _SEARCH:
+        import_module(name)
+
+
+def load_task(
+    source: str,
+    accelerator_config: str = DEFAULT_ACCELERATOR,
+    memory: MemoryOptions = NO_OPTIONS,
+    *,
+    rungs: int | None = None,
+    timing: TimingParameters = DEFAULT_TIMING,
+    ignore_ops: tuple[str, ...] = (),
+    progress: Progress = silent,
+) -> Task:
+    """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
+
+    ``timing`` are the parameters of the NPU that it is scheduled for. Builtin operators named in ``ignore_ops`` stay on the CPU.
+
+    InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
+    """
+    require_schedulable(accelerator_config)
+    system = memory.memory_system()
+    require_one_memory(system)
+    progress(f"Reading {source}")
+    model = load_model(source)
+    progress(f"Compiling {model.name} with Vela as legaliser")
+    found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops, meanwhile=_import_search)
+    if found.note:
+        progress(found.note)
+    from npu_testbed.tasks import task_of  # noqa: PLC0415  # imported while Vela ran
+
+    # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
+    return task_of(model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops))

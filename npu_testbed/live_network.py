@@ -1,0 +1,56 @@
+"""The network of a live comparison: a model, a compiled file, or a schedule file that is exported for the FVP."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path
+
+from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.compiled.network import CpuOperator
+from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
+from npu_testbed.models import BUILT, load_model
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNetwork:
+    """A network for the FVP to run, as a .tflite, compiled or not.
+
+    ``accelerator`` and ``timing`` hold where the command line names no other.
+    """
+
+    name: str
+    data: bytes = field(repr=False)
+    accelerator: str = DEFAULT_ACCELERATOR
+    timing: TimingParameters = DEFAULT_TIMING
+
+
+def live_network(source: str) -> LiveNetwork:
+    """The network of ``source``: a .tflite, ``zoo:NAME``, or a schedule file, whose stream is exported as `npu-testbed export` does.
+
+    InputError if it cannot be read, or the schedule has operators on the CPU and its model is a file that only the user knows.
+    """
+    path = Path(source)
+    if source.startswith(BUILT) or path.suffix != ".json":
+        model = load_model(source)
+        return LiveNetwork(model.name, model.data)
+    from npu_testbed.scheduling import read_schedule  # noqa: PLC0415  # a compiled network does not need the scheduler
+
+    plan = read_schedule(path)
+    return LiveNetwork(path.name, _exported(plan, path.name), plan.accelerator, plan.provenance.timing)
+
+
+def _exported(plan: Schedule, name: str) -> bytes:
+    from cascader.ethosu.codegen.lowering import lower  # noqa: PLC0415  # the same
+    from npu_testbed.export import export  # noqa: PLC0415  # the same
+
+    network, recorded = lower(plan), plan.provenance.model
+    original = load_model(recorded).data if recorded.startswith(BUILT) else None
+    if original is None and any(isinstance(step, CpuOperator) for step in network.steps):
+        raise InputError(
+            f"{name} leaves operators of {recorded} to the CPU, whose options no schedule holds: write the compiled file with "
+            "`npu-testbed export --model`, and run that."
+        )
+    return export(plan, name="network", model=original)["network.tflite"]

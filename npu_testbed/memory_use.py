@@ -1,0 +1,69 @@
+"""Bytes that a replayed network takes of each memory: the arena, and a fast scratch that Vela keeps apart from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.errors import InputError
+from npu_model.memory.system import MemorySystem
+from npu_model.program import DmaOperation, KernelOperation, Program, RegionRole
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
+from npu_testbed.one_memory import ARENA, FAST_SCRATCH
+from sim import Footprint, footprint
+
+
+def arena_bytes(network: CompiledNetwork) -> int:
+    """The bytes that a user sets aside for the arena of a compiled network, from its base to its end, rounded up to 16.
+
+    It is what the file asks for as its scratch tensor, and reaches at least to the end of every tensor that lies in it: those of the
+    NPU's programs, of the operators on the CPU, and the network's own. The highest byte that a replay touches may lie below.
+    """
+    bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]
+    ends = (binding.byte_range.end for binding in bindings if binding.region == ARENA)
+    return round_up(max((network.arena_size, *ends)), ALIGNMENT)
+
+
+def _uses(program: Program, region: int) -> bool:
+    operations = (op for op in program.operations if isinstance(op, (KernelOperation, DmaOperation)))
+    return any(part.region == region for op in operations for part in op.reads() + op.writes())
+
+
+def has_fast_scratch(network: CompiledNetwork) -> bool:
+    """Whether Vela keeps feature maps in a fast scratch apart from the arena (memory mode Dedicated_Sram).
+
+    In its other modes it addresses the arena alone, though the file names both.
+    """
+    return any(_uses(program, FAST_SCRATCH) for program in network.programs)
+
+
+def fast_scratch_bytes(network: CompiledNetwork) -> int:
+    """Size of the fast scratch that the network declares."""
+    return max((r.size for program in network.programs for r in program.regions if r.role is RegionRole.FAST_SCRATCH), default=0)
+
+
+def _only(programs: Sequence[Program], role: RegionRole) -> tuple[Program, ...]:
+    """The programs with ``role`` as their one region of feature maps, and the bindings that lie in it."""
+    result = []
+    for program in programs:
+        regions = tuple(r if r.role in (role, RegionRole.CONSTANTS) else replace(r, role=RegionRole.UNUSED) for r in program.regions)
+        inside = [r.index for r in regions if r.role is role]
+        inputs = tuple(b for b in program.inputs if b.region in inside)
+        outputs = tuple(b for b in program.outputs if b.region in inside)
+        result.append(replace(program, regions=regions, inputs=inputs, outputs=outputs))
+    return tuple(result)
+
+
+def fast_scratch_footprint(network: CompiledNetwork, system: MemorySystem) -> Footprint:
+    """The bytes that the network touches of its fast scratch, which is then its SRAM; the arena is another memory.
+
+    InputError if ``system`` has both in one memory: their addresses would be taken for each other.
+    """
+    if system.port_of(ARENA) == system.port_of(FAST_SCRATCH):
+        raise InputError(
+            f"The network was compiled for a fast scratch apart from its arena (memory mode Dedicated_Sram), but {system.name} has both in "
+            "one memory: give a --config, --system-config and --memory-mode that part them."
+        )
+    return footprint(_only(network.programs, RegionRole.FAST_SCRATCH), (), ())

@@ -1,0 +1,126 @@
+"""One network of the portfolio: compared with Vela, its smallest schedule verified; whatever fails is said in the finding."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.task import Choice
+from npu_testbed.compare.comparison import Comparison, NoPeerError, compare
+from npu_testbed.compare.vela_runs import VelaPoint
+from npu_testbed.failures import Failure, attempt
+from npu_testbed.frontier import FrontierPoint
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.models import PORTFOLIO
+from npu_testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer
+from npu_testbed.program_files import verify
+from npu_testbed.progress import Progress, silent
+from npu_testbed.scheduling import choice_of, write_schedule
+from npu_testbed.verification import LITERT, Verification
+from validation.portfolio import PortfolioNetwork, portfolio_network
+
+INFERENCES = 2
+"""Inferences that are compared with LiteRT: one on any values, one on extreme values alone."""
+
+
+def _figures(point: VelaPoint | FrontierPoint) -> Figures:
+    return Figures(point.memory, point.cycles)
+
+
+def _best(point: FrontierPoint | None) -> Figures | None:
+    return None if point is None else _figures(point)
+
+
+def _peer(found: Comparison) -> Peer:
+    failures = tuple(f"{failure.run.name} ({failure.run.core} core): {failure.reason}" for failure in found.failures)
+    size, performance = found.size, found.performance
+    return Peer(_figures(size), size.run.core, _figures(performance), performance.run.core, failures)
+
+
+def _ours(found: Comparison) -> Ours:
+    frontier = found.frontier
+    return Ours(
+        smallest=_figures(frontier.points[0]),
+        at_size_cycles=_best(frontier.at_most(found.size.cycles)),
+        in_size_bytes=_best(frontier.within(found.size.memory)),
+        in_performance_bytes=_best(frontier.within(found.performance.memory)),
+    )
+
+
+def judge(result: Verification, exception: str) -> tuple[Check, str]:
+    """The verdict of a verification, with a remark; a difference with an ``exception`` that the portfolio names is one."""
+    if not any(row.reference == LITERT for row in result.comparisons):
+        return Check.FAILED, result.remark
+    if result.equal_to(LITERT):
+        return Check.EXACT, ""
+    rows = [row for row in result.comparisons if row.reference == LITERT]
+    differing = f"{sum(row.differing for row in rows):,} of {sum(row.size for row in rows):,} bytes differ from {LITERT}"
+    if exception:
+        return Check.EXCEPTION, f"{differing}: {exception}."
+    return Check.DIFFERS, " ".join(filter(None, (f"{differing}.", result.remark)))
+
+
+def _verified(network: PortfolioNetwork, plan: Schedule, show: Progress) -> tuple[Check, str]:
+    if network.unverifiable:
+        return Check.EXCEPTION, f"Not verified: {network.unverifiable}."
+    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as folder:
+        path = Path(folder) / "smallest.json"
+        write_schedule(plan, path)
+        source = f"{PORTFOLIO}{network.name}"
+        outcome = attempt(partial(verify, path, source, inferences=INFERENCES, progress=show), network.name, "", "The verification")
+    if isinstance(outcome, Failure):
+        return Check.FAILED, outcome.reason
+    return judge(outcome, network.exception)
+
+
+def _alone(
+    finding: Finding,
+    source: str,
+    memory: MemoryOptions,
+    verified: bool,  # noqa: FBT001  # as given to examine
+    processes: int | None,
+    progress: Progress,
+) -> Finding:
+    """The finding of a network of which Vela has no valid stream: our smallest schedule, verified."""
+
+    def smallest() -> Choice:
+        task = load_task(source, finding.accelerator, memory, progress=progress)
+        return choice_of(task, optimise="Size", processes=processes, progress=progress)
+
+    made = attempt(smallest, finding.network, finding.accelerator, "The schedule")
+    if isinstance(made, Failure):
+        return replace(finding, failure=made.reason)
+    check, remark = _verified(portfolio_network(finding.network), made.point.schedule, progress) if verified else (Check.NOT_ASKED, "")
+    ours = Ours(Figures(made.point.memory, made.point.cycles), None, None, None)
+    return replace(finding, ours=ours, check=check, remark=remark)
+
+
+def examine(
+    name: str,
+    accelerator_config: str,
+    *,
+    memory: MemoryOptions = NO_OPTIONS,
+    verified: bool = True,
+    processes: int | None = 1,
+    progress: Progress = silent,
+    results: Path | None = None,
+) -> Finding:
+    """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding.
+
+    ``results`` is a folder as :func:`npu_testbed.compare.comparison.compare` has one.
+    """
+    network = portfolio_network(name)
+    finding = Finding(name, network.group, accelerator_config, memory.memory_system().name)
+    source = f"{PORTFOLIO}{name}"
+    work = partial(compare, source, accelerator_config, sweep=0, memory=memory, processes=processes, progress=progress, results=results)
+    found = attempt(work, name, accelerator_config, "The comparison")
+    if isinstance(found, Failure) and isinstance(found.error, NoPeerError):
+        return _alone(replace(finding, no_peer=found.reason), source, memory, verified, processes, progress)
+    if isinstance(found, Failure):
+        return replace(finding, failure=found.reason)
+    check, remark = _verified(network, found.frontier.points[0].schedule, progress) if verified else (Check.NOT_ASKED, "")
+    return replace(finding, vela=_peer(found), ours=_ours(found), check=check, remark=remark)

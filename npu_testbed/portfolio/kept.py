@@ -1,0 +1,50 @@
+"""Findings kept in a folder, and while a network is examined what its search has answered: a run goes on where another one ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from npu_model.accelerator import accelerator
+from npu_model.values import dataclass
+from npu_testbed.answers import FOLDER, Answers, key_of
+from npu_testbed.memory_options import MemoryOptions, memory_system_sha256
+from npu_testbed.portfolio.verdict import Finding, from_json
+from validation.portfolio import build
+
+SCHEMA = 2
+"""Version of a kept finding; raised whenever a field changes its meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A folder of findings for one accelerator and memory system."""
+
+    folder: Path
+    accelerator: str
+    memory: MemoryOptions
+    verified: bool
+
+    def key(self, name: str) -> str:
+        """The key of the finding of the network ``name``, which begins with what people look for."""
+        question = {
+            "schema": SCHEMA,
+            "accelerator": accelerator(self.accelerator).name,
+            "memory system": memory_system_sha256(self.memory.memory_system()),
+            "vela": [str(option) for option in (*self.memory.vela_names, self.memory.config)],
+            "verified": self.verified,
+        }
+        return f"{name}-{self.accelerator}-{key_of(question, build(name))[:16]}"
+
+    def find(self, name: str) -> Finding | None:
+        """The finding that is kept, None if there is none."""
+        return Answers(self.folder).find(self.key(name), from_json)
+
+    def search(self, name: str) -> Answers:
+        """The answers of the search of a network, while it is examined."""
+        return Answers(self.folder / f"{FOLDER}-{self.key(name)}")
+
+    def keep(self, finding: Finding) -> None:
+        """Write a finding, in place of what its search answered; what failed is not kept, so that it is tried again."""
+        if not finding.failure:
+            Answers(self.folder).keep(self.key(finding.network), finding.to_json())
+            self.search(finding.network).remove()

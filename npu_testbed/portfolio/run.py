@@ -1,0 +1,97 @@
+"""Many networks of the portfolio, several at once: each in one process, kept as soon as it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+
+from cascader.search.workers import as_completed, default_processes, workers
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from npu_model.errors import InputError
+from npu_testbed.failures import Failure, attempt
+from npu_testbed.files import require_folder
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.one_memory import require_one_memory
+from npu_testbed.portfolio.examination import examine
+from npu_testbed.portfolio.kept import Kept
+from npu_testbed.portfolio.verdict import Finding, Report
+from npu_testbed.progress import Progress, silent
+from validation.portfolio import NETWORKS, PortfolioNetwork, drawn_network, drawn_number
+
+
+def chosen(patterns: Sequence[str] = (), *, sample: bool = False) -> tuple[PortfolioNetwork, ...]:
+    """The networks whose name or group is among ``patterns`` (as a shell's, all without any), with ``sample`` those that stand for others.
+
+    A name of a drawn network is drawn. InputError if a pattern fits none.
+    """
+    drawn = dict.fromkeys(number for pattern in patterns if (number := drawn_number(pattern)) is not None)
+    for pattern in patterns:
+        if drawn_number(pattern) is None and not any(_fits(network, pattern) for network in NETWORKS):
+            raise InputError(f"No network or group of the portfolio is called {pattern!r}: --list names all {len(NETWORKS)}.")
+    found = [network for network in NETWORKS if not patterns or any(_fits(network, pattern) for pattern in patterns)]
+    found += map(drawn_network, drawn)
+    if sample and not any(network.sampled for network in found):
+        raise InputError(f"None of the {len(found)} networks that were named is in the sample: leave --sample out.")
+    return tuple(network for network in found if network.sampled or not sample)
+
+
+def _fits(network: PortfolioNetwork, pattern: str) -> bool:
+    return fnmatchcase(network.name, pattern) or fnmatchcase(network.group, pattern)
+
+
+def _one(name: str, device: str, memory: MemoryOptions, verified: bool, kept: Kept | None) -> Finding:  # noqa: FBT001  # sent to a process
+    if kept is None:
+        return examine(name, device, memory=memory, verified=verified)
+    finding = examine(name, device, memory=memory, verified=verified, results=kept.search(name).folder)
+    kept.keep(finding)
+    return finding
+
+
+def _failed(network: PortfolioNetwork, device: str, memory: MemoryOptions, failure: Failure) -> Finding:
+    return Finding(network.name, network.group, device, memory.memory_system().name, failure=failure.reason)
+
+
+def examine_all(
+    networks: Sequence[PortfolioNetwork] = NETWORKS,
+    accelerators: Sequence[str] = (DEFAULT_ACCELERATOR,),
+    *,
+    memory: MemoryOptions = NO_OPTIONS,
+    verified: bool = True,
+    processes: int | None = None,
+    results: Path | None = None,
+    progress: Progress = silent,
+) -> Report:
+    """The findings of ``networks`` on ``accelerators``, so many at once as there are ``processes`` (None: the processors).
+
+    With a folder ``results`` what it holds is not found again, and what is found is kept there. What fails on one network costs
+    no other its finding. InputError before anything takes time if a name is wrong or the folder cannot be written to.
+    """
+    for name in accelerators:
+        require_schedulable(name)
+    require_one_memory(memory.memory_system())
+    if results is not None:
+        require_folder(results)
+    cases = [(network, accelerator(name).name) for name in accelerators for network in networks]
+    found: dict[int, Finding] = {}
+    missing: list[tuple[int, Kept | None]] = []
+    for number, (network, device) in enumerate(cases):
+        kept = None if results is None else Kept(results, device, memory, verified)
+        finding = None if kept is None else kept.find(network.name)
+        if finding is None:
+            missing.append((number, kept))
+        else:
+            found[number] = finding
+    with workers(min(default_processes() if processes is None else processes, max(len(missing), 1))) as executor:
+        futures = {}
+        for number, kept in missing:
+            network, device = cases[number]
+            progress(f"{network.name}, {device}: {number + 1} of {len(cases)}")
+            futures[executor.submit(_one, network.name, device, memory, verified, kept)] = number
+        for future in as_completed(futures):
+            network, device = cases[futures[future]]
+            outcome = attempt(partial(future.result), network.name, device, "The comparison")
+            found[futures[future]] = _failed(network, device, memory, outcome) if isinstance(outcome, Failure) else outcome
+            progress(f"{network.name}, {device}: {len(found)} of {len(cases)} done")
+    return Report(tuple(found[number] for number in range(len(cases))))

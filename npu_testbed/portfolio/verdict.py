@@ -1,0 +1,128 @@
+"""Finding: what was found of one network of the portfolio beside Vela, as plain values, and where Vela is ahead."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import Enum
+from typing import Any
+
+from npu_model.values import dataclass
+from npu_testbed.compare.verdicts import SLOWEST
+
+
+class Check(str, Enum):
+    """The verdict of the functional run of our smallest schedule beside LiteRT's reference kernels."""
+
+    EXACT = "exact"
+    EXCEPTION = "differs, as named"
+    DIFFERS = "differs"
+    FAILED = "not verified"
+    NOT_ASKED = "not asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A schedule: the arena in bytes, and cycles of its replay."""
+
+    memory: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The bytes and cycles of Vela's Size and Performance, each on the core that did better, and the runs that failed, with the reason."""
+
+    size: Figures
+    size_core: str
+    performance: Figures
+    performance_core: str
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """Points of our frontier: the smallest, and the best under each of Vela's figures; None where no point keeps to it."""
+
+    smallest: Figures
+    at_size_cycles: Figures | None
+    in_size_bytes: Figures | None
+    in_performance_bytes: Figures | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One network on one accelerator. ``failure`` is why there is no comparison, "" if there is one."""
+
+    network: str
+    group: str
+    accelerator: str
+    memory_system: str
+    vela: Peer | None = None
+    ours: Ours | None = None
+    check: Check = Check.NOT_ASKED
+    remark: str = ""
+    failure: str = ""
+    no_peer: str = ""
+    """Why neither of Vela's cores makes a valid stream, "" if one does; ``ours`` then has the smallest schedule alone."""
+
+    @property
+    def misses(self) -> tuple[str, ...]:
+        """In what Vela is ahead, a phrase each: bytes, or more than 1 % of the cycles in Vela's bytes."""
+        if self.vela is None or self.ours is None:
+            return ()
+        least, size, performance = self.ours.smallest.memory, self.vela.size, self.vela.performance
+        found = (
+            f"needs {least:,} bytes, Vela Size {size.memory:,}" if least > size.memory else "",
+            f"needs {least:,} bytes, Vela Performance {performance.memory:,}" if least > performance.memory else "",
+            _slower("Size", size, self.ours.in_size_bytes),
+            _slower("Performance", performance, self.ours.in_performance_bytes),
+        )
+        return tuple(miss for miss in found if miss)
+
+    @property
+    def passed(self) -> bool:
+        """Whether Vela is ahead in nothing, or has nothing, and the outputs are LiteRT's or differ as the portfolio names."""
+        # Without a peer it is the outputs alone that speak for ours.
+        unasked = {Check.NOT_ASKED} if not self.no_peer else set()
+        return not self.failure and not self.misses and self.check in {Check.EXACT, Check.EXCEPTION} | unasked
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as values that JSON can hold, with its verdict."""
+        return asdict(self) | {"check": self.check.value, "misses": list(self.misses), "passed": self.passed}
+
+
+def _slower(strategy: str, peer: Figures, own: Figures | None) -> str:
+    """The phrase that ours is slower in the bytes of a strategy of Vela's; "" if it is not, or does not fit, which is a miss in bytes."""
+    if own is None or own.cycles <= SLOWEST * peer.cycles:
+        return ""
+    return f"takes {own.cycles / peer.cycles:.3f} of Vela {strategy}'s cycles in its {peer.memory:,} bytes"
+
+
+def from_json(document: dict[str, Any]) -> Finding:
+    """The finding that :meth:`Finding.to_json` wrote; KeyError or TypeError if it is none."""
+    plain = {key: document[key] for key in ("network", "group", "accelerator", "memory_system", "remark", "failure", "no_peer")}
+    vela, ours = document["vela"], document["ours"]
+    if vela is not None:
+        figures = {what: Figures(**vela[what]) for what in ("size", "performance")}
+        vela = Peer(**(vela | figures | {"failures": tuple(vela["failures"])}))
+    if ours is not None:
+        points = {what: None if point is None else Figures(**point) for what, point in ours.items()}
+        ours = Ours(Figures(**ours["smallest"]), points["at_size_cycles"], points["in_size_bytes"], points["in_performance_bytes"])
+    return Finding(**plain, vela=vela, ours=ours, check=Check(document["check"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings of a run, in the order of the portfolio, accelerator by accelerator."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether there are findings and every one passes."""
+        return bool(self.findings) and all(finding.passed for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """All findings, and by name those that miss a bar or fail."""
+        missed = [f"{finding.network} on {finding.accelerator}" for finding in self.findings if not finding.passed]
+        return {"passed": self.passed, "missed": missed, "networks": [finding.to_json() for finding in self.findings]}

@@ -1,0 +1,194 @@
+"""Work on the Programs of a file: show them, export them, run them beside their references."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.compiled.containers import is_delegate, unpacked
+from npu_model.compiled.executorch import RUNTIME, read_executorch
+from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
+from npu_model.errors import InputError
+from npu_model.export.regions import cpu_codes
+from npu_model.printable import printable
+from npu_model.program.text import to_text
+from npu_model.tflite.identifiers import is_tflite, is_tosa
+from npu_model.values import dataclass
+from npu_testbed.files import require_writable
+from npu_testbed.files import write_files as write_whole
+from npu_testbed.models import BUILT, Model, load_model
+from npu_testbed.progress import Progress, silent
+from npu_testbed.scheduling import read_schedule
+from validation.reading import read_file
+
+if TYPE_CHECKING:
+    from npu_testbed.tensorir_proof import TensorirProof
+    from npu_testbed.verification import Reference, Verification
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The network in a file, and the schedule if the file is one; the inputs and outputs of a ``delegate`` have no names."""
+
+    network: CompiledNetwork
+    plan: Schedule | None = None
+    delegate: bool = False
+
+
+def _read_network(path: str | Path) -> _Read:
+    """The network of a ``*_vela.tflite``, a ``.pte`` or a schedule file, told apart by content."""
+    data = unpacked(read_file(path, "File"))
+    if is_delegate(data):
+        return _Read(read_executorch(data), delegate=True)
+    if is_tflite(data):
+        return _Read(read_compiled(data))
+    if data.lstrip()[:1] != b"{":
+        raise InputError(
+            f"File {str(path)!r} is neither a compiled network nor a schedule: give a *_vela.tflite, a .pte or a schedule file."
+        )
+    plan = read_schedule(path)
+    return _Read(lower(plan), plan)
+
+
+def inspect(path: str | Path) -> str:
+    """The text form of every Program in a ``*_vela.tflite``, a ``.pte`` or a schedule file, in order, with a line for each CPU operator."""
+    network = _read_network(path).network
+    return "\n".join(f"cpu {printable(step.code)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
+
+
+def export_files(
+    path: str | Path, output: str | Path, file_format: str = "tflite", *, model: str | None = None, progress: Progress = silent
+) -> dict[Path, bytes]:
+    """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.export.FORMATS`: what is to be written, by path.
+
+    One of the files is ``output``, whose name names the others. InputError if its name does not suit the format, the network
+    needs ``model`` and has it not, or it cannot be exported.
+    """
+    from npu_testbed.export import export  # noqa: PLC0415  # a replay alone does not need the writers
+
+    if model is not None and file_format != "tflite":
+        raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")
+    progress(f"Reading {path}")
+    read = _read_network(path)
+    original = None if model is None else load_model(model).data
+    target = Path(output)
+    progress(f"Encoding {target.name}")
+    files = export(read.plan or read.network, file_format, name=target.stem, model=original)
+    if target.name not in files:
+        raise InputError(
+            f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."
+        )
+    return {target.with_name(name): data for name, data in files.items()}
+
+
+def write_files(files: dict[Path, bytes], *sources: str | Path) -> None:
+    """Write all files or none; InputError if one of them cannot be written or would overwrite one of ``sources``."""
+    for path in files:
+        require_writable(path, *sources)
+    write_whole(files)
+
+
+def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:
+    """Run a ``*_vela.tflite``, a ``.pte`` of one delegate or a schedule bit by bit on seeded inputs, beside its references.
+
+    These are Vela's legalised stream of the original ``model`` (by default the one of the package's own that a schedule records), the
+    same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. LiteRT's kernels execute the
+    CPU operators of all of them, one by one. InputError if the model is missing or another, or if LiteRT is not installed
+    and an operator on the CPU is not a mere copy.
+    """
+    from cascader.frontends.vela import legalised as legalise  # noqa: PLC0415  # a replay alone does not need the compiler
+    from npu_testbed.verification import (  # noqa: PLC0415  # nor the functional run
+        LITERT,
+        MENDED_STREAM,
+        VELA_STREAM,
+        Once,
+        functional_outputs,
+        renamed,
+        seeded_inputs,
+        verification,
+    )
+    from validation.litert.cpu_kernels import CpuKernels, require_kernels  # noqa: PLC0415  # the same
+    from validation.litert.judge import litert_installed, reference_outputs  # noqa: PLC0415  # the same
+
+    progress(f"Reading {path}")
+    read = _read_network(path)
+    network = read.network
+    if RUNTIME in cpu_codes(network):
+        raise InputError(f"{Path(path).name} has {len(network.programs)} delegates, made of one TOSA network each: verify one by one.")
+    original = _original(read.plan, model, Path(path).name)
+    tosa = is_tosa(original.data)
+    if read.delegate and not tosa:
+        raise InputError(f"{original.name} is no TOSA network: give the one that ExecuTorch compiled {Path(path).name} from.")
+    require_kernels(network)
+    progress(f"Compiling {original.name} with Vela as legaliser, and running {Path(path).name}")
+    device, inputs = network.programs[0].accelerator, seeded_inputs(network, inferences, seed)
+    with nullcontext() if tosa else closing(CpuKernels(original.data)) as kernels:
+        ours = Once(lambda: functional_outputs(network, inputs, kernels))
+        legalised = legalise(original.data, device, meanwhile=ours.run)
+        mended, expected = legalised.mended, legalised.stream
+        _require_constants(network, expected, Path(path).name)
+        # A delegate names nothing: its inputs and outputs are those of its TOSA network, in the same order.
+        asked = renamed(inputs, network.inputs, expected.inputs) if read.delegate else inputs
+        found = renamed(ours.outputs(), network.outputs, expected.outputs) if read.delegate else ours.outputs()
+        progress(f"Running {original.name}")
+        stream = Once(lambda: functional_outputs(expected, asked, kernels))
+        references: list[Reference] = [(VELA_STREAM, lambda _: stream.outputs())]
+        if mended.layers:
+            references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs, kernels)))
+        skipped = legalised.note
+        if tosa:
+            skipped = f"{skipped} {LITERT} read no TOSA.".lstrip()
+        elif litert_installed():
+            # Its process works while this one runs Vela's stream.
+            judged = Once(lambda: reference_outputs(original.data, inputs, stream.run))
+            judged.run()
+            references.append((LITERT, lambda _: judged.outputs()))
+        else:
+            skipped = f"{skipped} {LITERT} were not asked: install the extra 'numerics'.".lstrip()
+        return verification(Path(path).name, found, asked, references, seed, skipped, mended.layers, mended.unmended)
+
+
+def _require_constants(network: CompiledNetwork, expected: CompiledNetwork, name: str) -> None:
+    """InputError if an output that is a constant of the model is none of the network's."""
+    known = {one.name for one in network.constant_outputs}
+    for constant in expected.constant_outputs:
+        if constant.name not in known:
+            raise InputError(
+                f"{name} has no output {constant.name!r}, which is a constant of the model: Vela 5.2's Python core loses such outputs; "
+                "compile the model with `npu-testbed compile`, which keeps them."
+            )
+
+
+def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:
+    """Compile a schedule's TensorIR and run it on seeded inputs: outputs, memory and work beside what LiteRT and the schedule say.
+
+    ``model`` is by default the package's own that the schedule records. InputError if the file is no schedule, the extra ``tensorir``
+    is not installed, or a kernel cannot be expressed.
+    """
+    from npu_testbed.tensorir_proof import prove_schedule  # noqa: PLC0415  # only who asks for the proof pays for TVM
+
+    progress(f"Reading {path}")
+    plan = _read_network(path).plan
+    if plan is None:
+        raise InputError(f"{Path(path).name} is a compiled network: the proof in TensorIR needs a schedule file; make one with `schedule`.")
+    original = _original(plan, model, Path(path).name)
+    return prove_schedule(plan, original.data, inferences=inferences, seed=seed, progress=progress)
+
+
+def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
+    """The model that a file was made from; InputError if it is not known or not the recorded one."""
+    source = model
+    if source is None and plan is not None and plan.provenance.model.startswith(BUILT):
+        source = plan.provenance.model
+    if source is None:
+        raise InputError(f"{name} does not hold the network that it was made from: give it with --model.")
+    original = load_model(source)
+    if plan is not None and plan.provenance.model_sha256 not in ("", original.sha256):
+        raise InputError(
+            f"{name} was made from {plan.provenance.model} with SHA-256 {plan.provenance.model_sha256[:12]}, but {original.name} has "
+            f"{original.sha256[:12]}: give the model that it was made from."
+        )
+    return original

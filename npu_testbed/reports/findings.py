@@ -1,0 +1,37 @@
+"""Findings as a text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import fill
+from typing import Any
+
+from npu_testbed.findings import Finding
+from npu_testbed.findings.finding import LEAST, percent
+from validation.layout import width
+
+HEADING = "What would make it faster or smaller, each from a replay with that one thing changed:"
+
+
+def findings_text(found: Sequence[Finding]) -> str:
+    """A numbered sentence for each, the largest first; that there are none if there are none."""
+    if not found:
+        return f"No single change that is tried saves {percent(LEAST)} of the cycles or of the bytes."
+    limit = width()
+    lines = [fill(f"{number}. {one.text}", limit, subsequent_indent="   ") for number, one in enumerate(found, 1)]
+    return "\n".join([fill(HEADING, limit), *lines])
+
+
+def findings_json(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The findings, the largest first."""
+    return [
+        {
+            "kind": one.kind,
+            "text": one.text,
+            "changed": one.changed,
+            "saved_cycles": one.cycles,
+            "saved_bytes": one.bytes,
+            "needed_bytes": one.needs,
+        }
+        for one in found
+    ]

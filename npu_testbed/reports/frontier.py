@@ -1,0 +1,81 @@
+"""A frontier as a table for a terminal and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_model.printable import printable
+from npu_testbed.frontier import Frontier, FrontierPoint
+from npu_testbed.timing import timing_clause, timing_json
+from npu_testbed.versions import legaliser_remark
+from validation.layout import filled, grid
+
+_HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "expected - replay")
+
+
+def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:
+    return (
+        f"{point.memory:,}",
+        f"{point.cycles:,}",
+        f"{point.cycles / clock_hz * 1000:.3f}",
+        f"{point.jobs:,}",
+        f"{point.groups:,}",
+        f"{point.staged_bytes:,}",
+        f"{point.estimate_error:+.1%}",
+    )
+
+
+def bounds_text(frontier: Frontier) -> str:
+    """Two sentences on the least memory that is proven, and who legalised the network if it was not Vela's default core."""
+    bounds = frontier.bounds
+    return (
+        f"Lower bounds: {bounds.any_schedule:,} bytes for any schedule (the network's inputs, or outputs, lie in the arena all at once); "
+        f"{bounds.this_search:,} bytes for all groups and stripes that the search plans with, even if buffers could be packed perfectly."
+    ) + (f"\n{remark}" if (remark := legaliser_remark(frontier.tools)) else "")
+
+
+def frontier_text(frontier: Frontier) -> str:
+    """The table of points with what it was made on and the lower bounds."""
+    cells = [_cells(point, frontier.clock_hz) for point in frontier.points]
+    table = grid(_HEADERS, cells, (False,) * len(_HEADERS))
+    head = printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}{timing_clause(frontier.timing)}", 400)
+    note = (
+        f"{len(frontier.points)} Pareto points of {frontier.candidates} schedules, of which {frontier.replayed} were replayed; "
+        "bytes are the arena to set aside."
+    )
+    said = "\n".join(filled(line) for line in (note, *bounds_text(frontier).splitlines()))
+    return f"{head}\n\n{table}\n\n{said}"
+
+
+def point_json(point: FrontierPoint) -> dict[str, Any]:
+    """One point; errors are ratios."""
+    return {
+        "memory_bytes": point.memory,
+        "cycles": point.cycles,
+        "expected_cycles": point.estimate,
+        "estimate_error": point.estimate_error,
+        "stripe_jobs": point.jobs,
+        "groups": point.groups,
+        "staged_bytes": point.staged_bytes,
+        "schedule_sha256": point.digest,
+    }
+
+
+def frontier_json(frontier: Frontier) -> dict[str, Any]:
+    """The frontier as values that JSON can hold."""
+    return {
+        "model": frontier.model,
+        "model_sha256": frontier.model_sha256,
+        "accelerator": frontier.accelerator,
+        "memory_system": {
+            "name": frontier.memory_system,
+            "sha256": frontier.memory_system_sha256,
+            "clock_hz": frontier.clock_hz,
+        },
+        "timing": timing_json(frontier.timing),
+        "tools": dict(frontier.tools),
+        "lower_bounds": {"any_schedule_bytes": frontier.bounds.any_schedule, "this_search_bytes": frontier.bounds.this_search},
+        "candidates": frontier.candidates,
+        "replayed": frontier.replayed,
+        "points": [point_json(point) for point in frontier.points],
+    }

@@ -1,0 +1,144 @@
+"""The summary of a Simulation: its figures, as values, as a text and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from npu_model.compiled.network import CpuOperator
+from npu_model.printable import printable
+from npu_model.program import RegionRole
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
+from npu_model.timing import DEFAULT_TIMING
+from npu_model.values import dataclass
+from npu_testbed.memory_options import memory_system_json
+from npu_testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
+from npu_testbed.simulation import Simulation
+from npu_testbed.timing import timing_json, timing_text
+
+PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
+"""Ports and directions, as :class:`sim.Beats` names them."""
+
+_VALUE = 400
+"""Characters of a value in a line of the summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The figures of one replay.
+
+    ``cycles`` is NPU ACTIVE; ``milliseconds`` is that time at the memory system's clock. ``peak_bytes`` is what the
+    replay touches of the SRAM for feature maps, ``live_peak_bytes`` the most that held something still needed, ``planned_bytes``
+    what the plan sets aside; ``constant_bytes`` are the weights, scales and tables.
+    ``beats`` are data beats of 8 bytes per port and direction. ``mac_utilisation`` is the share (0 to 1) of the
+    accelerator's multiply-accumulates that the network's mathematics needs. ``cpu_operators`` take no NPU cycles.
+    """
+
+    cycles: int
+    milliseconds: float
+    peak_bytes: int
+    live_peak_bytes: int
+    planned_bytes: int
+    constant_bytes: int
+    beats: dict[str, int]
+    macs: int
+    mac_utilisation: float
+    kernels: int
+    transfers: int
+    cpu_operators: dict[str, int]
+
+    @property
+    def as_planned(self) -> bool:
+        """Whether the bytes that the replay touches, rounded up as an arena is, are those that were planned."""
+        return round_up(self.peak_bytes, ALIGNMENT) == self.planned_bytes
+
+
+def summarise(simulation: Simulation) -> Summary:
+    """The summary of a simulation."""
+    replay = simulation.replay
+    programs = simulation.network.programs
+    macs = sum(op.macs for program in programs for op in program.kernels)
+    operators = Counter(step.code for step in simulation.network.steps if isinstance(step, CpuOperator))
+    return Summary(
+        cycles=replay.cycles,
+        milliseconds=replay.cycles / simulation.system.clock_hz * 1000,
+        peak_bytes=replay.footprint.peak,
+        live_peak_bytes=replay.footprint.live_peak,
+        planned_bytes=simulation.planned_bytes,
+        constant_bytes=max((r.size for program in programs for r in program.regions if r.role is RegionRole.CONSTANTS), default=0),
+        beats={port: getattr(replay.beats, port) for port in PORTS},
+        macs=macs,
+        mac_utilisation=macs / (replay.cycles * simulation.device.macs_per_cycle) if replay.cycles else 0.0,
+        kernels=sum(len(program.kernels) for program in programs),
+        transfers=sum(len(program.transfers) for program in programs),
+        cpu_operators=dict(sorted(operators.items())),
+    )
+
+
+def _planned(summary: Summary, planner: str) -> str:
+    if summary.as_planned:
+        rounded = "" if summary.peak_bytes == summary.planned_bytes else f" when rounded up to {ALIGNMENT}"
+        return f"{summary.planned_bytes:,} bytes by {planner}: equal{rounded}"
+    return f"{summary.planned_bytes:,} bytes by {planner}: {summary.peak_bytes - summary.planned_bytes:+,} in the replay"
+
+
+def _constants(summary: Summary, simulation: Simulation) -> str:
+    system = simulation.system
+    port = system.port_of(CONSTANTS)
+    text = f"{summary.constant_bytes:,} bytes behind AXI{port} ({system.ports[port].name})"
+    feature_maps = FAST_SCRATCH if simulation.fast_scratch else ARENA
+    return f"{text}, in the same memory on top of the peak" if system.port_of(feature_maps) == port else text
+
+
+def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
+    """The figures of the summary, each as a name and a value."""
+    summary = summarise(simulation)
+    clock = simulation.system.clock_hz / 1e6
+    lines = [
+        ("Model", simulation.model),
+        ("Accelerator", simulation.device.name),
+        ("Memory system", simulation.system.name),
+        *([("Timing", timing_text(simulation.timing))] if simulation.timing != DEFAULT_TIMING else []),
+        ("NPU cycles", f"{summary.cycles:,} ({summary.milliseconds:.3f} ms at {clock:g} MHz)"),
+        ("Peak SRAM", f"{summary.peak_bytes:,} bytes in the replay, of which {summary.live_peak_bytes:,} live at once"),
+        ("Planned", _planned(summary, simulation.planner)),
+        ("Constants", _constants(summary, simulation)),
+        ("MACs", f"{summary.macs:,} ({summary.mac_utilisation:.1%} of the MAC array)"),
+    ]
+    for port in PORTS:
+        beats = summary.beats[port]
+        lines.append(
+            (port.replace("axi", "AXI").replace("_", " "), f"{beats * simulation.device.port_bytes_per_cycle:,} bytes in {beats:,} beats")
+        )
+    lines.append(("Operations", f"{summary.kernels} kernels, {summary.transfers} DMA transfers"))
+    if simulation.fast_scratch:
+        lines.append(("Arena", f"{simulation.network.arena_size:,} bytes apart from the SRAM, as the memory mode asks for"))
+    if summary.cpu_operators:
+        names = ", ".join(f"{count} {name}" for name, count in summary.cpu_operators.items())
+        lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))
+    if simulation.network.others:
+        lines.append(("Subgraphs", f"{simulation.network.others} beside the first, on the CPU alone: not simulated, outside the arena"))
+    return lines
+
+
+def summary_text(simulation: Simulation) -> str:
+    """The summary as lines of a name and a value."""
+    lines = summary_lines(simulation)
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {printable(value, _VALUE)}" for name, value in lines)
+
+
+def summary_json(simulation: Simulation) -> dict[str, Any]:
+    """The simulation's inputs and summary as JSON values."""
+    summary = summarise(simulation)
+    return {
+        "model": simulation.model,
+        "planner": simulation.planner,
+        "accelerator": simulation.device.name,
+        "memory_system": memory_system_json(simulation.system),
+        "timing": timing_json(simulation.timing),
+        "tools": dict(simulation.tools),
+        "summary": asdict(summary) | {"as_planned": summary.as_planned},
+    }

@@ -1,0 +1,133 @@
+"""From a model to a schedule file, and back from the file to a checked schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.files import write_file
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.progress import Progress, silent
+from validation.reading import read_text
+
+if TYPE_CHECKING:
+    from cascader.ethosu.search.task import Choice, Seen, Task
+
+OPTIMISE = ("Performance", "Size")
+"""Aims that a schedule can be optimised for, as Vela spells it."""
+
+DEFAULT_OPTIMISE = "Performance"
+"""Vela's default."""
+
+EFFORTS = ("quick", "standard", "thorough")
+"""Efforts of the search: near the budget with a quarter of the changes, there with all of them, or to the end at every memory limit."""
+
+DEFAULT_EFFORT = "standard"
+
+_QUICK = 4
+"""Divisor of the standard search's number of changes in a quick search."""
+
+
+_NO_LIMIT = 1 << 60
+
+
+def _with_effort(task: Task, effort: str) -> Task:
+    """The task with a quarter of the changes if quick, and any number of rows to change if thorough."""
+    drafts = task.options.drafts
+    if effort == EFFORTS[0]:
+        drafts = replace(drafts, regroupings=drafts.regroupings // _QUICK)
+    if effort == EFFORTS[-1]:
+        drafts = replace(drafts, rows=_NO_LIMIT)
+    return replace(task, options=replace(task.options, drafts=drafts))
+
+
+def choice_of(
+    task: Task,
+    *,
+    arena_cache_size: int | None = None,
+    optimise: str = DEFAULT_OPTIMISE,
+    effort: str = DEFAULT_EFFORT,
+    processes: int | None = None,
+    progress: Progress = silent,
+    seen: Seen | None = None,
+) -> Choice:
+    """As :func:`schedule` of a task that is loaded: the schedule with its replayed cycles and a lower bound of them.
+
+    ``optimise`` and ``effort`` are names of :data:`OPTIMISE` and :data:`EFFORTS`. ``seen`` is told of each schedule that is better than
+    those before; what it raises ends the search.
+    """
+    from cascader.ethosu.search.choice import Aim, choose  # noqa: PLC0415  # a replay alone does not need the scheduler
+    from cascader.ethosu.search.task import unseen  # noqa: PLC0415  # the same
+    from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
+
+    task = _with_effort(task, effort)
+    progress(f"Scheduling {task.provenance.model}")
+    aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == EFFORTS[-1])
+    with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
+        return choose(task, aim, executor, progress, seen or unseen)
+
+
+def schedule(
+    source: str,
+    accelerator_config: str = DEFAULT_ACCELERATOR,
+    *,
+    arena_cache_size: int | None = None,
+    optimise: str = DEFAULT_OPTIMISE,
+    cascade: bool = True,
+    effort: str = DEFAULT_EFFORT,
+    memory: MemoryOptions = NO_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
+    ignore_ops: tuple[str, ...] = (),
+    processes: int | None = None,
+    progress: Progress = silent,
+) -> Schedule:
+    """The schedule of a model (a path or ``zoo:NAME``) in at most ``arena_cache_size`` bytes, with its provenance.
+
+    ``optimise`` Performance asks for the fastest that is found, Size for the one that needs least memory. ``cascade``
+    False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
+    quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer. Builtin
+    operators named in ``ignore_ops`` stay on the CPU. ``processes`` share the work (None: as many as there are processors); the answer
+    does not depend on them. The search optimises for an NPU of this ``timing``.
+
+    InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
+    """
+    from npu_testbed.legalise import load_task  # noqa: PLC0415  # a replay alone does not need the compiler
+
+    _check_budget(arena_cache_size)
+    if cascade:
+        _check_names(optimise, effort)
+    task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)
+    if cascade:
+        made = choice_of(task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress)
+        return made.point.schedule
+    from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
+
+    return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
+
+
+def _check_budget(arena_cache_size: int | None) -> None:
+    if arena_cache_size is not None and arena_cache_size < 1:
+        raise InputError(f"--arena-cache-size {arena_cache_size} is below 1: give a number of bytes.")
+
+
+def _check_names(optimise: str, effort: str) -> None:
+    if optimise not in OPTIMISE:
+        raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
+    if effort not in EFFORTS:
+        raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
+
+
+def write_schedule(plan: Schedule, path: str | Path) -> None:
+    """Write a schedule file, whole or not at all."""
+    write_file(path, to_json(plan).encode("ascii"))
+
+
+def read_schedule(path: str | Path) -> Schedule:
+    """Read and check a schedule file; InputError if it is damaged or wrong in itself."""
+    return from_json(read_text(path, "Schedule"))

@@ -1,0 +1,239 @@
+"""Replays of schedules, ours and Vela's, with what was planned for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
+from npu_model.compiled.containers import read_container, unpacked
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.compiled.unwritten import unwritten_reads
+from npu_model.errors import InputError
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
+from npu_testbed.files import write_file
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch
+from npu_testbed.models import Model, load_model
+from npu_testbed.one_memory import require_one_memory
+from npu_testbed.progress import Progress, silent
+from npu_testbed.replay_only import as_seen_by, compiled_for, memory_of
+from npu_testbed.scheduling import DEFAULT_OPTIMISE
+from npu_testbed.versions import Tools, tool_versions
+from sim import Listener, NetworkReplay, counted_network, replay_network
+from sim.functional import require_defined
+
+if TYPE_CHECKING:
+    from sim.views.trace import TraceRecorder
+    from sim.views.trace_memory import TraceBuffer
+
+ENGINES = ("fast", "simpy")
+"""Engines of a replay: the fast recurrence, which tells listeners nothing, or the SimPy engine; both count the same cycles."""
+
+_JSON_OBJECT = re.compile(rb'\s*\{\s*"')
+"""Beginning of a schedule file; a C array's brace is followed by a number."""
+
+
+def replayed(
+    network: CompiledNetwork,
+    system: MemorySystem,
+    listeners: Sequence[Listener] = (),
+    engine: str = "",
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> NetworkReplay:
+    """The replay of a network by the engine of a name of :data:`ENGINES`; without one the fast one, unless there are listeners.
+
+    InputError for listeners and the fast one.
+    """
+    if listeners and engine == "fast":
+        raise InputError(
+            "--engine fast tells nothing event by event, as a trace, a timeline or a report needs: leave it out, or give --engine simpy."
+        )
+    if listeners or engine == "simpy":
+        return replay_network(network, system, listeners, timing)
+    return counted_network(network, system, timing)
+
+
+@dataclass(frozen=True, slots=True)
+class VelaOptions:
+    """Options of Vela's own schedule, by its names; None where not given."""
+
+    accelerator: str | None = None
+    optimise: str | None = None
+    arena_cache_size: int | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The options that were given, as the command line spells them."""
+        values = {"--accelerator-config": self.accelerator, "--optimise": self.optimise, "--arena-cache-size": self.arena_cache_size}
+        return tuple(option for option, value in values.items() if value is not None)
+
+
+NO_VELA_OPTIONS = VelaOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A replayed network: what ran, on what, and what was planned for it.
+
+    ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
+    touched of it: of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch alone.
+    """
+
+    model: str
+    planner: str
+    planned_bytes: int
+    device: Accelerator
+    system: MemorySystem
+    network: CompiledNetwork = field(repr=False)
+    replay: NetworkReplay = field(repr=False)
+    tools: Tools
+    fast_scratch: bool = False
+    timing: TimingParameters = DEFAULT_TIMING
+
+
+def _recorded_memory_system(provenance: Provenance) -> MemorySystem:
+    if provenance.memory_system is None:
+        raise InputError("The schedule holds no memory system: give one, such as --timing-adapter u55_high_end.")
+    return provenance.memory_system
+
+
+def simulate_schedule(
+    plan: Schedule,
+    memory: MemoryOptions = NO_OPTIONS,
+    listeners: Sequence[Listener] = (),
+    progress: Progress = silent,
+    engine: str = "",
+    timing: TimingParameters | None = None,
+) -> Simulation:
+    """Replay a schedule, on the memory system that it records unless ``memory`` names another, with its timing unless one is given.
+
+    InputError if it records none.
+    """
+    recorded = plan.provenance
+    system = memory.memory_system() if memory.given else memory.as_set(_recorded_memory_system(recorded))
+    require_one_memory(system)
+    timing = recorded.timing if timing is None else timing
+    progress(f"Replaying {recorded.model}")
+    network = lower(plan)
+    require_defined(network)
+    return Simulation(
+        model=recorded.model,
+        planner="the schedule",
+        planned_bytes=plan.arena_size,
+        device=accelerator(plan.accelerator),
+        system=system,
+        network=network,
+        replay=replayed(network, system, listeners, engine, timing),
+        tools=tool_versions(recorded.tools),
+        timing=timing,
+    )
+
+
+def _require_nothing_given(name: str, options: VelaOptions) -> None:
+    """A compiled file has been scheduled: options of the compilation would be ignored."""
+    if options.given:
+        raise InputError(f"{name} is compiled already, so that {' and '.join(options.given)} cannot change it: leave them out.")
+
+
+def _require_right(name: str, network: CompiledNetwork) -> None:
+    """A stream that reads what nothing wrote computes another network: its cycles would say nothing."""
+    wrong = next(unwritten_reads(network), None)
+    if wrong is not None:
+        raise InputError(
+            f"{name} holds a wrong stream: {wrong.text}; compile the network with Vela's other core, or change that part of it."
+        )
+
+
+def simulate_vela(
+    source: str,
+    options: VelaOptions = NO_VELA_OPTIONS,
+    memory: MemoryOptions = NO_OPTIONS,
+    listeners: Sequence[Listener] = (),
+    progress: Progress = silent,
+    engine: str = "",
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> Simulation:
+    """Replay Vela's own schedule of a model: a ``*_vela.tflite``, a ``.pte`` or a C array of one as it is, anything else compiled first.
+
+    InputError if the model or a name is wrong, ``options`` are given for a model that is compiled already, or the stream is wrong.
+    """
+    progress(f"Reading {source}")
+    model = load_model(source)
+    if _JSON_OBJECT.match(model.data):
+        raise InputError(f"{model.name} is no model but JSON: `npu-testbed simulate schedule` replays a schedule file.")
+    model = replace(model, data=unpacked(model.data))
+    network = read_container(model.data)
+    if network is not None:
+        _require_nothing_given(model.name, options)
+        _require_right(model.name, network)
+        device = network.programs[0].accelerator
+    else:
+        device = DEFAULT_ACCELERATOR if options.accelerator is None else accelerator(options.accelerator).name
+    memory = memory_of(device, memory)
+    # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
+    system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
+    if network is not None:
+        size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
+        plan = _VelaPlan(network, "the compiled file", size)
+    else:
+        progress(f"Compiling {model.name} with Vela")
+        plan = _compile(model, options, memory)
+    require_defined(plan.network)
+    scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
+    progress(f"Replaying {model.name}")
+    replay = replayed(plan.network, system, listeners, engine, timing)
+    return Simulation(
+        model=model.name,
+        planner=plan.planner,
+        planned_bytes=plan.planned_bytes,
+        device=accelerator(plan.network.programs[0].accelerator),
+        system=system,
+        network=plan.network,
+        replay=replace(replay, footprint=scratch or replay.footprint),
+        tools=tool_versions(plan.tools),
+        fast_scratch=scratch is not None,
+        timing=timing,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _VelaPlan:
+    """Vela's schedule of a network and the arena that it says this takes."""
+
+    network: CompiledNetwork
+    planner: str
+    planned_bytes: int
+    tools: Tools = ()
+
+
+def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
+    # A compiled file does not need the compiler.
+    from cascader.frontends.vela import CompilerOptions, checked_network, compile_network  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
+
+    optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
+    device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
+    system_config, memory_mode = compiled_for(device, memory)
+    data, _ = without_constant_outputs(model.data)
+    result = compile_network(data, CompilerOptions(device, optimise, options.arena_cache_size, system_config, memory_mode, memory.config))
+    planner = f"Vela {result.version} --optimise {optimise}"
+    return _VelaPlan(checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+
+
+def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> None:
+    """Write the trace that ``recorder``, one of the simulation's listeners, took; compressed if the name ends in ``.gz``.
+
+    ``buffers`` of the arena, as :func:`npu_testbed.views.arena_map.trace_buffers` has them, get tracks of their own.
+    """
+    from sim.views.trace import compressed, trace_json  # noqa: PLC0415  # few replays are traced
+
+    text = trace_json(simulation.replay, recorder, buffers)
+    write_file(path, compressed(text) if str(path).endswith(".gz") else text.encode("ascii"))

@@ -1,0 +1,111 @@
+"""Points of a design space: a network, an accelerator, a memory system and a budget each; and the answer to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import product
+from typing import Any
+
+from npu_model.accelerator import accelerator, require_schedulable
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
+from npu_testbed.answers import key_of
+from npu_testbed.memory_options import MemoryOptions, memory_system_json
+from npu_testbed.models import Model
+from npu_testbed.one_memory import require_one_memory
+from npu_testbed.settings import Choice, Setting, with_setting
+from npu_testbed.timing import timing_json
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One schedule that is asked for; ``budget`` is the most bytes of its arena, None for no bound."""
+
+    model: Model
+    accelerator: str
+    system: MemorySystem
+    settings: tuple[Setting, ...]
+    budget: int | None
+    optimise: str
+    effort: str
+    timing: TimingParameters = DEFAULT_TIMING
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates a cycle."""
+        return accelerator(self.accelerator).macs_per_cycle
+
+    def plain(self) -> dict[str, Any]:
+        """The point as values that JSON can hold."""
+        return {
+            "model": self.model.name,
+            "model_sha256": self.model.sha256,
+            "accelerator": self.accelerator,
+            "memory_system": memory_system_json(self.system),
+            "settings": dict(self.settings),
+            "budget_bytes": self.budget,
+            "optimise": self.optimise,
+            "effort": self.effort,
+            "timing": timing_json(self.timing),
+        }
+
+    @property
+    def key(self) -> str:
+        """The digest of all that the answer follows from."""
+        return key_of(["sweep", self.plain()], self.model.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused`` why there is no schedule."""
+
+    arena_bytes: int = 0
+    cycles: int = 0
+    axi0_bytes: int = 0
+    axi1_bytes: int = 0
+    schedule_sha256: str = ""
+    refused: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """The answer as values that JSON can hold."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Axes of a sweep, all combined with each other; ``memories`` are the memory systems before ``choices`` set their parameters."""
+
+    models: Sequence[Model]
+    accelerators: Sequence[str]
+    memories: Sequence[MemoryOptions]
+    choices: Sequence[Choice] = ()
+    budgets: Sequence[int | None] = (None,)
+    optimise: str = "Performance"
+    effort: str = "standard"
+    timing: TimingParameters = DEFAULT_TIMING
+
+    def systems(self) -> list[tuple[MemorySystem, tuple[Setting, ...]]]:
+        """Every memory system with its settings; InputError if one of them cannot be."""
+        found = []
+        for memory in self.memories:
+            base = memory.memory_system()
+            require_one_memory(base)
+            for values in product(*(choice.values for choice in self.choices)):
+                settings = tuple((choice.key, value) for choice, value in zip(self.choices, values, strict=True))
+                system = base
+                for setting in settings:
+                    system = with_setting(system, setting)
+                found.append((system, settings))
+        return found
+
+
+def points_of(space: Space) -> tuple[Point, ...]:
+    """All points in a fixed order; InputError if a name or a value is wrong, before any of them is worked on."""
+    for name in space.accelerators:
+        require_schedulable(name)
+    return tuple(
+        Point(model, accelerator(name).name, system, settings, budget, space.optimise, space.effort, space.timing)
+        for model, name, (system, settings), budget in product(space.models, space.accelerators, space.systems(), space.budgets)
+    )

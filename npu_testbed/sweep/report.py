@@ -1,0 +1,123 @@
+"""A sweep as tables, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from npu_model.printable import printable
+from npu_testbed.sweep.run import Result
+from validation.tables import Table
+
+_COLUMNS = ("model", "accelerator", "memory system", "set", "budget", "arena", "cycles", "ms")
+
+
+def _settings(result: Result) -> str:
+    return ", ".join(f"{key} {value}" for key, value in result.point.settings)
+
+
+def memory_name(result: Result) -> str:
+    """The memory system with what was set of it."""
+    return ", ".join(filter(None, (result.point.system.name, _settings(result))))
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    point, answer = result.point, result.answer
+    budget = "none" if point.budget is None else f"{point.budget:,}"
+    named = (point.model.name, point.accelerator, point.system.name, _settings(result), budget)
+    if answer.refused:
+        return (*named, "-", "-", "-")
+    return (*named, f"{answer.arena_bytes:,}", f"{answer.cycles:,}", f"{result.milliseconds:.3f}")
+
+
+_NAMED = ("model", "accelerator", "memory system")
+"""Columns that a title says once where all points have the same."""
+
+
+def _table(title: str, results: Sequence[Result], whole: Sequence[Result], notes: tuple[str, ...] = ()) -> Table:
+    """Some results of a whole sweep as rows; what all of it has in common is in the title."""
+    every = [dict(zip(_COLUMNS, _cells(result), strict=True)) for result in whole]
+    common = [name for name in _NAMED if len({row[name] for row in every}) == 1]
+    empty = {"set"} if not any(row["set"] for row in every) else set()
+    shown = [index for index, name in enumerate(_COLUMNS) if name not in empty and name not in common]
+    rows = tuple(tuple(cells[index] for index in shown) for cells in map(_cells, results))
+    heading = f"{title}: {', '.join(every[0][name] for name in common)}" if common else title
+    return Table(heading, tuple(_COLUMNS[index] for index in shown), rows, notes)
+
+
+def all_table(results: Sequence[Result]) -> Table:
+    """A row for each point; why there is no schedule is a note."""
+    reasons = dict.fromkeys(result.answer.refused for result in results if result.answer.refused)
+    return _table("All points", results, results, tuple(reasons))
+
+
+def _scheduled(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if not result.answer.refused]
+
+
+def best_table(results: Sequence[Result]) -> Table:
+    """The fastest schedule of each model within each budget; of equals the one on fewer MACs in fewer bytes."""
+    groups: dict[tuple[str, int | None], list[Result]] = {}
+    for result in _scheduled(results):
+        groups.setdefault((result.point.model.name, result.point.budget), []).append(result)
+    chosen = [min(group, key=lambda one: (one.milliseconds, one.point.macs, one.answer.arena_bytes)) for group in groups.values()]
+    return _table("The fastest within each budget", chosen, results)
+
+
+def enough(results: Sequence[Result], deadline: float) -> tuple[Result, ...]:
+    """The points that meet a deadline in milliseconds, without those that another one meets it beside with no more of anything.
+
+    What counts are the model and the memory system, which must be the same, MACs and bytes of the arena.
+    """
+    meeting = [result for result in _scheduled(results) if result.milliseconds <= deadline]
+
+    def needs(one: Result) -> tuple[int, int]:
+        return one.point.macs, one.answer.arena_bytes
+
+    def beaten(one: Result) -> bool:
+        alike = [other for other in meeting if other.point.model == one.point.model and memory_name(other) == memory_name(one)]
+        return any(needs(other) != needs(one) and all(a <= b for a, b in zip(needs(other), needs(one), strict=True)) for other in alike)
+
+    return tuple({(one.point.model.name, memory_name(one), needs(one)): one for one in reversed(meeting) if not beaten(one)}.values())[::-1]
+
+
+def deadline_table(results: Sequence[Result], deadline: float) -> Table:
+    """The points that meet a deadline with fewest MACs and bytes."""
+    chosen = enough(results, deadline)
+    missed = "" if chosen else f"No point takes {deadline:g} ms or less."
+    title = f"What meets {deadline:g} ms"
+    note = "No other point on the same memory system meets it with no more MACs and no more bytes."
+    return _table(title, chosen, results, (missed or note,))
+
+
+def sweep_text(results: Sequence[Result], deadline: float | None) -> str:
+    """All tables for a terminal."""
+    tables = [all_table(results), best_table(results)] + ([] if deadline is None else [deadline_table(results, deadline)])
+    return "\n\n".join(table.text() if table.rows else "\n".join((table.title, "", *table.notes)) for table in tables)
+
+
+def sweep_json(results: Sequence[Result]) -> dict[str, Any]:
+    """Every point with its answer, as values that JSON can hold."""
+    return {
+        "points": [
+            one.point.plain() | one.answer.plain() | {"milliseconds": None if one.answer.refused else one.milliseconds} for one in results
+        ]
+    }
+
+
+def sweep_csv(results: Sequence[Result]) -> bytes:
+    """A line for each point; the columns of settings are named as they are set."""
+    keys = list(dict.fromkeys(key for result in results for key, _ in result.point.settings))
+    text = io.StringIO()
+    head = ["model", "accelerator", "memory_system", "clock_hz", *keys, "budget_bytes"]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*head, "arena_bytes", "cycles", "milliseconds", "axi0_bytes", "axi1_bytes", "schedule_sha256", "refused"])
+    for one in results:
+        point, answer, settings = one.point, one.answer, dict(one.point.settings)
+        named = [printable(point.model.name), point.accelerator, point.system.name, point.system.clock_hz]
+        figures = [answer.arena_bytes, answer.cycles, f"{one.milliseconds:.6f}", answer.axi0_bytes, answer.axi1_bytes]
+        row = [*named, *(settings.get(key, "") for key in keys), "" if point.budget is None else point.budget]
+        writer.writerow([*row, *([""] * len(figures) if answer.refused else figures), answer.schedule_sha256, answer.refused])
+    return text.getvalue().encode("utf-8")

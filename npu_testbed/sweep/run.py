@@ -1,0 +1,139 @@
+"""Sweeps worked out: points on executors of any kind, each answer kept as soon as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.file import digest
+from cascader.frontends.vela import Legalised, legalised
+from cascader.search.workers import as_completed, default_processes, workers
+from npu_model.accelerator import accelerator
+from npu_model.errors import InputError
+from npu_model.values import dataclass
+from npu_testbed.answers import Answers
+from npu_testbed.progress import Progress, silent
+from npu_testbed.scheduling import choice_of
+from npu_testbed.sweep.points import Answer, Point
+from npu_testbed.tasks import task_of
+from sim import counted_network
+
+AHEAD = 2
+"""Points that a local process has before it, so that none waits for its next one, and none has a long line at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A point with its answer."""
+
+    point: Point
+    answer: Answer
+
+    @property
+    def milliseconds(self) -> float:
+        """Time of one inference at the memory system's clock."""
+        return self.answer.cycles / self.point.system.clock_hz * 1000
+
+
+@lru_cache(maxsize=2)
+def _compiled(data: bytes, accelerator_config: str) -> Legalised:
+    """Legalise a model with Vela; the result is the same on every memory system and for every budget."""
+    return legalised(data, accelerator_config)
+
+
+def answer_of(point: Point) -> Answer:
+    """Schedule one point in this process and replay it; what the input does not allow is an answer, too."""
+    try:
+        compiled = _compiled(point.model.data, point.accelerator)
+        task = task_of(point.model, compiled, point.accelerator, point.system, timing=point.timing)
+        plan = choice_of(task, arena_cache_size=point.budget, optimise=point.optimise, effort=point.effort, processes=1).point.schedule
+    except InputError as error:
+        return Answer(refused=str(error))
+    replay = counted_network(lower(plan), point.system, point.timing)
+    width, beats = accelerator(point.accelerator).port_bytes_per_cycle, replay.beats
+    return Answer(
+        arena_bytes=plan.arena_size,
+        cycles=replay.cycles,
+        axi0_bytes=(beats.axi0_read + beats.axi0_write) * width,
+        axi1_bytes=(beats.axi1_read + beats.axi1_write) * width,
+        schedule_sha256=digest(plan),
+    )
+
+
+def _kept(value: Any) -> Answer:
+    """The answer in a file that was kept; ValueError, TypeError or LookupError if it holds none."""
+    found = Answer(**value["answer"])
+    if not isinstance(found.refused, str) or not (found.refused or (type(found.cycles) is int and found.cycles > 0)):
+        raise ValueError("It is no answer.")
+    return found
+
+
+@contextmanager
+def distributed(address: str) -> Iterator[Executor]:
+    """An executor on a Dask cluster; its workers have this package too. What a worker that dies was doing, another one does.
+
+    InputError if Dask is not installed or there is no scheduler at the address.
+    """
+    try:
+        from distributed import Client  # noqa: PLC0415  # an extra, which a sweep on one machine does without
+    except ModuleNotFoundError:
+        raise InputError("--distributed needs Dask: install the extra 'distributed'.") from None
+    try:
+        client = Client(address, timeout=30)
+    except (OSError, ValueError) as error:
+        raise InputError(f"No Dask scheduler answers at {address!r} ({type(error).__name__}): start one, and give its address.") from None
+    with client:
+        yield client.get_executor(pure=False, retries=3)
+
+
+def _worked_out(points: Sequence[Point], executor: Executor, window: int) -> Iterator[tuple[Point, Answer]]:
+    """The points with their answers as they come, at most ``window`` of them handed out at a time."""
+    waiting = iter(points)
+    running: dict[Future[Answer], Point] = {}
+    while True:
+        for point in waiting:
+            running[executor.submit(answer_of, point)] = point
+            if len(running) >= window:
+                break
+        if not running:
+            return
+        done = next(as_completed(running))
+        yield running.pop(done), done.result()
+
+
+def sweep(
+    points: Sequence[Point],
+    *,
+    results: Path | None = None,
+    processes: int | None = None,
+    address: str | None = None,
+    progress: Progress = silent,
+) -> tuple[Result, ...]:
+    """The answers of all points, in their order, from this machine's processes or those of a Dask cluster at ``address``.
+
+    The folder ``results`` has each answer in a file of its own as soon as it is known, and what it holds is not asked again.
+    """
+    kept = None if results is None else Answers(results, packed=False)
+    keys = {point: point.key for point in points}
+    found: dict[Point, Answer] = {}
+    if kept is not None:
+        known = ((point, kept.find(key, _kept)) for point, key in keys.items())
+        found |= {point: answer for point, answer in known if answer is not None}
+    todo = [point for point in keys if point not in found]
+    already = f", {len(found)} of them known already" if found else ""
+    if not todo:
+        return tuple(Result(point, found[point]) for point in points)
+    count = min(default_processes() if processes is None else processes, len(todo))
+    with workers(count) if address is None else distributed(address) as executor:
+        progress(f"Sweeping: {len(found)} of {len(keys)} points{already}")
+        for point, answer in _worked_out(todo, executor, AHEAD * count if address is None else len(todo)):
+            found[point] = answer
+            if kept is not None:
+                kept.keep(keys[point], {"point": point.plain(), "answer": answer.plain()})
+            progress(f"Sweeping: {len(found)} of {len(keys)} points{already}")
+    return tuple(Result(point, found[point]) for point in points)

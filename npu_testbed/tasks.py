@@ -1,0 +1,101 @@
+"""From what Vela says of a model to the task of scheduling it: its network, the other core's where that is quicker, and its provenance."""
+
+from __future__ import annotations
+
+from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.rewrites import is_flat, is_small
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Provenance
+from cascader.ethosu.search.bound import least_cycles
+from cascader.ethosu.search.task import Origin, Task
+from cascader.frontends.vela import MANY_SPARED, Legalised, alternative
+from cascader.plan.depth_first import DepthFirstScheduler
+from npu_model.accelerator import Accelerator, accelerator
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.models import Model
+from npu_testbed.replaying import QuickReplay
+from npu_testbed.versions import tool_versions, vela_tools
+from sim import quick_cycles
+
+QUICKER = 0.992
+"""Largest part of the C++ core's cycles with which the network of the Python core is searched, too.
+
+Cycles are those layer by layer, or the bound that no schedule undercuts: copies may hide what makes a core's kernels slow.
+
+Vela's figures are those of its better core: what is left out then is within the 1 % that the portfolio allows.
+"""
+
+_QUICKER = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
+_SMALLER = "The tensors of Vela's Python core take fewer bytes here than those of its C++ core."
+
+
+def _cycles(network: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> int:
+    """Cycles of the network layer by layer."""
+    return quick_cycles(replayable(schedule_layer_by_layer(network, accelerator_name)), system, timing)
+
+
+def _bytes(network: Network, accelerator_name: str) -> int:
+    """Bytes of the network layer by layer."""
+    return schedule_layer_by_layer(network, accelerator_name).arena_size
+
+
+def _bound(network: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> int:
+    """Cycles that no schedule of the network undercuts."""
+    return least_cycles(network, DepthFirstScheduler(row_graph(network)), accelerator_name, system, timing)
+
+
+def _reason(network: Network, other: Network, accelerator_name: str, system: MemorySystem, timing: TimingParameters) -> str:
+    """Why the other network should be searched, too, as a sentence; "" if it should not.
+
+    It is or may be quicker, or it takes fewer bytes layer by layer, where there is hardly a row that a cascade could let go of.
+    """
+    ways = (_cycles, _bound)
+    if any(
+        cycles(other, accelerator_name, system, timing) <= QUICKER * cycles(network, accelerator_name, system, timing) for cycles in ways
+    ):
+        return _QUICKER
+    is_smaller = is_flat(network) and _bytes(other, accelerator_name) < _bytes(network, accelerator_name)
+    return _SMALLER if is_smaller else ""
+
+
+def _others(
+    model: Model, first: Legalised, network: Network, device: Accelerator, system: MemorySystem, timing: TimingParameters
+) -> tuple[Origin, ...]:
+    """The network of Vela's other core, if it may be better; of large networks, whose search takes long, it is not asked."""
+    other = alternative(model.data, first, device.name) if is_small(network) or is_flat(network) else None
+    if other is None:
+        return ()
+    second = other.network()
+    reason = _reason(network, second, device.name, system, timing)
+    tools = tool_versions(vela_tools(other.result.version, other.core, reason))
+    return (Origin(second, Provenance(model.name, model.sha256, tools, system, timing)),) if reason else ()
+
+
+def task_of(
+    model: Model,
+    found: Legalised,
+    accelerator_config: str,
+    system: MemorySystem,
+    *,
+    rungs: int | None = None,
+    timing: TimingParameters = DEFAULT_TIMING,
+    one_core: bool = False,
+) -> Task:
+    """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
+
+    With ``one_core`` Vela's other core is not asked for better kernels.
+    """
+    device = accelerator(accelerator_config)
+    tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
+    provenance = Provenance(model.name, model.sha256, tools, system, timing)
+    options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
+    spared = found.spared
+    network = found.network(merge=spared > MANY_SPARED)
+    others = () if one_core else _others(model, found, network, device, system, timing)
+    if 0 < spared <= MANY_SPARED:
+        others = (*others, Origin(found.network(merge=True), provenance))
+    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)

@@ -1,0 +1,122 @@
+"""The frontier as a picture: our staircase of SRAM and cycles, the lower bound, and Vela's points if there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+from npu_testbed.compare.comparison import Comparison
+from npu_testbed.compare.vela_runs import VelaPoint
+from npu_testbed.frontier import Frontier
+from npu_testbed.views.svg import Axis, axes, document, element, path_of, text, title
+
+WIDTH, HEIGHT = 960, 600
+LEFT, RIGHT, TOP, BOTTOM = 90, 930, 92, 530
+KIB = 1024
+
+OURS, SIZE, PERFORMANCE, SWEEP, BOUND = "#0072b2", "#d55e00", "#cc3377", "#e69f00", "#666666"
+"""Colours of Okabe and Ito's palette (the third darker), which colour-blind readers tell apart."""
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """A logarithmic range with some air on both sides."""
+    low, high = min(values), max(values)
+    air = max(sqrt(high / low), 1.2) ** 0.16
+    return low / air, high * air
+
+
+def _staircase(frontier: Frontier, x: Axis, y: Axis) -> list[str]:
+    """From each point to the right, as more memory keeps its cycles, until the next one is faster."""
+    corners: list[tuple[float, float]] = []
+    for point in frontier.points:
+        if corners:
+            corners.append((x.at(point.memory), corners[-1][1]))
+        corners.append((x.at(point.memory), y.at(point.cycles)))
+    corners.append((x.end, corners[-1][1]))
+    line = element("path", d=path_of(corners), stroke=OURS, fill="none", stroke_width=2.2, stroke_linejoin="round")
+    dots = [
+        element(
+            "circle",
+            title(f"{point.memory:,} bytes, {point.cycles:,} cycles"),
+            cx=x.at(point.memory),
+            cy=y.at(point.cycles),
+            r=3.6,
+            fill=OURS,
+        )
+        for point in frontier.points
+    ]
+    return [line, *dots]
+
+
+def _bound(frontier: Frontier, x: Axis, y: Axis) -> list[str]:
+    position = x.at(frontier.bounds.this_search)
+    return [element("path", d=path_of([(position, y.start), (position, y.end)]), stroke=BOUND, stroke_dasharray="6 4", stroke_width=1.4)]
+
+
+def _color(point: VelaPoint) -> str:
+    if point.run.arena_cache_size is not None:
+        return SWEEP
+    return SIZE if point.run.optimise == "Size" else PERFORMANCE
+
+
+def _mark(point: VelaPoint, x: Axis, y: Axis) -> str:
+    """A square for the C++ core, a triangle for the Python core; smaller in the sweep, hollow if it overflows its size."""
+    at, to, radius = x.at(point.memory), y.at(point.cycles), 4.5 if point.run.arena_cache_size is not None else 7.0
+    if point.run.core == "C++":
+        corners = [(at - radius, to - radius), (at + radius, to - radius), (at + radius, to + radius), (at - radius, to + radius)]
+    else:
+        corners = [(at, to - 1.2 * radius), (at + 1.1 * radius, to + 0.9 * radius), (at - 1.1 * radius, to + 0.9 * radius)]
+    words = f"{point.run.name}, {point.run.core} core: {point.memory:,} bytes, {point.cycles:,} cycles"
+    color = _color(point)
+    return element(
+        "path", title(words), d=path_of(corners) + "Z", fill="white" if point.overflows else color, stroke=color, stroke_width=1.4
+    )
+
+
+def _legend(vela: Sequence[VelaPoint]) -> list[str]:
+    """Names of the series in one or two rows above the plot."""
+    parts: list[str] = []
+    parts.append(element("path", d=path_of([(LEFT, 62), (LEFT + 26, 62)]), stroke=OURS, stroke_width=2.2))
+    parts.append(element("circle", cx=float(LEFT + 13), cy=62.0, r=3.6, fill=OURS))
+    parts.append(text(LEFT + 34, 66.5, "npu-testbed, every point replayed"))
+    parts.append(element("path", d=path_of([(LEFT + 300, 62), (LEFT + 326, 62)]), stroke=BOUND, stroke_dasharray="6 4", stroke_width=1.4))
+    parts.append(text(LEFT + 334, 66.5, "lower bound of the kinds of schedules searched"))
+    if vela:
+        entries = [("Vela Size", SIZE), ("Vela Performance", PERFORMANCE), ("Vela at other arena sizes", SWEEP)]
+        position = LEFT
+        for name, color in entries:
+            parts.append(element("rect", x=position + 7, y=78, width=11, height=11, fill=color))
+            parts.append(text(position + 34, 88, name))
+            position += 52 + int(6.8 * len(name))
+        note = "square: C++ core, triangle: Python core, hollow: overflows"
+        parts.append(text(RIGHT, 88, note, size=11, anchor="end", color=BOUND))
+    return parts
+
+
+def _plot(frontier: Frontier, vela: Sequence[VelaPoint]) -> str:
+    bytes_range = _range([p.memory for p in frontier.points] + [p.memory for p in vela] + [max(1, frontier.bounds.this_search)])
+    cycles_range = _range([p.cycles for p in frontier.points] + [p.cycles for p in vela])
+    top = TOP + (20 if vela else 0)
+    unit, name = (1e6, "million") if cycles_range[1] >= 2e6 else (1e3, "thousand")
+    x = Axis(*bytes_range, LEFT, RIGHT, unit=KIB, logarithmic=True)
+    y = Axis(*cycles_range, BOTTOM, top, unit=unit, logarithmic=True)
+    heading = f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}"
+    body = [
+        text(LEFT, 34, heading, size=17),
+        *_legend(vela),
+        *axes(x, y, "arena [KiB], logarithmic", f"NPU cycles [{name}], logarithmic"),
+        *_bound(frontier, x, y),
+        *_staircase(frontier, x, y),
+        *(_mark(point, x, y) for point in sorted(vela, key=lambda p: p.run.arena_cache_size is None)),
+    ]
+    return document(WIDTH, HEIGHT, body)
+
+
+def frontier_svg(frontier: Frontier) -> str:
+    """Our frontier alone."""
+    return _plot(frontier, ())
+
+
+def comparison_svg(comparison: Comparison) -> str:
+    """Our frontier with Vela Size, Vela Performance and Vela's sweep."""
+    return _plot(comparison.frontier, comparison.points)

@@ -1,0 +1,118 @@
+"""The arena as a picture: every tensor's live bytes and every staged copy as a named area, addresses over cycles."""
+
+from __future__ import annotations
+
+from npu_testbed.reports.tables import shortened
+from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap
+from npu_testbed.views.svg import INK, Axis, axes, document, element, path_of, text, title
+
+WIDTH, HEIGHT = 1180, 680
+LEFT, RIGHT, TOP, BOTTOM = 90, 1150, 84, 610
+KIB = 1024
+
+LIMIT = "#b00020"
+"""Colour of the arena's end."""
+
+COLORS = {
+    AreaKind.INPUT: ("#bdbdbd",),
+    AreaKind.OUTPUT: ("#8c8c8c",),
+    AreaKind.TENSOR: ("#a6cee3", "#b9d9a7", "#c7c3e6", "#9fd8cb", "#8fb8de"),
+    AreaKind.ROLLING: ("#6baed6", "#74b566", "#9a8fce", "#4fb3a1", "#5b8fc4"),
+    AreaKind.STAGED: ("#f5a55a",),
+}
+"""Fills by kind; tensors take turns, so that neighbours differ. Weights alone are orange."""
+
+CHARACTER = 6.4
+"""Pixels that a character of a label takes on average at size 11."""
+
+
+def _outline(area: Area, x: Axis, y: Axis) -> str:
+    """A polygon for every stretch of time without a gap: along the upper edge and back along the lower one."""
+    paths: list[str] = []
+    upper: list[tuple[float, float]] = []
+    lower: list[tuple[float, float]] = []
+    end = -1
+    for slab in area.slabs:
+        if slab.start != end and upper:
+            paths.append(path_of([*upper, *reversed(lower)]) + "Z")
+            upper, lower = [], []
+        upper += [(x.at(slab.start), y.at(slab.high)), (x.at(slab.end), y.at(slab.high))]
+        lower += [(x.at(slab.start), y.at(slab.low)), (x.at(slab.end), y.at(slab.low))]
+        end = slab.end
+    paths.append(path_of([*upper, *reversed(lower)]) + "Z")
+    return "".join(paths)
+
+
+def _largest(area: Area, x: Axis, y: Axis) -> tuple[float, float, float, float]:
+    """The pixels (left, right, top, bottom) of the slab with room for most of a label."""
+    boxes = [(x.at(s.start), x.at(s.end), y.at(s.high), y.at(s.low)) for s in area.slabs]
+    return max(boxes, key=lambda box: min(box[1] - box[0], 240) * min(box[3] - box[2], 40))
+
+
+def _spellings(name: str) -> list[str]:
+    """A name whole, without the model's name, and without what its layers have in common, which is mostly the operator.
+
+    >>> _spellings("net/block_1/expand/Relu6;net/block_1/expand/Conv2D")
+    ['net/block_1/expand/Relu6', 'block_1/expand/Relu6', 'block_1/expand', 'block_1', 'expand']
+    """
+    parts = name.partition(";")[0].split("/")
+    ways = [parts, parts[1:], parts[1:-1], parts[1:2], parts[2:3]] if len(parts) > 2 else [parts, parts[1:]]
+    return [shortened("/".join(way)) for way in ways if way]
+
+
+def _label(area: Area, x: Axis, y: Axis) -> str:
+    """The area's name where it has room for it, lengthwise or upright; nothing otherwise, a viewer shows it as a tooltip."""
+    left, right, top, bottom = _largest(area, x, y)
+    width, height = right - left, bottom - top
+    across, up = (left + right) / 2, (top + bottom) / 2
+    for words in _spellings(area.name):
+        length = CHARACTER * len(words)
+        if length <= width - 4 and height >= 13:
+            return text(across, up + 4, words, size=11, anchor="middle")
+        if length <= height - 4 and width >= 13:
+            return text(0, 0, words, size=11, anchor="middle", transform=f"translate({across + 4:.2f} {up:.2f}) rotate(-90)")
+    return ""
+
+
+def _area(area: Area, number: int, x: Axis, y: Axis) -> str:
+    fills = COLORS[area.kind]
+    high = max(slab.high - slab.low for slab in area.slabs)
+    words = f"{area.name}: {area.kind.value}, up to {high:,} bytes, cycles {area.slabs[0].start:,} to {area.slabs[-1].end:,}"
+    return element(
+        "path",
+        title(words),
+        d=_outline(area, x, y),
+        fill=fills[number % len(fills)],
+        stroke="#444444",
+        stroke_width=0.5,
+        stroke_linejoin="round",
+    )
+
+
+def _legend() -> list[str]:
+    parts, position = [], float(LEFT)
+    for kind in AreaKind:
+        for index, color in enumerate(COLORS[kind][:2]):
+            parts.append(element("rect", x=position + 9 * index, y=50, width=13, height=13, fill=color, stroke="#444444", stroke_width=0.5))
+        position += 28
+        parts.append(text(position, 61, kind.value, size=12))
+        position += 22 + 6.9 * len(kind.value)
+    return parts
+
+
+def sram_map_svg(arena: ArenaMap) -> str:
+    """The picture: cycles to the right, addresses upwards, the end of the arena as a line."""
+    x = Axis(0, max(arena.cycles, 1), LEFT, RIGHT, unit=1000)
+    y = Axis(0, max(arena.arena_size, 1) * 1.04, BOTTOM, TOP, unit=KIB)
+    end = y.at(arena.arena_size)
+    body = [
+        text(LEFT, 32, f"{arena.model} on {arena.accelerator}: {arena.cycles:,} cycles in an arena of {arena.arena_size:,} bytes", size=17),
+        *_legend(),
+        *axes(x, y, "NPU cycles [thousand]", "address in the arena [KiB]"),
+        *(_area(area, number, x, y) for number, area in enumerate(arena.areas)),
+        *filter(None, (_label(area, x, y) for area in arena.areas)),
+        element("path", d=path_of([(LEFT, end), (RIGHT, end)]), stroke=LIMIT, stroke_width=1.6, stroke_dasharray="8 4"),
+        text(RIGHT, end - 5, f"end of the arena: {arena.arena_size:,} bytes", size=12, anchor="end", color=LIMIT),
+        element("path", d=path_of([(LEFT, BOTTOM), (RIGHT, BOTTOM)]), stroke=INK),
+    ]
+    return document(WIDTH, HEIGHT, body)

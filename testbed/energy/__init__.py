@@ -1,7 +1,0 @@
-"""Energy as a ratio between two schedules, by a table of the user's; never as an amount."""
-
-from testbed.energy.ratio import Energy, energy, energy_ratio
-from testbed.energy.report import energy_json, energy_text
-from testbed.energy.table import ILLUSTRATIVE, EnergyTable, load_energy_table
-
-__all__ = ["ILLUSTRATIVE", "Energy", "EnergyTable", "energy", "energy_json", "energy_ratio", "energy_text", "load_energy_table"]

@@ -1,6 +1,0 @@
-"""Findings: what would make a schedule faster or smaller, each held to a replay with that one thing changed."""
-
-from testbed.findings.find import findings
-from testbed.findings.finding import Finding
-
-__all__ = ["Finding", "findings"]

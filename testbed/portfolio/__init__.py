@@ -1,7 +1,0 @@
-"""The portfolio beside Vela: each network compared and verified on its own, what was found kept, and the verdicts on it."""
-
-from testbed.portfolio.examination import examine
-from testbed.portfolio.run import examine_all
-from testbed.portfolio.verdict import Finding, Report
-
-__all__ = ["Finding", "Report", "examine", "examine_all"]

@@ -1,6 +1,0 @@
-"""Sweeps: schedules of networks on every combination of MAC configurations, memory systems, budgets and parameters."""
-
-from testbed.sweep.points import Answer, Point, Space, points_of
-from testbed.sweep.run import Result, sweep
-
-__all__ = ["Answer", "Point", "Result", "Space", "points_of", "sweep"]

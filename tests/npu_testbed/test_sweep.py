@@ -1,0 +1,236 @@
+"""A sweep: every combination once, whatever does the work and whatever interrupts it, and its answers are those of `schedule`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from command_line import call, refusal
+
+from npu_model.errors import InputError
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.models import load_model
+from npu_testbed.pipeline import schedule, simulate_schedule
+from npu_testbed.settings import Choice, choice, with_setting
+from npu_testbed.sweep import Answer, Point, Result, Space, points_of, run, sweep
+from npu_testbed.sweep.report import best_table, deadline_table, enough
+from npu_testbed.views.sweep_plot import sweep_svg
+
+MODEL = "zoo:tiny_conv"
+
+
+def space(*budgets: int | None, accelerators: Sequence[str] = ("ethos-u55-128",), choices: Sequence[Choice] = ()) -> Space:
+    return Space([load_model(MODEL)], accelerators, [NO_OPTIONS], choices, budgets)
+
+
+def test_every_combination_is_a_point() -> None:
+    found = points_of(
+        Space(
+            [load_model(MODEL), load_model("zoo:tiny_residual")],
+            ("ethos-u55-32", "ethos-u55-256"),
+            [NO_OPTIONS, MemoryOptions("off")],
+            [choice("clock_hz=1,2,3")],
+            (None, 9000),
+        )
+    )
+    assert len(found) == len(set(found)) == len({point.key for point in found}) == 2 * 2 * 2 * 3 * 2
+
+
+def test_an_answer_is_that_of_schedule() -> None:
+    (result,) = sweep(points_of(space(6000)), processes=1)
+    plan = schedule(MODEL, arena_cache_size=6000, processes=1)
+    assert (result.answer.arena_bytes, result.answer.cycles) == (plan.arena_size, simulate_schedule(plan).replay.cycles)
+
+
+def test_a_budget_that_cannot_be_met_is_an_answer_with_the_smallest_that_can() -> None:
+    (result,) = sweep(points_of(space(100)), processes=1)
+    assert "are the smallest arena reached" in result.answer.refused
+
+
+def test_a_slower_flash_is_never_better() -> None:
+    results = sweep(points_of(space(6000, choices=[choice("ext.read_latency=0,64,1024")])), processes=1)
+    cycles = [result.answer.cycles for result in results]
+    assert cycles == sorted(cycles)
+    assert cycles[0] < cycles[-1]
+
+
+def test_settings_change_the_memory_that_they_name_and_nothing_else() -> None:
+    system = load_timing_adapter("u55_high_end")
+    changed = with_setting(with_setting(system, ("ext.cycles_per_word", "7/2")), ("clock_hz", "1000"))
+    assert changed.clock_hz == 1000
+    assert changed.ports[0] == system.ports[0]
+    assert changed.ports[1].cycles_per_word == Fraction(7, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ext.read_latency", "no choice"),
+        ("ext.colour=1", "no choice"),
+        ("ext.read_latency=", "no choice"),
+        ("flash.read_latency=1", "does not have: it has 'sram' and 'ext'"),
+        ("ext.read_latency=x", "give a number"),
+        ("ext.read_latency=1e999999999", "give a number"),
+        ("ext.cycles_per_word=1E-99999999", "give a number"),
+        ("ext.read_latency=1.5", "give an integer"),
+        ("ext.read_latency=-1", "ranges from 0"),
+        ("ext.cycles_per_word=1/0", "give a number"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_any_work(text: str, words: str) -> None:
+    assert words in refusal("sweep", MODEL, "--set", text)
+
+
+def test_options_that_contradict_are_refused(tmp_path: Path) -> None:
+    assert "one by one" in refusal("sweep", MODEL, "zoo:resnet8", "--plot", tmp_path / "p.svg")
+    assert "all of its values at once" in refusal("sweep", MODEL, "--set", "clock_hz=1", "--set", "clock_hz=2")
+    assert "its own workers" in refusal("sweep", MODEL, "--distributed", "tcp://localhost:1", "--jobs", 2)
+    assert "where the workers run" in refusal("sweep", MODEL, "--distributed", "tcp://localhost:1", "--vela-timeout", 2)
+    assert "drop one" in refusal("sweep", MODEL, "--json", "--deadline", 2)
+    assert "unknown" in refusal("sweep", MODEL, "--accelerator-config", "ethos-u55-100")
+    assert "no number of bytes" in refusal("sweep", MODEL, "--arena-cache-size", "9000,many")
+    assert "an integer from 1 to 1099511627776" in refusal("sweep", MODEL, "--arena-cache-size", 1 << 64)
+
+
+class StoppedError(Exception):
+    pass
+
+
+def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = points_of(space(6000, 7000, None))
+    asked: list[Point] = []
+    work = run.answer_of
+
+    def counted(point: Point) -> Answer:
+        if len(asked) == 2:
+            raise StoppedError
+        asked.append(point)
+        return work(point)
+
+    monkeypatch.setattr(run, "answer_of", counted)
+    with pytest.raises(StoppedError):
+        sweep(points, results=tmp_path, processes=1)
+    assert sorted(path.name for path in tmp_path.glob("*.json")) == sorted(f"{point.key}.json" for point in asked)
+    damaged = tmp_path / f"{asked[0].key}.json"
+    damaged.write_text(damaged.read_text()[:-20])
+    asked.clear()
+    results = sweep(points, results=tmp_path, processes=1)
+    assert len(asked) == 2
+    monkeypatch.undo()
+    assert results == sweep(points, results=tmp_path, processes=1) == sweep(points, processes=1)
+
+
+def test_a_kept_answer_says_what_it_is_of(tmp_path: Path) -> None:
+    (point,) = points_of(space(6000, choices=[choice("ext.read_latency=64")]))
+    sweep([point], results=tmp_path, processes=1)
+    (path,) = tmp_path.glob("*.json")
+    kept = json.loads(path.read_text())
+    assert kept["point"]["settings"] == {"ext.read_latency": "64"}
+    assert kept["point"]["budget_bytes"] == 6000
+    assert kept["answer"]["arena_bytes"] <= 6000
+
+
+def made(macs: int, arena: int, cycles: int, budget: int | None = None, refused: str = "") -> Result:
+    (point,) = points_of(space(budget, accelerators=[f"ethos-u55-{macs}"]))
+    return Result(point, Answer(arena, cycles, 0, 0, "", refused))
+
+
+def test_what_meets_a_deadline_is_not_beaten_in_macs_and_bytes() -> None:
+    at = 500_000  # cycles of a millisecond
+    results = [
+        made(64, 9000, 2 * at),
+        made(128, 9000, at),
+        made(128, 20_000, at // 2),
+        made(64, 20_000, at),
+        made(32, 0, 0, 5, "too small"),
+    ]
+    assert [(one.point.macs, one.answer.arena_bytes) for one in enough(results, 1)] == [(128, 9000), (64, 20_000)]
+    assert [(one.point.macs, one.answer.arena_bytes) for one in enough(results, 2)] == [(64, 9000)]
+    assert deadline_table(results, 0.01).notes == ("No point takes 0.01 ms or less.",)
+
+
+def test_the_fastest_within_a_budget_is_found() -> None:
+    results = [
+        made(64, 1000, 9, 5000),
+        made(128, 2000, 5, 5000),
+        made(256, 3000, 5, 5000),
+        made(64, 9000, 4),
+        made(32, 0, 0, 5, "too small"),
+    ]
+    assert [row[0] for row in best_table(results).rows] == ["ethos-u55-128", "ethos-u55-64"]
+
+
+def test_what_all_points_have_in_common_is_said_once() -> None:
+    table = best_table([made(64, 1000, 9), made(64, 2000, 5, 5000)])
+    assert table.title == "The fastest within each budget: zoo:tiny_conv, ethos-u55-64, timing adapter u55_high_end"
+    assert table.headers == ("budget", "arena", "cycles", "ms")
+
+
+def test_a_picture_has_a_line_for_each_device_and_says_if_there_is_nothing_to_draw() -> None:
+    picture = sweep_svg([made(64, 1000, 9), made(128, 2000, 5), made(128, 1500, 7)])
+    assert picture.count("<circle") == 3
+    assert "No point of this sweep" in sweep_svg([made(32, 0, 0, 5, "too small")])
+
+
+def test_the_command_writes_what_it_prints(tmp_path: Path) -> None:
+    table, picture = tmp_path / "s.csv", tmp_path / "s.svg"
+    words = ("sweep", MODEL, "--arena-cache-size", "100,6000", "--set", "ext.read_latency=64", "--results", tmp_path / "r", "--jobs", 1)
+    outcome = call(*words, "--csv", table, "--plot", picture, "--deadline", 100)
+    assert outcome.status == 0, outcome
+    assert "The fastest within each budget" in outcome.output
+    document = json.loads(call(*words, "--json").output)
+    refused, met = csv.DictReader(table.read_text().splitlines())
+    assert refused["cycles"] == ""
+    assert "smallest arena" in refused["refused"]
+    assert int(met["cycles"]) == document["points"][1]["cycles"]
+    assert met["ext.read_latency"] == "64"
+    assert f"{int(met['cycles']):,}" in outcome.output
+
+
+def test_processes_answer_as_one_does() -> None:
+    points = points_of(space(6000, None))
+    assert sweep(points, processes=2) == sweep(points, processes=1)
+
+
+def test_a_cluster_that_is_not_there_is_said_to_be_missing() -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed: the extra 'distributed'")
+    with pytest.raises(InputError, match="No Dask scheduler answers"), run.distributed("no-address"):
+        pass
+
+
+def test_nothing_is_lost_with_a_worker_of_a_cluster_that_dies(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: the extra 'distributed'")
+    points = points_of(space(5200, 6000, 7000, 8000, None))
+    killed: list[int] = []
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+
+        def kill(_doing: str) -> None:
+            if not killed:
+                with distributed.Client(cluster) as client:
+                    killed.append(next(iter(client.run(os.getpid).values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = sweep(points, results=tmp_path, address=cluster.scheduler_address, progress=kill)
+    assert killed
+    assert found == sweep(points, results=tmp_path, processes=1)
+    assert len(list(tmp_path.glob("*.json"))) == len(points)
+
+
+def test_a_replay_may_ask_what_another_memory_would_change(tmp_path: Path) -> None:
+    plan = tmp_path / "s.json"
+    call("schedule", MODEL, "--no-cascade", "-o", plan, "--no-advice")
+    words = ("simulate", "schedule", plan, "--no-advice", "--json")
+    before = json.loads(call(*words).output)
+    after = json.loads(call(*words, "--set", "ext.read_latency=1000", "--set", "clock_hz=100000000").output)
+    assert after["memory_system"]["name"] == f"{before['memory_system']['name']}, ext.read_latency 1000, clock_hz 100000000"
+    assert after["summary"]["cycles"] > before["summary"]["cycles"]
+    assert after["summary"]["milliseconds"] == pytest.approx(after["summary"]["cycles"] / 100_000)
+    assert "try them all with `npu-testbed sweep`" in refusal("simulate", "vela", MODEL, "--set", "ext.read_latency=1,2")
+    assert "give each once" in refusal("simulate", "vela", MODEL, "--set", "clock_hz=1", "--set", "clock_hz=2")
