@@ -9,7 +9,7 @@ from pathlib import Path
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import parse_profile, profile, profile_names
-from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, memory_system
+from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, arena_cache_size, memory_system
 from validation.reading import read_configuration
 
 
@@ -40,8 +40,16 @@ def load_memory_system(
     system_config: str = DEFAULT_SYSTEM_CONFIG, memory_mode: str = DEFAULT_MEMORY_MODE, config: Path | None = None
 ) -> MemorySystem:
     """The memory system of a system config and a memory mode in a ``vela.ini``; Vela's own file if ``config`` is None."""
-    text = vela_ini_text() if config is None else read_configuration(config, "Configuration file")
-    return memory_system(text, system_config, memory_mode)
+    return memory_system(_ini_text(config), system_config, memory_mode)
+
+
+def load_arena_cache_size(memory_mode: str = DEFAULT_MEMORY_MODE, config: Path | None = None) -> int | None:
+    """The bytes that a memory mode in a ``vela.ini`` grants; None if it sets no bound. Vela's own file if ``config`` is None."""
+    return arena_cache_size(_ini_text(config), memory_mode)
+
+
+def _ini_text(config: Path | None) -> str:
+    return vela_ini_text() if config is None else read_configuration(config, "Configuration file")
 
 
 def load_timing_adapter(name_or_path: str | Path) -> MemorySystem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from cascader.ethosu.search.task import Point, Task
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from npu_testbed.legalise import load_task
@@ -102,6 +103,19 @@ class Frontier:
         return min((point for point in self.points if point.cycles <= cycles), key=lambda point: point.memory, default=None)
 
 
+def within_bound(found: Frontier, bound: int | None) -> Frontier:
+    """The points that need at most ``bound`` bytes (None: all); InputError that names the smallest arena if there is none."""
+    if bound is None:
+        return found
+    points = tuple(point for point in found.points if point.memory <= bound)
+    if not points:
+        raise InputError(
+            f"No schedule was found that fits into {bound} bytes: {found.points[0].memory} bytes are the smallest arena reached; "
+            "raise arena_cache_size of the memory mode, or choose another one."
+        )
+    return replace(found, points=points, near=tuple(point for point in found.near if point.memory <= bound))
+
+
 def replayed_frontier(
     task: Task,
     found: Found,
@@ -148,13 +162,16 @@ def frontier(
     """The frontier of a model (a path or ``zoo:NAME``), from ``rungs`` memory limits per layout (None: the search's default).
 
     ``processes`` change how long it takes and nothing else. ``schedules`` is a folder that has the schedules when they are all known and
-    the best so far before that; if it was left before its end, the search goes on from there. InputError if the model or a name is wrong.
+    the best so far before that; if it was left before its end, the search goes on from there.
+
+    Points of more bytes than the memory mode grants are left out. InputError if the model or a name is wrong, or no point fits.
     """
+    bound = memory.arena_bound()
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as pool:
         executor = resumed(pool, task, schedules)
         made = search(explore(task, executor, progress), EVERYTHING, executor, progress)
-        found = replayed_frontier(task, made, executor, show=progress)
+        found = within_bound(replayed_frontier(task, made, executor, () if bound is None else (bound,), show=progress), bound)
         if isinstance(executor, Resumed):
             executor.finish({point.memory: point.schedule for point in found.points})
         return found

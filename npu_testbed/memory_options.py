@@ -13,7 +13,7 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.values import dataclass
-from npu_testbed.configs import configuration_file, load_memory_system, load_timing_adapter
+from npu_testbed.configs import configuration_file, load_arena_cache_size, load_memory_system, load_timing_adapter
 from npu_testbed.settings import Setting, with_setting
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"
@@ -65,6 +65,15 @@ class MemoryOptions:
         if self.from_vela:
             return self.as_set(load_memory_system(*self.vela_names, self.config))
         return self.as_set(load_timing_adapter(DEFAULT_TIMING_ADAPTER if self.timing_adapter is None else self.timing_adapter))
+
+    def arena_bound(self, given: int | None = None) -> int | None:
+        """Most bytes of the arena: those ``given`` by an option, else the ``arena_cache_size`` of the memory mode; None if neither says.
+
+        Where the mode parts a fast scratch from the arena, they are those of the fast scratch.
+        """
+        if given is not None or not self.from_vela:
+            return given
+        return load_arena_cache_size(self.vela_names[1], self.config)
 
     def as_set(self, system: MemorySystem) -> MemorySystem:
         """A memory system with the settings, which its name then says; InputError if it has no such memory."""

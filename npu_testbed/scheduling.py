@@ -89,6 +89,8 @@ def schedule(
 ) -> Schedule:
     """The schedule of a model (a path or ``zoo:NAME``) in at most ``arena_cache_size`` bytes, with its provenance.
 
+    None stands for the bytes that the memory mode of ``memory`` grants, if it says how many.
+
     ``optimise`` Performance asks for the fastest that is found, Size for the one that needs least memory. ``cascade``
     False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
     quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer. Builtin
@@ -100,6 +102,7 @@ def schedule(
     from npu_testbed.legalise import load_task  # noqa: PLC0415  # a replay alone does not need the compiler
 
     _check_budget(arena_cache_size)
+    arena_cache_size = memory.arena_bound(arena_cache_size)
     if cascade:
         _check_names(optimise, effort)
     task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from npu_model.errors import InputError
-from npu_model.memory.system import Memory, MemorySystem
+from npu_model.memory.system import AXI1, Memory, MemorySystem
 from npu_model.printable import shown
 from npu_model.values import dataclass
 
@@ -83,12 +83,33 @@ def _changed(memory: Memory, key: str, parameter: str, value: str) -> Memory:
     return replace(memory, **changes)
 
 
+EXTERNAL = "ext"
+"""The memory behind AXI1, whatever a configuration calls it; a timing adapter calls it nothing else."""
+
+_EXTERNAL = (EXTERNAL, "dram", "onchipflash", "offchipflash")
+
+
+def _named(system: MemorySystem, name: str) -> str:
+    """The name that a memory system has for one that is called ``name``: one name a memory, whatever the system was read from.
+
+    The case of letters does not matter. :data:`EXTERNAL` is the memory behind AXI1; a timing adapter's, which stands for any flash or DRAM,
+    has all of their names.
+    """
+    names = {memory.name.lower(): memory.name for memory in reversed(system.ports)}
+    wanted = name.lower()
+    external = system.ports[AXI1].name
+    if wanted not in names and (wanted == EXTERNAL or (external == EXTERNAL and wanted in _EXTERNAL)):
+        return external
+    return names.get(wanted, name)
+
+
 def with_setting(system: MemorySystem, setting: Setting) -> MemorySystem:
     """The memory system with one parameter set; InputError if it has no such memory, or no memory such a value."""
     key, value = setting
     if key == CLOCK:
         return replace(system, clock_hz=_integer(key, value))
     name, _, parameter = key.rpartition(".")
+    name = _named(system, name)
     names = dict.fromkeys(memory.name for memory in system.ports)
     if name not in names:
         raise InputError(f"--set {shown(key)} names a memory that {system.name} does not have: it has {' and '.join(map(shown, names))}.")

@@ -84,7 +84,8 @@ class Simulation:
     """A replayed network: what ran, on what, and what was planned for it.
 
     ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
-    touched of it: of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch alone.
+    touched of it: of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch alone. The memory mode
+    grants ``granted_bytes`` of it (None: no bound), which Vela may exceed.
     """
 
     model: str
@@ -97,6 +98,7 @@ class Simulation:
     tools: Tools
     fast_scratch: bool = False
     timing: TimingParameters = DEFAULT_TIMING
+    granted_bytes: int | None = None
 
 
 def _recorded_memory_system(provenance: Provenance) -> MemorySystem:
@@ -115,11 +117,17 @@ def simulate_schedule(
 ) -> Simulation:
     """Replay a schedule, on the memory system that it records unless ``memory`` names another, with its timing unless one is given.
 
-    InputError if it records none.
+    InputError if it records none, or needs a larger arena than the memory mode grants.
     """
     recorded = plan.provenance
     system = memory.memory_system() if memory.given else memory.as_set(_recorded_memory_system(recorded))
     require_one_memory(system)
+    granted = memory.arena_bound()
+    if granted is not None and plan.arena_size > granted:
+        raise InputError(
+            f"The schedule needs an arena of {plan.arena_size} bytes, and memory mode {memory.vela_names[1]} grants arena_cache_size="
+            f"{granted}: make the schedule for that memory mode, or choose another one."
+        )
     timing = recorded.timing if timing is None else timing
     progress(f"Replaying {recorded.model}")
     network = lower(plan)
@@ -134,6 +142,7 @@ def simulate_schedule(
         replay=replayed(network, system, listeners, engine, timing),
         tools=tool_versions(recorded.tools),
         timing=timing,
+        granted_bytes=granted,
     )
 
 
@@ -201,6 +210,7 @@ def simulate_vela(
         tools=tool_versions(plan.tools),
         fast_scratch=scratch is not None,
         timing=timing,
+        granted_bytes=memory.arena_bound(options.arena_cache_size),
     )
 
 

@@ -211,6 +211,9 @@ def memory_system(text: str, system_config: str = DEFAULT_SYSTEM_CONFIG, memory_
 
 
 def arena_cache_size(text: str, memory_mode: str = DEFAULT_MEMORY_MODE) -> int | None:
-    """Bytes that the memory mode grants the arena (``arena_cache_size``), None if it sets no bound."""
+    """Bytes that the memory mode grants (``arena_cache_size``), None if it sets no bound; InputError for a number that bounds nothing.
+
+    They are those of the arena, or of the fast scratch where the mode parts that from the arena (Vela's Dedicated_Sram).
+    """
     section = _Section(_parse(text), _MODE, memory_mode, "Memory mode")
-    return section.integer("arena_cache_size", 0, _MAX_ARENA) if section.has("arena_cache_size") else None
+    return section.integer("arena_cache_size", 1, _MAX_ARENA) if section.has("arena_cache_size") else None

@@ -15,3 +15,15 @@ def memory_options(arguments: argparse.Namespace) -> MemoryOptions:
     if len(dict(settings)) < len(settings):
         raise InputError("--set was given twice with the same key: give each once.")
     return MemoryOptions(arguments.timing_adapter, arguments.system_config, arguments.memory_mode, arguments.config, settings)
+
+
+def arena_bound(arguments: argparse.Namespace) -> int | None:
+    """Most bytes of the arena: those of ``--arena-cache-size``, else those of the memory mode, which is then said; None if neither says."""
+    from npu_testbed.endings import say
+
+    given, memory = getattr(arguments, "arena_cache_size", None), memory_options(arguments)
+    bound = memory.arena_bound(given)
+    if given is None and bound is not None:
+        overrides = "; --arena-cache-size overrides it" if "arena_cache_size" in arguments else ""
+        say("note", f"arena_cache_size of memory mode {memory.vela_names[1]} bounds the arena to {bound:,} bytes{overrides}.")
+    return bound

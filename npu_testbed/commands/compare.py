@@ -18,6 +18,7 @@ from npu_testbed.commands.options import (
     add_memory_options,
     add_report_option,
     add_results_option,
+    add_settings_option,
     add_timing_option,
     add_vela_timeout_option,
     example,
@@ -65,6 +66,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the summary as a section of a Markdown page")
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
+    add_settings_option(parser)
     add_timing_option(parser)
     parser.add_argument(
         "--robust",
@@ -82,7 +84,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, draw and print."""
-    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.commands.choices import arena_bound, memory_options
     from npu_testbed.compare.comparison import compare
     from npu_testbed.energy import load_energy_table
     from npu_testbed.files import require_picture, write_file
@@ -105,6 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     events = TimelineEvents()
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
+    arena_bound(arguments)
     timing = load_timing(arguments.timing)
     energy = None if arguments.energy is None else load_energy_table(arguments.energy)
     with progress() as show:

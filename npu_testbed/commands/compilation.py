@@ -114,13 +114,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> CompileOptions:
-    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.commands.choices import arena_bound, memory_options
     from npu_testbed.compilation.compiler import CompileOptions
     from npu_testbed.timing import load_timing
 
     return CompileOptions(
         accelerator=arguments.accelerator_config,
-        arena_cache_size=arguments.arena_cache_size,
+        arena_cache_size=arena_bound(arguments),
         optimise=arguments.optimise,
         cascade=not arguments.disable_cascading,
         effort=arguments.effort,

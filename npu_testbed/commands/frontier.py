@@ -14,6 +14,7 @@ from npu_testbed.commands.options import (
     add_json_option,
     add_memory_options,
     add_report_option,
+    add_settings_option,
     add_timing_option,
     add_vela_timeout_option,
     example,
@@ -60,6 +61,7 @@ def add(commands: Any) -> None:
     )
     add_accelerator_option(parser, "ethos-u55-128")
     add_memory_options(parser, "the timing adapter u55_high_end")
+    add_settings_option(parser)
     add_timing_option(parser)
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
@@ -69,6 +71,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find, write and print the frontier."""
+    from npu_testbed.commands.choices import arena_bound
     from npu_testbed.commands.options import json_text
     from npu_testbed.files import require_folder, require_page, require_picture, require_writable, write_file
     from npu_testbed.reports.frontier import frontier_json, frontier_text
@@ -83,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         require_page(arguments.report, arguments.model)
     if arguments.schedules is not None:
         require_folder(arguments.schedules)
+    arena_bound(arguments)
     found, picture, page = _find(arguments)
     document = frontier_json(found)
     if arguments.output is not None:

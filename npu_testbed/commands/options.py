@@ -92,14 +92,25 @@ MOST_BYTES = 1 << 40
 """Bound of a number of bytes: an address of the NPU has 40 bits."""
 
 
+_UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+"""Bytes of the units that a size may be written in, whatever the case of their letters."""
+
+
 def byte_count(text: str) -> int:
-    """A number of bytes from 1 to `MOST_BYTES`."""
+    """A number of bytes from 1 to `MOST_BYTES`, alone or in KiB, MiB or GiB.
+
+    >>> byte_count("262144"), byte_count("256KiB"), byte_count("1 MiB")
+    (262144, 262144, 1048576)
+    """
+    unit = _UNITS.get(text[-3:].lower())
     try:
-        value = int(text)
+        value = int(text) if unit is None else int(text[:-3]) * unit
     except ValueError:
         value = 0
     if not 1 <= value <= MOST_BYTES:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of bytes, give an integer from 1 to {MOST_BYTES}")
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is no number of bytes, give an integer from 1 to {MOST_BYTES}, or one with KiB, MiB or GiB behind it"
+        )
     return value
 
 
@@ -217,7 +228,7 @@ def add_settings_option(parser: Options) -> None:
     """``--set``, which :mod:`npu_testbed.settings` reads."""
     parser.add_argument(
         "--set",
-        metavar="KEY=V",
+        metavar="MEMORY.PARAMETER=VALUE",
         dest="settings",
         action="append",
         default=[],

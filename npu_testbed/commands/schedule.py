@@ -17,6 +17,7 @@ from npu_testbed.commands.options import (
     add_layer_options,
     add_memory_options,
     add_report_option,
+    add_settings_option,
     add_timing_option,
     add_vela_timeout_option,
     byte_count,
@@ -56,7 +57,10 @@ def add(commands: Any) -> None:
     parser.add_argument("-o", "--output", metavar="SCHEDULE.json", required=True, help="schedule file to write")
     add_accelerator_option(parser, "ethos-u55-128")
     parser.add_argument(
-        "--arena-cache-size", metavar="BYTES", type=byte_count, help="most bytes that the arena may take (default: no bound)"
+        "--arena-cache-size",
+        metavar="BYTES",
+        type=byte_count,
+        help="most bytes that the arena may take, such as 262144 or 256KiB (default: those of the memory mode)",
     )
     parser.add_argument("--optimise", choices=("Performance", "Size"), help="what to optimise for within the bound (default: Performance)")
     parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
@@ -77,6 +81,7 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
+    add_settings_option(parser)
     add_timing_option(parser)
     add_layer_options(parser)
     add_report_option(parser)
@@ -89,6 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Make the schedule, write it, and say what was written."""
     from concurrent.futures import ThreadPoolExecutor
 
+    from npu_testbed.commands.choices import arena_bound
     from npu_testbed.files import require_page, require_writable
     from npu_testbed.progress import progress
 
@@ -97,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
             name = f"--{option.replace('_', '-')} {given}"
             raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
     min_percent(arguments)
+    arguments.arena_cache_size = arena_bound(arguments)
     require_writable(arguments.output, arguments.model)
     if arguments.csv is not None:
         require_writable(arguments.csv, arguments.model, arguments.output)

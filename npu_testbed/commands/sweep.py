@@ -75,8 +75,8 @@ def add(commands: Any) -> None:
         "--arena-cache-size",
         metavar="BYTES,...",
         type=budgets,
-        default=(None,),
-        help="budgets of the arena, none for no bound (default: none)",
+        default=(),
+        help="budgets of the arena, such as 64KiB, none for no bound (default: those of the memory modes)",
     )
     parser.add_argument("--optimise", choices=("Performance", "Size"), default="Performance", help="as for schedule (default: Performance)")
     parser.add_argument(

@@ -19,7 +19,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from npu_testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
 from npu_testbed.compare.vela_runs import VelaFailure, VelaPoint, VelaTask
-from npu_testbed.frontier import Frontier, FrontierPoint, replayed_frontier
+from npu_testbed.frontier import Frontier, FrontierPoint, replayed_frontier, within_bound
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
@@ -187,7 +187,10 @@ def compare(
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
     With ``robust`` the answers are replayed under other timings, too, and are those that hold among what is as good; with ``energy`` they
     have ratios of energies by that table.
+
+    Our arenas and those of the sweep have at most the bytes that the memory mode grants, which Vela takes as a wish.
     """
+    bound = memory.arena_bound()
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
     model, _ = without_constant_outputs(load_model(source).data)
@@ -202,14 +205,16 @@ def compare(
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
         found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
         smallest = min(candidate.memory for candidate in found.candidates)
-        sizes = sweep_sizes(smallest, performance.memory, sweep) if sweep else ()
+        most = performance.memory if bound is None else min(performance.memory, bound)
+        sizes = sweep_sizes(smallest, most, sweep) if sweep else ()
         at_sizes = [run for at in sizes for run in both_cores("Performance", at)]
         swept, more = vela_points(vela, at_sizes, executor, progress, many, on_cpu=on_cpu)
         budgets = tuple(
             sorted({*sizes, *(point.memory for point in plain), *(arenas_below((size, performance), smallest) if robust else ())})
         )
+        budgets = budgets if bound is None else tuple(sorted({bound, *(budget for budget in budgets if budget < bound)}))
         targets = (size.cycles, performance.cycles)
-        frontier = replayed_frontier(task, found, executor, budgets, targets, progress)
+        frontier = within_bound(replayed_frontier(task, found, executor, budgets, targets, progress), bound)
         answered, judged = answers(frontier, size, performance), None
         if robust:
             answered, judged = _robust(answered, frontier, vela, executor, progress)

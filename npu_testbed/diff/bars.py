@@ -100,10 +100,15 @@ def require_comparable(baseline: Baseline, simulation: Simulation, path: str) ->
 def bars(
     simulation: Simulation, max_cycles: int | None, max_bytes: int | None, baseline: Baseline | None, tolerance: Fraction = Fraction(0)
 ) -> list[Bar]:
-    """The bars that are set; a baseline may be exceeded by ``tolerance``, a part of its figure."""
+    """The bars that are set; a baseline may be exceeded by ``tolerance``, a part of its figure.
+
+    The bytes that ``--arena-cache-size`` or the memory mode grants are a bar, too, unless ``max_bytes`` sets another.
+    """
     cycles, arena = simulation.replay.cycles, simulation.planned_bytes
     found = [Bar("NPU cycles", cycles, max_cycles, "--max-cycles")] if max_cycles is not None else []
     found += [Bar("SRAM bytes", arena, max_bytes, "--max-bytes")] if max_bytes is not None else []
+    if simulation.granted_bytes is not None and max_bytes is None:
+        found.append(Bar("SRAM bytes", arena, simulation.granted_bytes, "arena_cache_size"))
     if baseline is not None:
         found.append(Bar("NPU cycles", cycles, int(baseline.cycles * (1 + tolerance)), "the baseline"))
         found.append(Bar("SRAM bytes", arena, int(baseline.arena_bytes * (1 + tolerance)), "the baseline"))

@@ -89,7 +89,7 @@ def _alone(
 
     def smallest() -> Choice:
         task = load_task(source, finding.accelerator, memory, progress=progress)
-        return choice_of(task, optimise="Size", processes=processes, progress=progress)
+        return choice_of(task, arena_cache_size=memory.arena_bound(), optimise="Size", processes=processes, progress=progress)
 
     made = attempt(smallest, finding.network, finding.accelerator, "The schedule")
     if isinstance(made, Failure):

@@ -30,7 +30,7 @@ class Kept:
             "schema": SCHEMA,
             "accelerator": accelerator(self.accelerator).name,
             "memory system": memory_system_sha256(self.memory.memory_system()),
-            "vela": [str(option) for option in (*self.memory.vela_names, self.memory.config)],
+            "vela": [str(option) for option in (*self.memory.vela_names, self.memory.config, self.memory.arena_bound())],
             "verified": self.verified,
         }
         return f"{name}-{self.accelerator}-{key_of(question, build(name))[:16]}"

@@ -84,6 +84,11 @@ def _planned(summary: Summary, planner: str) -> str:
     return f"{summary.planned_bytes:,} bytes by {planner}: {summary.peak_bytes - summary.planned_bytes:+,} in the replay"
 
 
+def _granted(simulation: Simulation, granted: int) -> str:
+    over = simulation.planned_bytes - granted
+    return f"{granted:,} bytes by the memory mode or --arena-cache-size{f': exceeded by {over:,}' if over > 0 else ''}"
+
+
 def _constants(summary: Summary, simulation: Simulation) -> str:
     system = simulation.system
     port = system.port_of(CONSTANTS)
@@ -104,6 +109,7 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         ("NPU cycles", f"{summary.cycles:,} ({summary.milliseconds:.3f} ms at {clock:g} MHz)"),
         ("Peak SRAM", f"{summary.peak_bytes:,} bytes in the replay, of which {summary.live_peak_bytes:,} live at once"),
         ("Planned", _planned(summary, simulation.planner)),
+        *([] if simulation.granted_bytes is None else [("Granted", _granted(simulation, simulation.granted_bytes))]),
         ("Constants", _constants(summary, simulation)),
         ("MACs", f"{summary.macs:,} ({summary.mac_utilisation:.1%} of the MAC array)"),
     ]

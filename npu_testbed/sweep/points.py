@@ -75,29 +75,33 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Axes of a sweep, all combined with each other; ``memories`` are the memory systems before ``choices`` set their parameters."""
+    """Axes of a sweep, all combined with each other; ``memories`` are the memory systems before ``choices`` set their parameters.
+
+    Without ``budgets`` the budget is what each memory mode grants, if it says how many bytes.
+    """
 
     models: Sequence[Model]
     accelerators: Sequence[str]
     memories: Sequence[MemoryOptions]
     choices: Sequence[Choice] = ()
-    budgets: Sequence[int | None] = (None,)
+    budgets: Sequence[int | None] = ()
     optimise: str = "Performance"
     effort: str = "standard"
     timing: TimingParameters = DEFAULT_TIMING
 
-    def systems(self) -> list[tuple[MemorySystem, tuple[Setting, ...]]]:
-        """Every memory system with its settings; InputError if one of them cannot be."""
+    def systems(self) -> list[tuple[MemorySystem, tuple[Setting, ...], Sequence[int | None]]]:
+        """Every memory system with its settings and its budgets; InputError if one of them cannot be."""
         found = []
         for memory in self.memories:
             base = memory.memory_system()
             require_one_memory(base)
+            budgets = self.budgets or (memory.arena_bound(),)
             for values in product(*(choice.values for choice in self.choices)):
                 settings = tuple((choice.key, value) for choice, value in zip(self.choices, values, strict=True))
                 system = base
                 for setting in settings:
                     system = with_setting(system, setting)
-                found.append((system, settings))
+                found.append((system, settings, budgets))
         return found
 
 
@@ -107,5 +111,6 @@ def points_of(space: Space) -> tuple[Point, ...]:
         require_schedulable(name)
     return tuple(
         Point(model, accelerator(name).name, system, settings, budget, space.optimise, space.effort, space.timing)
-        for model, name, (system, settings), budget in product(space.models, space.accelerators, space.systems(), space.budgets)
+        for model, name, (system, settings, budgets) in product(space.models, space.accelerators, space.systems())
+        for budget in budgets
     )

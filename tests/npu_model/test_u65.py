@@ -192,7 +192,7 @@ def test_its_stream_computes_what_the_stream_of_the_u55_computes(name: str, devi
         (("simulate", "vela", "zoo:tiny_conv", "--timing-adapter", "u65_high_end"), "give u55_high_end, a file of your own"),
         (
             ("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", U65, "--system-config", "Ethos_U55_High_End_Embedded"),
-            "does not start with Ethos_U65",
+            "is another NPU's, as ethos-u65-256 is an Ethos_U65",
         ),
         (("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", "ethos-u65-1024"), "'ethos-u65-1024' is unknown"),
         (("schedule", "zoo:tiny_conv", "-o", "s.json", "--accelerator-config", U65_512), "is only simulated, on Vela's schedules"),

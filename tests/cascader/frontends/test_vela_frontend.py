@@ -60,7 +60,7 @@ def test_a_compiled_network_is_not_compiled_again() -> None:
         ({"accelerator": "ethos-u55-512"}, "Accelerator 'ethos-u55-512' is unknown"),
         ({"optimise": "Speed"}, "--optimise 'Speed' is unknown: choose Performance or Size"),
         ({"arena_cache_size": 0}, "--arena-cache-size 0 is below 1"),
-        ({"system_config": "My_Board"}, "does not start with Ethos_U55"),
+        ({"system_config": "Ethos_U65_High_End"}, "another NPU's, as ethos-u55-128 is an Ethos_U55"),
     ],
 )
 def test_an_unknown_option_is_refused_before_vela_starts(
