@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Sequence
 
@@ -34,6 +35,7 @@ from npu_testbed.endings import (
     refuse_system_error,
     report_bug,
     safe_output,
+    say,
 )
 from npu_testbed.output import OutputError
 from npu_testbed.termination import Terminated, terminations
@@ -78,7 +80,19 @@ def _run(argv: Sequence[str] | None) -> int:
         # Nobody has imported numpy yet.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with vela_timeout(getattr(arguments, "vela_timeout", None)):
-        return int(arguments.run(arguments))
+        try:
+            return int(arguments.run(arguments))
+        except KeyboardInterrupt as stop:
+            say("stopped", _stopped(arguments, stop))
+            raise
+
+
+def _stopped(arguments: argparse.Namespace, stop: KeyboardInterrupt) -> str:
+    """The end of a command that had no result yet, as a sentence, with what was kept for another run."""
+    by = "a signal to end" if isinstance(stop, Terminated) else "an interrupt"
+    kept = [folder for name in ("results", "schedules") if (folder := getattr(arguments, name, None)) is not None]
+    again = f"; the same command goes on from what is in {' and '.join(map(str, kept))}" if kept else ", and nothing was written"
+    return f"by {by} before there was a result{again}."
 
 
 def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # each way to end has its status

@@ -126,9 +126,14 @@ def _check_names(optimise: str, effort: str) -> None:
         raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
 
 
+def schedule_file(plan: Schedule) -> bytes:
+    """Bytes of a schedule file."""
+    return to_json(plan).encode("ascii")
+
+
 def write_schedule(plan: Schedule, path: str | Path) -> None:
     """Write a schedule file, whole or not at all."""
-    write_file(path, to_json(plan).encode("ascii"))
+    write_file(path, schedule_file(plan))
 
 
 def read_schedule(path: str | Path) -> Schedule:

@@ -238,12 +238,18 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
     return _VelaPlan(checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
-def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> None:
-    """Write the trace that ``recorder``, one of the simulation's listeners, took; compressed if the name ends in ``.gz``.
+def trace_file(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> bytes:
+    """Bytes of a file ``path`` with the trace that ``recorder``, one of the simulation's listeners, took.
 
-    ``buffers`` of the arena, as :func:`npu_testbed.views.arena_map.trace_buffers` has them, get tracks of their own.
+    They are compressed if the name ends in ``.gz``. ``buffers`` of the arena, as :func:`npu_testbed.views.arena_map.trace_buffers` has
+    them, get tracks of their own.
     """
     from sim.views.trace import compressed, trace_json  # noqa: PLC0415  # few replays are traced
 
     text = trace_json(simulation.replay, recorder, buffers)
-    write_file(path, compressed(text) if str(path).endswith(".gz") else text.encode("ascii"))
+    return compressed(text) if str(path).endswith(".gz") else text.encode("ascii")
+
+
+def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> None:
+    """Write the trace that :func:`trace_file` makes."""
+    write_file(path, trace_file(simulation, recorder, path, buffers))

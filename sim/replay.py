@@ -10,12 +10,14 @@ from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.block_jobs import BlockJob, block_jobs
 from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
+from npu_model.cost.traversal import reduces_depth
 from npu_model.errors import InputError
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
-from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program
+from npu_model.program import BRICK, DmaOperation, KernelOperation, Operation, OperationKind, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
+from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.engine import run_engine
 from sim.engine.machine import Times
@@ -25,6 +27,9 @@ from sim.footprint import Footprint, footprint
 
 MAX_BLOCKS = 4_000_000
 """OFM blocks that a replay accepts: far beyond any real network, so that a damaged file cannot keep us busy for hours."""
+
+MAX_STEPS = 1 << 26
+"""Steps of the MAC array (a part of the window over a part of the depth, of one block) that a replay accepts, for the same reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +164,21 @@ def blocks_of(op: KernelOperation) -> int:
     return ceil_div(ofm.height, block.height) * ceil_div(ofm.width, block.width) * ceil_div(ofm.depth, block.depth)
 
 
+def most_steps(op: KernelOperation) -> int:
+    """Bound of the steps of the MAC array: every block walks over the window in parts, each over the depth in parts."""
+    rows, columns = WeightFormat.of(op).subkernel
+    window = ceil_div(op.kernel.height, rows) * ceil_div(op.kernel.width, columns)
+    return blocks_of(op) * window * (ceil_div(op.ifm.shape.depth, BRICK) if reduces_depth(op) else 1)
+
+
 def check_work(program: Program) -> None:
     """InputError if the program is absurdly large."""
     blocks = sum(blocks_of(op) for op in program.kernels)
     if blocks > MAX_BLOCKS:
         raise InputError(f"The program has {blocks} OFM blocks: at most {MAX_BLOCKS} are replayed; check its block configs.")
+    steps = sum(most_steps(op) for op in program.kernels)
+    if steps > MAX_STEPS:
+        raise InputError(f"The program has {steps} steps of the MAC array: at most {MAX_STEPS} are replayed; check its kernels' windows.")
 
 
 def _owners(program: Program) -> list[int]:

@@ -51,10 +51,15 @@ class UnwrittenRead:
 
 
 def _views(flags: Flags, fm: FeatureMap) -> Iterator[Flags]:
-    """The flags of the bytes of the map's elements, tile by tile; of a last brick only those of its channels."""
+    """The flags of the bytes of the map's elements, tile by tile; of a last brick only those of its channels.
+
+    Rows, or columns, that a stride of 0 puts on one another are there once.
+    """
     size = fm.dtype.bytes
-    for base, _, _, rows, columns in fm.tile_boxes():
+    for base, _, _, all_rows, all_columns in fm.tile_boxes():
         start = flags[base:]
+        rows = all_rows if fm.strides.y else 1
+        columns = all_columns if fm.strides.x or fm.layout is Layout.NHCWB16 else 1
         if fm.layout is Layout.NHWC:
             yield as_strided(start, (rows, columns, fm.shape.depth * size), (fm.strides.y, fm.strides.x, 1))
             continue
@@ -95,6 +100,9 @@ class _Arena:
 
     def missing_of_map(self, fm: FeatureMap) -> int | None:
         """First byte of a map's elements that nothing wrote, tile by tile."""
+        if all(self.missing(span) is None for span in fm.byte_ranges()):
+            # Mostly all is written, and a range is looked at once, however many elements lie on one another there.
+            return None
         for view in _views(self._written, fm):
             if not view.all():
                 at = np.unravel_index(int(np.argmin(view)), view.shape)

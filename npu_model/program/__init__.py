@@ -1,7 +1,7 @@
 """The Program and its parts: everything that runs, is emitted or is decoded is one of these."""
 
 from npu_model.program.constant_output import ConstantOutput, in_order
-from npu_model.program.feature_map import BRICK, ByteRange, DataType, FeatureMap, Layout, Strides, Tiles
+from npu_model.program.feature_map import BRICK, MOST_ELEMENTS, ByteRange, DataType, FeatureMap, Layout, Strides, Tiles
 from npu_model.program.operations import (
     LONGEST_STRIDE,
     AccumulatorFormat,
@@ -33,6 +33,7 @@ from npu_model.program.program import MOVED_WEIGHTS, WORD_BYTES, Binding, Moved,
 __all__ = [
     "BRICK",
     "LONGEST_STRIDE",
+    "MOST_ELEMENTS",
     "MOVED_WEIGHTS",
     "WORD_BYTES",
     "AccumulatorFormat",

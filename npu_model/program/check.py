@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
-from npu_model.program.feature_map import BRICK, ByteRange, FeatureMap, Layout
+from npu_model.program.feature_map import BRICK, MOST_ELEMENTS, ByteRange, FeatureMap, Layout
 from npu_model.program.operations import (
     ActivationKind,
     Control,
@@ -51,6 +51,9 @@ def _inside(program: Program, what: str, part: ByteRange) -> Iterator[str]:
 
 
 def _feature_map(program: Program, what: str, fm: FeatureMap) -> Iterator[str]:
+    if fm.shape.elements > MOST_ELEMENTS:
+        # With strides of 0 such a map may lie in a few bytes.
+        yield f"has {fm.shape} elements as its {what} but {MOST_ELEMENTS} is the most"
     multiple = ALIGNMENT if fm.layout is Layout.NHCWB16 else fm.dtype.bytes
     for base, *_ in fm.tile_boxes():
         yield from _aligned(f"{what} base", base, multiple)
@@ -149,8 +152,9 @@ def violations(program: Program, device: Accelerator) -> Iterator[str]:
 def check_program(program: Program, device: Accelerator) -> None:
     """InputError, naming the operation, the value and the bound, at the first rule that ``program`` breaks on ``device``.
 
-    Rules: every access lies in its region and below 4 GiB; bases, strides and streams are aligned; the OFM block and the SHRAM areas
-    fit the accelerator; waits name what their command can hold; arrays of inputs and outputs have their bytes; NPU_OP_STOP is last.
+    Rules: every access lies in its region and below 4 GiB; a feature map has at most ``MOST_ELEMENTS``; bases, strides and streams
+    are aligned; the OFM block and the SHRAM areas fit the accelerator; waits name what their command can hold; arrays of inputs and
+    outputs have their bytes; NPU_OP_STOP is last.
     """
     for violation in violations(program, device):
         raise InputError(f"{violation}: the program is damaged or for another accelerator than {device.name}.")

@@ -12,6 +12,9 @@ from npu_model.values import dataclass
 BRICK = 16
 """Channels of one NHCWB16 brick."""
 
+MOST_ELEMENTS = 1 << 28
+"""Most elements of a feature map: more than any in the memories of a U55 has, and what every reader of a map can walk through."""
+
 
 class Layout(Enum):
     """Order of the elements in memory; NHCWB16 stores channels in bricks of 16."""

@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     from npu_testbed.commands.choices import arena_bound, memory_options
     from npu_testbed.compare.comparison import compare
     from npu_testbed.energy import load_energy_table
-    from npu_testbed.files import require_picture, write_file
+    from npu_testbed.files import require_picture, write_files
     from npu_testbed.findings import findings
     from npu_testbed.html.pages import comparison_page
     from npu_testbed.html.recorder import TimelineEvents
@@ -133,12 +133,14 @@ def run(arguments: argparse.Namespace) -> int:
             simulation = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)
         no_advice = arguments.no_advice or (arguments.markdown and arguments.report is None)
         found = None if simulation is None or no_advice else findings(simulation, show, comparisons[0].performance.memory)
+        files: dict[Path, bytes] = {}
         if simulation is not None and arguments.report is not None:
-            write_file(arguments.report, comparison_page(comparisons[0], simulation, events, found))
-    if arguments.plot is not None:
-        write_file(arguments.plot, comparison_svg(comparisons[0]).encode("utf-8"))
-    if simulation is not None and arguments.csv is not None:
-        write_file(arguments.csv, layers_csv(simulation.replay))
+            files[Path(arguments.report)] = comparison_page(comparisons[0], simulation, events, found)
+        if arguments.plot is not None:
+            files[Path(arguments.plot)] = comparison_svg(comparisons[0]).encode("utf-8")
+        if simulation is not None and arguments.csv is not None:
+            files[Path(arguments.csv)] = layers_csv(simulation.replay)
+        write_files(files)
     _report(comparisons, simulation, found, arguments)
     return 0
 

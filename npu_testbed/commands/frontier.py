@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Find, write and print the frontier."""
     from npu_testbed.commands.choices import arena_bound
     from npu_testbed.commands.options import json_text
-    from npu_testbed.files import require_folder, require_page, require_picture, require_writable, write_file
+    from npu_testbed.files import require_folder, require_page, require_picture, require_writable, write_files
     from npu_testbed.reports.frontier import frontier_json, frontier_text
 
     if arguments.with_vela and arguments.plot is None and arguments.report is None:
@@ -89,12 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
     arena_bound(arguments)
     found, picture, page = _find(arguments)
     document = frontier_json(found)
+    files: dict[Path, bytes] = {}
     if arguments.output is not None:
-        write_file(arguments.output, json_text("frontier", document).encode("ascii"))
+        files[Path(arguments.output)] = json_text("frontier", document).encode("ascii")
     if arguments.plot is not None:
-        write_file(arguments.plot, picture.encode("utf-8"))
+        files[Path(arguments.plot)] = picture.encode("utf-8")
     if arguments.report is not None:
-        write_file(arguments.report, page)
+        files[Path(arguments.report)] = page
+    write_files(files)
     if arguments.json:
         print_json("frontier", document)
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
@@ -95,8 +97,10 @@ def run(arguments: argparse.Namespace) -> int:
     from concurrent.futures import ThreadPoolExecutor
 
     from npu_testbed.commands.choices import arena_bound
-    from npu_testbed.files import require_page, require_writable
+    from npu_testbed.endings import INTERRUPTED
+    from npu_testbed.files import require_page, require_writable, write_files
     from npu_testbed.progress import progress
+    from npu_testbed.scheduling import schedule_file
 
     for option in ("optimise", "effort", "time_limit"):
         if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
@@ -111,33 +115,41 @@ def run(arguments: argparse.Namespace) -> int:
         require_page(arguments.report, arguments.model, arguments.output)
     with progress() as show:
         ending = _ending(arguments, show)
-        show(f"Writing {arguments.output}")
+        plan = ending.choice.point.schedule
         if ending.status:
-            _write(ending, arguments.output)
+            _write_stopped(ending, arguments.output)
             return ending.status
-        # The constants are compressed without Python's lock: what is written is so while the schedule is replayed.
+        # The constants are compressed without Python's lock: so they are while the schedule is replayed.
         with ThreadPoolExecutor(1) as beside:
-            written = beside.submit(_write, ending, arguments.output)
-            simulation, found = _replayed(ending.choice, arguments, show)
-            written.result()
+            packed = beside.submit(schedule_file, plan)
+            try:
+                simulation, found, files = _replayed(ending.choice, arguments, show)
+            except KeyboardInterrupt as stop:
+                # A report can be made of the file at any time, the search would be lost.
+                ending = replace(ending, stopped="an interrupt of its report", status=getattr(stop, "status", INTERRUPTED))
+                _write_stopped(ending, arguments.output)
+                return ending.status
+        # What fails late leaves no file: all of them are written at the end.
+        show(f"Writing {arguments.output}")
+        write_files({Path(arguments.output): packed.result(), **files})
     _report(ending, simulation, found, arguments)
     return 0
 
 
-def _write(ending: Ending, output: str) -> None:
-    """Write the schedule; whoever wants the process to end is told what it is, and gets no report, which takes time."""
+def _write_stopped(ending: Ending, output: str) -> None:
+    """Write the best schedule so far: whoever wants the process to end is told what it is, and gets no report, which takes time."""
     from npu_testbed.anytime import in_words
     from npu_testbed.endings import say
     from npu_testbed.scheduling import write_schedule
 
     write_schedule(ending.choice.point.schedule, output)
-    if ending.status:
-        say("stopped", f"by {ending.stopped}: {output} has the best schedule so far, {in_words(ending.choice)}.")
+    say("stopped", f"by {ending.stopped}: {output} has the best schedule so far, {in_words(ending.choice)}.")
 
 
-def _replayed(choice: Choice, arguments: argparse.Namespace, show: Progress) -> tuple[Simulation, Sequence[Finding] | None]:
-    """The replay with what it shows a user, once the table and the page that are asked for are written."""
-    from npu_testbed.files import write_file
+def _replayed(
+    choice: Choice, arguments: argparse.Namespace, show: Progress
+) -> tuple[Simulation, Sequence[Finding] | None, dict[Path, bytes]]:
+    """The replay with what it shows a user, and the table and the page that are asked for, by their paths."""
     from npu_testbed.simulation import simulate_schedule
 
     plan = choice.point.schedule
@@ -147,10 +159,11 @@ def _replayed(choice: Choice, arguments: argparse.Namespace, show: Progress) -> 
 
         listeners.append(TimelineEvents())
     simulation, found = simulate_schedule(plan, listeners=listeners, progress=show), None
+    files: dict[Path, bytes] = {}
     if arguments.csv is not None:
         from npu_testbed.reports.tables import layers_csv
 
-        write_file(arguments.csv, layers_csv(simulation.replay))
+        files[Path(arguments.csv)] = layers_csv(simulation.replay)
     if not arguments.no_advice:
         from npu_testbed.findings import findings
 
@@ -164,8 +177,8 @@ def _replayed(choice: Choice, arguments: argparse.Namespace, show: Progress) -> 
         replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, arguments.arena_cache_size)
         if bounds := bounds_text(choice, simulation.replay.cycles):
             replay["facts"].append(["Proven", " ".join(bounds)])
-        write_file(arguments.report, html_report(report_title(simulation), {"replay": replay}))
-    return simulation, found
+        files[Path(arguments.report)] = html_report(report_title(simulation), {"replay": replay})
+    return simulation, found, files
 
 
 def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
@@ -178,15 +179,15 @@ def run_vela(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from npu_testbed.commands.choices import memory_options
-    from npu_testbed.files import write_file
+    from npu_testbed.files import write_files
     from npu_testbed.findings import findings
     from npu_testbed.html import html_report
     from npu_testbed.html.data import replay_data, report_title
     from npu_testbed.html.recorder import TimelineEvents
     from npu_testbed.measured import beside_measured, read_measured
-    from npu_testbed.pipeline import write_trace
     from npu_testbed.progress import progress
     from npu_testbed.reports.tables import layers_csv
+    from npu_testbed.simulation import trace_file
     from npu_testbed.views.arena_map import trace_buffers
     from npu_testbed.views.sram_map import sram_map_svg
     from sim.views.node_data import node_data_json
@@ -207,24 +208,26 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
         listeners += [timeline] if arguments.timeline is not None else []
         simulation, areas = simulate(memory_options(arguments), listeners, show)
         beside = None if measured is None else beside_measured(simulation.replay, measured, arguments.measured_cycles)
+        drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
+        # What fails late leaves no file: all of them are written at the end.
+        files: dict[Path, bytes] = {}
         if arguments.sram_map is not None:
             show(f"Drawing {arguments.sram_map}")
-            write_file(arguments.sram_map, sram_map_svg(areas()).encode("utf-8"))
+            files[Path(arguments.sram_map)] = sram_map_svg(areas()).encode("utf-8")
         if arguments.trace is not None:
-            show(f"Writing {arguments.trace}")
-            write_trace(simulation, recorder, arguments.trace, trace_buffers(areas()))
+            show(f"Tracing {source}")
+            files[Path(arguments.trace)] = trace_file(simulation, recorder, arguments.trace, trace_buffers(areas()))
         if arguments.node_data is not None:
-            show(f"Writing {arguments.node_data}")
-            write_file(arguments.node_data, node_data_json(simulation.replay).encode("ascii"))
+            files[Path(arguments.node_data)] = node_data_json(simulation.replay).encode("ascii")
         if arguments.csv is not None:
-            show(f"Writing {arguments.csv}")
-            write_file(arguments.csv, layers_csv(simulation.replay))
+            files[Path(arguments.csv)] = layers_csv(simulation.replay)
         found = None if arguments.no_advice else findings(simulation, show, getattr(arguments, "arena_cache_size", None))
         if arguments.report is not None:
-            show(f"Writing {arguments.report}")
             data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
-            write_file(arguments.report, html_report(report_title(simulation), data))
-    drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
+            files[Path(arguments.report)] = html_report(report_title(simulation), data)
+        if files:
+            show(f"Writing {' and '.join(map(str, files))}")
+            write_files(files)
     _report(simulation, _Found(found, beside, drawing), arguments)
     return 0
 

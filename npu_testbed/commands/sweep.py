@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
@@ -120,7 +121,7 @@ def _add_memories(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Sweep, write and print."""
-    from npu_testbed.files import write_file
+    from npu_testbed.files import write_files
     from npu_testbed.html.sweep import sweep_page
     from npu_testbed.progress import progress
     from npu_testbed.sweep import sweep
@@ -136,12 +137,14 @@ def run(arguments: argparse.Namespace) -> int:
             address=arguments.distributed,
             progress=show,
         )
+    files: dict[Path, bytes] = {}
     if arguments.csv is not None:
-        write_file(arguments.csv, sweep_csv(found))
+        files[Path(arguments.csv)] = sweep_csv(found)
     if arguments.plot is not None:
-        write_file(arguments.plot, sweep_svg(found).encode("utf-8"))
+        files[Path(arguments.plot)] = sweep_svg(found).encode("utf-8")
     if arguments.report is not None:
-        write_file(arguments.report, sweep_page(found, arguments.deadline))
+        files[Path(arguments.report)] = sweep_page(found, arguments.deadline)
+    write_files(files)
     if arguments.json:
         print_json("sweep", sweep_json(found))
     else:
@@ -199,8 +202,6 @@ def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple
 
 def _memories(arguments: argparse.Namespace) -> list[MemoryOptions]:
     """Every timing adapter, and every system config with every memory mode."""
-    from pathlib import Path
-
     from npu_testbed.memory_options import MemoryOptions
 
     config = None if arguments.config is None else Path(arguments.config)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import field, replace
 from pathlib import PurePath
 
@@ -15,6 +13,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from npu_testbed.compilation.layers_csv import COLUMNS, layer_table
 from npu_testbed.compilation.summary_csv import summary_row
+from npu_testbed.csv_file import csv_file
 from npu_testbed.export import export
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import BUILT, load_model
@@ -66,12 +65,6 @@ def network_name(model: str) -> str:
     return PurePath(model.replace("/", "_")).stem if model.lower().endswith((".tflite", ".tosa")) else model.replace("/", "_")
 
 
-def _csv(rows: list[list[object]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode("utf-8")
-
-
 _DEFAULT = CompileOptions()
 
 
@@ -102,8 +95,8 @@ def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Pro
     table = layer_table(simulation, parsed)
     bound = options.memory.arena_bound(options.arena_cache_size)
     row = summary_row(simulation, parsed, name, configuration, bound, len(table))
-    files[f"{name}_summary_{configuration[0]}.csv"] = _csv([list(row), list(row.values())])
-    files[f"{name}_per-layer.csv"] = _csv([list(COLUMNS), *map(list, table)])
+    files[f"{name}_summary_{configuration[0]}.csv"] = csv_file([list(row), list(row.values())])
+    files[f"{name}_per-layer.csv"] = csv_file([list(COLUMNS), *map(list, table)])
     return Compilation(name, plan, replace(simulation, model=model.name), files)
 
 

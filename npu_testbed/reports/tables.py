@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 from npu_model.printable import printable
+from npu_testbed.csv_file import csv_file
 from sim import NetworkReplay
 from sim.views.layers import LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
@@ -115,11 +114,8 @@ def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:
 
 def layers_csv(replay: NetworkReplay) -> bytes:
     """All rows of the per-layer table as comma-separated values, under the names that ``--json`` has them by."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(LayerRow)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) | {"layer": printable(row.layer)} for row in layer_rows(replay))
-    return text.getvalue().encode("utf-8")
+    rows = [list((asdict(row) | {"layer": printable(row.layer)}).values()) for row in layer_rows(replay)]
+    return csv_file([[field.name for field in fields(LayerRow)], *rows])
 
 
 def stalls_text(replay: NetworkReplay) -> str:

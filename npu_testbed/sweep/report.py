@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
-from npu_model.printable import printable
+from npu_testbed.csv_file import csv_file
 from npu_testbed.sweep.run import Result
 from validation.tables import Table
 
@@ -110,14 +108,14 @@ def sweep_json(results: Sequence[Result]) -> dict[str, Any]:
 def sweep_csv(results: Sequence[Result]) -> bytes:
     """A line for each point; the columns of settings are named as they are set."""
     keys = list(dict.fromkeys(key for result in results for key, _ in result.point.settings))
-    text = io.StringIO()
     head = ["model", "accelerator", "memory_system", "clock_hz", *keys, "budget_bytes"]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*head, "arena_bytes", "cycles", "milliseconds", "axi0_bytes", "axi1_bytes", "schedule_sha256", "refused"])
+    rows: list[list[object]] = [
+        [*head, "arena_bytes", "cycles", "milliseconds", "axi0_bytes", "axi1_bytes", "schedule_sha256", "refused"],
+    ]
     for one in results:
         point, answer, settings = one.point, one.answer, dict(one.point.settings)
-        named = [printable(point.model.name), point.accelerator, point.system.name, point.system.clock_hz]
+        named = [point.model.name, point.accelerator, point.system.name, point.system.clock_hz]
         figures = [answer.arena_bytes, answer.cycles, f"{one.milliseconds:.6f}", answer.axi0_bytes, answer.axi1_bytes]
         row = [*named, *(settings.get(key, "") for key in keys), "" if point.budget is None else point.budget]
-        writer.writerow([*row, *([""] * len(figures) if answer.refused else figures), answer.schedule_sha256, answer.refused])
-    return text.getvalue().encode("utf-8")
+        rows.append([*row, *([""] * len(figures) if answer.refused else figures), answer.schedule_sha256, answer.refused])
+    return csv_file(rows)

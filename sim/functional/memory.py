@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
-from npu_model.program import BRICK, DmaOperation, FeatureMap, Layout, Program, Region, RegionRole
+from npu_model.program import BRICK, MOST_ELEMENTS, DmaOperation, FeatureMap, Layout, Program, Region, RegionRole
 from sim.functional.boxes import Box, boxes
 from sim.functional.regions import Regions, Store, numpy_dtype
 
 _SHRAM_BANK = 1024
-_MAX_ELEMENTS = 1 << 28
-"""More elements than any feature map in the arena of a U55 has; damaged registers would ask for terabytes."""
-
 _WRITTEN: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
 
@@ -61,8 +58,8 @@ class Memory(Regions):
 
     def require_inside(self, fm: FeatureMap, user: str) -> None:
         """InputError unless all of the feature map lies inside its region and its size is one that a device has."""
-        if fm.shape.elements > _MAX_ELEMENTS:
-            raise InputError(f"{user} has a feature map of {fm.shape} elements: {_MAX_ELEMENTS} is the limit; the stream is damaged.")
+        if fm.shape.elements > MOST_ELEMENTS:
+            raise InputError(f"{user} has a feature map of {fm.shape} elements: {MOST_ELEMENTS} is the limit; the stream is damaged.")
         for box in boxes(fm):
             self._region(fm.region, box.end, user)
 

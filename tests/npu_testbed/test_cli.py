@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from reference_data import shared_data
 from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator_names
+from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile_names
 from npu_model.program.text import parse_text
 from npu_model.tflite.model import read_tflite
@@ -228,7 +230,54 @@ def test_an_interrupt_ends_with_its_status_and_no_traceback(monkeypatch: pytest.
 
     monkeypatch.setattr("npu_testbed.pipeline.inspect", interrupted)
     outcome = call("inspect", plan)
-    assert (outcome.status, outcome.errors) == (130, "")
+    assert outcome.status == 130
+    assert outcome.errors == "npu-testbed: stopped: by an interrupt before there was a result, and nothing was written.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_search_that_is_left_before_it_has_found_anything_says_so(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr("npu_testbed.legalise.load_task", interrupted)
+    outcome = call("schedule", "zoo:tiny_conv", "-o", tmp_path / "s.json")
+    assert (outcome.status, outcome.output) == (128 + number, "")
+    assert "before there was a result, and nothing was written." in outcome.errors
+    monkeypatch.setattr("npu_testbed.frontier.load_task", interrupted)
+    outcome = call("frontier", "zoo:tiny_conv", "--schedules", tmp_path / "points")
+    assert f"the same command goes on from what is in {tmp_path / 'points'}." in outcome.errors
+
+
+def test_a_search_whose_report_is_left_has_written_its_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("npu_testbed.findings.findings", interrupted)
+    outcome = call("schedule", "zoo:tiny_conv", "--csv", tmp_path / "s.csv", "-o", tmp_path / "s.json")
+    assert (outcome.status, [path.name for path in tmp_path.iterdir()]) == (130, ["s.json"])
+    assert "by an interrupt of its report" in outcome.errors
+
+
+LATE = ("--csv", "--report", "--sram-map", "--trace", "--node-data")
+
+
+@pytest.mark.parametrize(("words", "options"), [(("schedule", "zoo:tiny_conv"), LATE[:2]), (("simulate", "vela", "zoo:tiny_conv"), LATE)])
+def test_a_command_that_fails_late_leaves_no_file(
+    words: tuple[str, ...], options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise InputError("It was not to be.")
+
+    ends = {"--csv": "csv", "--report": "html", "--sram-map": "svg", "--trace": "json.gz", "--node-data": "json"}
+    files = [word for option in options for word in (option, tmp_path / f"f.{ends[option]}")]
+    output = ("-o", tmp_path / "s.json") if words[0] == "schedule" else ()
+    assert call(*words, *files, *output).status == 0
+    assert len(list(tmp_path.iterdir())) == len(options) + bool(output)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    monkeypatch.setattr("npu_testbed.findings.findings", failing)
+    assert "It was not to be." in refusal(*words, *files, *output)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_reader_that_has_seen_enough_causes_no_noise(plan: Path) -> None:

@@ -174,11 +174,21 @@ def _rewritten(model: bytes, rules: Sequence[_Rule]) -> bytes | None:
     made = _Rewriter(list(records.tensors))
     changed = False
     for operator in records.operators:
-        if any(rule(made, operator) for rule in rules):
+        if any(_applied(rule, made, operator) for rule in rules):
             changed = True
         else:
             made.operators.append(operator)
     return write_tflite(replace(records, tensors=tuple(made.tensors), operators=tuple(made.operators))) if changed else None
+
+
+def _applied(rule: _Rule, made: _Rewriter, operator: OperatorRecord) -> bool:
+    """Whether a rule changed an operator; one whose tensors are not those of its kind, as in a damaged file, is left for Vela to refuse."""
+    tensors, operators = len(made.tensors), len(made.operators)
+    try:
+        return rule(made, operator)
+    except (LookupError, TypeError, ValueError, ZeroDivisionError):
+        del made.tensors[tensors:], made.operators[operators:]
+        return False
 
 
 def _begins(made: _Rewriter, operator: OperatorRecord) -> tuple[int, list[tuple[int, ...]]] | None:
@@ -227,6 +237,8 @@ def _one_by_one(made: _Rewriter, operator: OperatorRecord) -> bool:
         return False
     source, output = operator.inputs[0], operator.outputs[0]
     name = made.tensors[output].name
+    if made.tensors[output].shape[:1] != made.tensors[source].shape[:1]:
+        return False
     given = made.images(source, f"{name}/image")
     axis = made.constant(f"{name}/axis", (0,), is_scalar=True)
     made.add("SPLIT", [axis, source], given, "SplitOptions", ("NumSplits", len(given)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,8 @@ from cascader.search.workers import workers
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import PoolKind
+from npu_model.tflite.record_reader import read_records
+from npu_model.tflite.writer import write_tflite
 from npu_testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
 from npu_testbed.compare.vela_runs import VelaTask
 from npu_testbed.compare.verdicts import SLOWEST
@@ -225,6 +229,32 @@ def test_operators_of_single_images_and_parts_of_the_batch_stay_as_they_are() ->
     two = PortfolioBuilder("two")
     first = two.slice(two.input((2, 6, 8, 8), "images"), (1, 0, 0, 0), (1, 6, 8, 8))
     assert with_simpler_operators(two.finish([two.conv2d(first, 4)])) is None
+
+
+def test_an_operator_whose_tensors_do_not_fit_each_other_is_left_as_it_is() -> None:
+    """As in a damaged file, which Vela refuses."""
+    net = PortfolioBuilder("damaged")
+    model = net.finish([net.conv2d(net.input((16, 6, 8, 8), "images"), 8, groups=2)])
+    assert with_simpler_operators(model) is not None
+    records = read_records(model)
+    (conv,) = records.operators
+    for number, shape in [(conv.outputs[0], (1, 6, 8, 8)), (conv.outputs[0], ()), (conv.inputs[1], (8, 3, 3))]:
+        tensors = list(records.tensors)
+        tensors[number] = replace(tensors[number], shape=shape)
+        assert with_simpler_operators(write_tflite(replace(records, tensors=tuple(tensors)))) is None
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 6), (2, 6, 8, 8)])
+def test_operators_of_any_shape_are_changed_or_left(shape: tuple[int, ...]) -> None:
+    net = PortfolioBuilder("damaged")
+    x = net.input((3, 6, 8, 8), "images")
+    model = net.finish([net.arg_max(net.conv2d(x, 5)), net.resize_nearest(x), *net.split(x, 2, axis=3)])
+    records = read_records(model)
+    for number in range(len(records.tensors)):
+        tensors = list(records.tensors)
+        tensors[number] = replace(tensors[number], shape=shape, data=b"")
+        with suppress(InputError):
+            with_simpler_operators(write_tflite(replace(records, tensors=tuple(tensors))))
 
 
 def test_a_part_of_several_images_is_not_left_to_the_core_that_copies_the_first_one_alone() -> None:

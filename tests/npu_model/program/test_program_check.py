@@ -52,6 +52,11 @@ def rows(base: int, dtype: DataType = INT8) -> FeatureMap:
     return FeatureMap(1, SHAPE, dtype, Layout.NHWC, Tiles.single(SHAPE, base), Strides(128 * size, 32 * size, size))
 
 
+def on_one_place(shape: Shape3D) -> FeatureMap:
+    """A map whose rows and columns lie on one another."""
+    return FeatureMap(1, shape, INT8, Layout.NHWC, Tiles.single(shape, 0), Strides(0, 0, 1))
+
+
 CONV = KernelOperation(
     kind=OperationKind.CONV_2D,
     ifm=bricks(0),
@@ -87,6 +92,10 @@ def test_the_measured_programs_keep_the_rules() -> None:
 @pytest.mark.parametrize(
     ("operation", "problem"),
     [
+        (
+            replace(CONV, ifm=on_one_place(Shape3D(65551, 65551, 8))),
+            "has 65551x65551x8 elements as its IFM but 268435456 is the most",
+        ),
         (replace(CONV, ofm=bricks(513)), "has OFM base 0x201 but a multiple of 16 is needed"),
         (replace(CONV, ofm=bricks(528)), "has its OFM at bytes 0x210 to 0x410 but region 1 has 0x400"),
         (replace(CONV, ifm=replace(bricks(0), region=3)), "uses region 3 for its IFM but the program has 0, 1"),

@@ -303,6 +303,16 @@ def test_absurdly_many_blocks_are_refused() -> None:
         quick_replay(program(huge), IDEAL)
 
 
+def test_a_window_that_takes_billions_of_steps_is_refused() -> None:
+    window = max_pool(Shape3D(64, 64, 16), Shape3D(8, 8, 16), Kernel(9000, 9000))
+    for run in (quick_replay, replay):
+        with pytest.raises(InputError, match=r"has 81000000 steps of the MAC array: at most 67108864"):
+            run(program(window), IDEAL)
+    deep = conv(Shape3D(1000, 1000, 16), Shape3D(1, 1, 16), ifm_depth=1 << 16)
+    with pytest.raises(InputError, match="has 4096000000 steps"):
+        quick_replay(program(deep), IDEAL)
+
+
 def test_an_unknown_accelerator_is_refused() -> None:
     with pytest.raises(InputError, match="ethos-u99"):
         quick_replay(replace(program(), accelerator="ethos-u99"), IDEAL)
