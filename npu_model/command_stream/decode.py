@@ -6,7 +6,7 @@ description, so that stale values never show.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TypeVar
 
@@ -287,17 +287,13 @@ def decode_operation(registers: RegisterFile, command: Cmd0, parameter: int) -> 
     return Control(ControlKind(command.value), parameter)
 
 
-def decode_words(words: tuple[int, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
-    """Operations of a register command stream, and the words that each took (its SETs and itself).
+def decoded(words: tuple[int, ...]) -> Iterator[tuple[Operation, int]]:
+    """The operations of a register command stream, one by one, each with the words that it took (its SETs and itself).
 
-    Words after NPU_OP_STOP are not read. InputError on an unknown command, a register used before it is
-    set, or a stream that is too long for the hardware.
+    Words after NPU_OP_STOP are not read. InputError, after the operations before it, on an unknown command or a register used before it
+    is set.
     """
-    if 4 * len(words) >= MAX_STREAM_BYTES:
-        raise InputError(f"The command stream has {4 * len(words)} bytes: the NPU reads less than {MAX_STREAM_BYTES}; the file is damaged.")
     registers = RegisterFile()
-    operations: list[Operation] = []
-    counts: list[int] = []
     position = start = 0
     while position < len(words):
         word = words[position]
@@ -319,9 +315,18 @@ def decode_words(words: tuple[int, ...]) -> tuple[tuple[Operation, ...], tuple[i
         if command >= FIRST_SET:
             registers.set_short(command, parameter)
             continue
-        operations.append(decode_operation(registers, command, parameter))
-        counts.append(position - start)
+        yield decode_operation(registers, command, parameter), position - start
         start = position
         if command is Cmd0.STOP:
-            break
-    return tuple(operations), tuple(counts)
+            return
+
+
+def decode_words(words: tuple[int, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
+    """Operations of a register command stream, and the words that each took: see :func:`decoded`.
+
+    InputError on an unknown command, a register used before it is set, or a stream that is too long for the hardware.
+    """
+    if 4 * len(words) >= MAX_STREAM_BYTES:
+        raise InputError(f"The command stream has {4 * len(words)} bytes: the NPU reads less than {MAX_STREAM_BYTES}; the file is damaged.")
+    found = list(decoded(words))
+    return tuple(operation for operation, _ in found), tuple(count for _, count in found)

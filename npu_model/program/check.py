@@ -117,7 +117,8 @@ def _dma(program: Program, op: DmaOperation, device: Accelerator) -> Iterator[st
         yield f"writes SHRAM bytes {op.destination:#x} to {op.destination + op.length:#x} but there are {shram:#x}"
 
 
-def _operation(program: Program, op: Operation, device: Accelerator) -> Iterator[str]:
+def operation_violations(program: Program, op: Operation, device: Accelerator) -> Iterator[str]:
+    """The rules that one operation breaks, each as a sentence without its subject and its end."""
     if isinstance(op, KernelOperation):
         yield from _kernel(program, op, device)
     elif isinstance(op, DmaOperation):
@@ -143,7 +144,7 @@ def violations(program: Program, device: Accelerator) -> Iterator[str]:
             yield from (f"{word} {binding.name!r} {problem}" for problem in _binding(program, binding))
     for index, op in enumerate(program.operations):
         name = op.mnemonic if isinstance(op, KernelOperation) else type(op).__name__
-        yield from (f"Operation {index} ({name}) {problem}" for problem in _operation(program, op, device))
+        yield from (f"Operation {index} ({name}) {problem}" for problem in operation_violations(program, op, device))
     last = program.operations[-1] if program.operations else None
     if not (isinstance(last, Control) and last.kind is ControlKind.STOP):
         yield f"The last of {len(program.operations)} operations is not NPU_OP_STOP, which must end the stream"

@@ -1,0 +1,89 @@
+"""The command stream as the NPU meets it in memory: operations up to the end, or up to what it cannot go on from."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from npu_model.accelerator import Accelerator
+from npu_model.command_stream import decoded
+from npu_model.command_stream.decode import MAX_STREAM_BYTES
+from npu_model.errors import InputError
+from npu_model.program import Control, ControlKind, KernelOperation, Operation, Program, Region, RegionRole
+from npu_model.program.check import ADDRESS_LIMIT, operation_violations
+from npu_model.values import dataclass
+from sim.device.bus import BusError
+
+REGIONS = 8
+"""Base-pointer regions."""
+
+_CHUNK = 1024
+_WORD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The operations of a stream with the words of each, and why there are no more.
+
+    ``complaint`` is empty if NPU_OP_STOP or the end of the queue came, else the sentence of a parse error; ``aborted`` says that the
+    fetch ended in a bus abort instead.
+    """
+
+    operations: tuple[Operation, ...]
+    words: tuple[int, ...]
+    complaint: str = ""
+    aborted: bool = False
+
+
+def _part(read: Callable[[int, int], bytes], address: int, length: int) -> tuple[bytes, str]:
+    """Some bytes, or why they are not there."""
+    try:
+        return read(address, length), ""
+    except BusError as error:
+        return b"", str(error)
+
+
+def _fetched(read: Callable[[int, int], bytes], base: int, size: int) -> tuple[bytes, str]:
+    """The queue's bytes as far as memory has them, and the fault of what comes next."""
+    found = bytearray()
+    step = _CHUNK
+    while len(found) < size:
+        part, fault = _part(read, base + len(found), min(step, size - len(found)))
+        if fault and step == _WORD:
+            return bytes(found), fault
+        step = _WORD if fault else step
+        found += part
+    return bytes(found), ""
+
+
+def anywhere(accelerator_name: str) -> Program:
+    """A Program without operations whose regions are as large as addresses go, in which rules other than bounds are checked."""
+    return Program(accelerator_name, (), (), tuple(Region(i, RegionRole.UNUSED, ADDRESS_LIMIT) for i in range(REGIONS)))
+
+
+def _checked(op: Operation, index: int, nowhere: Program, device: Accelerator) -> None:
+    if isinstance(op, KernelOperation) and len(op.weights) > device.cores:
+        raise InputError(f"Operation {index} runs on {len(op.weights)} cores: the NPU has {device.cores}; the stream is for another one.")
+    for violation in operation_violations(nowhere, op, device):
+        raise InputError(f"Operation {index} {violation}: the stream is damaged or for another NPU.")
+
+
+def commands(read: Callable[[int, int], bytes], base: int, size: int, device: Accelerator) -> Commands:
+    """Fetch and decode the queue of ``size`` bytes at ``base``; ``read`` is the bus's."""
+    if size >= MAX_STREAM_BYTES or size % _WORD:
+        return Commands((), (), f"QSIZE is {size}: a multiple of 4 below {MAX_STREAM_BYTES} is needed.")
+    content, abort = _fetched(read, base, size)
+    words = struct.unpack(f"<{len(content) // _WORD}I", content[: len(content) // _WORD * _WORD])
+    operations: list[Operation] = []
+    counts: list[int] = []
+    nowhere = anywhere(device.name)
+    try:
+        for op, count in decoded(words):
+            _checked(op, len(operations), nowhere, device)
+            operations.append(op)
+            counts.append(count)
+            if isinstance(op, Control) and op.kind is ControlKind.STOP:
+                return Commands(tuple(operations), tuple(counts))
+    except InputError as error:
+        return Commands(tuple(operations), tuple(counts), abort or str(error), aborted=bool(abort))
+    return Commands(tuple(operations), tuple(counts), abort, aborted=bool(abort))

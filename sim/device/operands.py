@@ -1,0 +1,148 @@
+"""One operation on a bus: what it reads is fetched, it is executed bit by bit, and what it writes is stored.
+
+Every operand becomes a memory of its own from its lowest address on, so that regions may lie anywhere and on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
+from npu_model.memory.system import MemorySystem
+from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Program, Region, RegionRole, Tiles
+from npu_model.values import dataclass
+from sim.device.bus import Bus, BusError
+from sim.functional import FilterCache, Memory, Store, execute
+from sim.functional.hazards import require_no_hazard
+
+COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM, MEM2MEM_WRITE = 0, 1, 2, 3, 4, 8, 9
+"""Numbers of the DMA channels in STATUS.faulting_channel (core driver, PMCAXI_CHAN)."""
+
+_MOST_RUNS = 64
+"""Runs of written bytes that are stored one by one; more are read, changed and stored as one."""
+
+
+class BusAbortError(Exception):
+    """A bus abort: the AXI port and the DMA channel that met it, and what the bus says."""
+
+    def __init__(self, port: int, channel: int, message: str) -> None:
+        super().__init__(message)
+        self.port, self.channel = port, channel
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The span of addresses of an operand: its region, first offset in it and length, and the channel that moves it."""
+
+    region: int
+    start: int
+    length: int
+    channel: int
+
+
+def _span(ranges: Sequence[ByteRange], channel: int) -> Window:
+    low = min(part.start for part in ranges)
+    return Window(ranges[0].region, low, max(part.end for part in ranges) - low, channel)
+
+
+def _moved(fm: FeatureMap, region: int, by: int) -> FeatureMap:
+    tiles = fm.tiles
+    first, second, third, fourth = (base + by for base in tiles.bases)
+    return replace(fm, region=region, tiles=Tiles(tiles.height0, tiles.height1, tiles.width0, (first, second, third, fourth)))
+
+
+class Operands:
+    """A device's way to memory while it runs: base addresses, ports and SHRAM."""
+
+    def __init__(self, device: Accelerator, bus: Bus, shram: Store, filters: FilterCache) -> None:
+        self._device, self._bus, self._shram, self._filters = device, bus, shram, filters
+        self.bases: tuple[int, ...] = ()
+        self.system: MemorySystem | None = None
+
+    def _abort(self, region: int, channel: int, error: BusError) -> BusAbortError:
+        port = self.system.port_of(region) if self.system else 0
+        return BusAbortError(port, channel, str(error))
+
+    def fetch(self, window: Window) -> bytes:
+        """The bytes of a window; BusAbortError if memory does not have them."""
+        try:
+            return self._bus.read(self.bases[window.region] + window.start, window.length)
+        except BusError as error:
+            raise self._abort(window.region, window.channel, error) from None
+
+    def _store(self, window: Window, first: int, data: bytes) -> None:
+        try:
+            self._bus.write(self.bases[window.region] + window.start + first, data)
+        except BusError as error:
+            raise self._abort(window.region, window.channel, error) from None
+
+    def run(self, op: KernelOperation | DmaOperation, user: str) -> None:
+        """Execute one operation; BusAbortError where memory is missing, InputError where the result is not public or not defined."""
+        if isinstance(op, DmaOperation):
+            self._transfer(op, user)
+        else:
+            self._kernel(op, user)
+
+    def _transfer(self, op: DmaOperation, user: str) -> None:
+        data = self.fetch(Window(op.source.region, op.source.start, op.source.length, MEM2MEM))
+        if not op.to_shram:
+            self._store(Window(op.destination_region, op.destination, op.length, MEM2MEM_WRITE), 0, data)
+        elif op.destination + op.length > len(self._shram):
+            raise InputError(f"{user} writes to byte {op.destination + op.length - 1:#x} of a SHRAM of {len(self._shram)} bytes.")
+        else:
+            self._shram.put(op.destination, data)
+
+    def _kernel(self, op: KernelOperation, user: str) -> None:
+        self._require_no_hazard(op, user)
+        windows: list[Window] = []
+        contents: list[bytes | None] = []
+
+        def place(ranges: Sequence[ByteRange], channel: int, *, read: bool = True) -> tuple[int, int]:
+            window = _span(ranges, channel)
+            windows.append(window)
+            contents.append(self.fetch(window) if read else None)
+            return len(windows) - 1, -window.start
+
+        def streams(ranges: tuple[ByteRange, ...], channel: int) -> tuple[ByteRange, ...]:
+            return tuple(ByteRange(place((part,), channel)[0], 0, part.length) for part in ranges)
+
+        def input_map(fm: FeatureMap | None) -> FeatureMap | None:
+            return None if fm is None else _moved(fm, *place(fm.byte_ranges(), IFM))
+
+        inputs = {name: input_map(fm) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2))}
+        weights, scales = streams(op.weights, WEIGHTS), streams(op.scales, SCALES)
+        ofm = _moved(op.ofm, *place(op.ofm.byte_ranges(), OFM, read=False))
+        here = replace(op, weights=weights, scales=scales, ofm=ofm, **inputs)  # type: ignore[arg-type]  # two feature maps by name
+        regions = tuple(Region(i, RegionRole.UNUSED, window.length, contents[i] or b"") for i, window in enumerate(windows))
+        program = Program(self._device.name, (here,), (0,), regions)
+        memory = Memory(program)
+        memory.shram = self._shram
+        execute(program, memory, filters=self._filters)
+        self._write_back(windows[-1], memory.regions[ofm.region])
+
+    def _require_no_hazard(self, op: KernelOperation, user: str) -> None:
+        """By physical addresses, as regions may lie on each other."""
+        maps = {name: fm and _moved(fm, 0, self.bases[fm.region]) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2), ("ofm", op.ofm))}
+        require_no_hazard(replace(op, **maps), user)  # type: ignore[arg-type]  # three feature maps by name
+
+    def _write_back(self, window: Window, store: Store) -> None:
+        runs = list(_runs(store.written))
+        if len(runs) <= _MOST_RUNS:
+            for first, end in runs:
+                self._store(window, first, store.data[first:end].tobytes())
+            return
+        first, end = runs[0][0], runs[-1][1]
+        before = np.frombuffer(self.fetch(Window(window.region, window.start + first, end - first, OFM)), np.uint8)
+        merged = np.where(store.written[first:end] == 1, store.data[first:end], before)
+        self._store(window, first, merged.astype(np.uint8).tobytes())
+
+
+def _runs(written: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
+    """First and end of every run of written bytes."""
+    edges = np.flatnonzero(np.diff(written, prepend=0, append=0)).tolist()
+    return zip(edges[::2], edges[1::2], strict=True)

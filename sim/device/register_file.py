@@ -1,0 +1,48 @@
+"""The register file: words read and written by the access rules of their fields, and nothing else."""
+
+from __future__ import annotations
+
+from npu_model.errors import InputError
+from npu_model.programmer_registers import REGISTER_BYTES, WORD, Access, Register, registers
+
+_WORD_MASK = (1 << 32) - 1
+
+
+def require_word(offset: int) -> None:
+    """InputError unless ``offset`` is that of a word of the register file."""
+    if offset % WORD or not 0 <= offset < REGISTER_BYTES:
+        raise InputError(f"Offset {offset:#x} is no register: multiples of {WORD} from 0 to {REGISTER_BYTES - WORD:#x} are.")
+
+
+class Words:
+    """The words of a register file, by the register's name. Offsets that have no register read as 0 and keep nothing."""
+
+    def __init__(self, accelerator_name: str) -> None:
+        self.registers = registers(accelerator_name)
+        self._at = {register.offset: register for register in self.registers}
+        self._named = {register.name: register for register in self.registers}
+        self.values: dict[str, int] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Every register as it is after a reset."""
+        self.values = {register.name: register.reset for register in self.registers}
+
+    def at(self, offset: int) -> Register | None:
+        """The register at a byte offset; None if nothing is there. InputError if it is no word's."""
+        require_word(offset)
+        return self._at.get(offset)
+
+    def store(self, register: Register, value: int) -> None:
+        """Write what can be read back; the other fields stay."""
+        kept = register.mask(Access.READ_WRITE)
+        self.values[register.name] = self.values[register.name] & ~kept | value & _WORD_MASK & kept
+
+    def field(self, register: str, field: str) -> int:
+        """The value of a field."""
+        return self._named[register].field(field).of(self.values[register])
+
+    def set_field(self, register: str, field: str, value: int) -> None:
+        """Set a field, whatever a core may do with it."""
+        found = self._named[register].field(field)
+        self.values[register] = self.values[register] & ~found.mask | found.at(value)

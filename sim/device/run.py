@@ -1,0 +1,192 @@
+"""One run of the NPU: what happens at which of its cycles, from the decoded stream and its replay."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from itertools import accumulate
+
+from npu_model.accelerator import Accelerator
+from npu_model.memory.system import MemorySystem
+from npu_model.program import (
+    ByteRange,
+    Control,
+    ControlKind,
+    DmaOperation,
+    FeatureMap,
+    KernelOperation,
+    Operation,
+    Program,
+    Region,
+    RegionRole,
+    Tiles,
+)
+from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
+from sim.device.commands import REGIONS, Commands
+from sim.device.counts import Counts
+from sim.fast import counted_replay
+
+_PAGE = 4096
+"""Regions are replayed from a multiple of this below their lowest access: a whole number of bursts, so that no transaction changes."""
+
+_MOST_CONTENT = 1 << 26
+"""Bytes of a region's weights that the replay looks at; beyond, and in regions that the stream writes, it counts 8 weights a cycle."""
+
+_MOST_REPLAYS = 16
+
+
+class Ending(Enum):
+    """Causes for which a run ends."""
+
+    DONE = "end of the stream"
+    PARSE_ERROR = "parse error"
+    ABORTED = "bus abort in the command fetch"
+    STOPPED = "stop request"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operation takes effect: its index in the stream, and the cycle of the run."""
+
+    cycle: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Timeline of a run of ``commands`` from operation ``first`` on.
+
+    ``reached[i]`` is the cycle at which the command processor is at operation ``first + i``. ``steps`` are in order of time; a kernel or
+    transfer takes effect at its end, but never before those in front of it in the stream.
+    """
+
+    commands: Commands
+    first: int
+    counts: Counts | None
+    reached: tuple[int, ...]
+    steps: tuple[Step, ...]
+    end: int
+    ending: Ending
+    resume: int
+    """The operation that a next start goes on with."""
+
+    def offset(self, cycle: int) -> int:
+        """QREAD: bytes of the commands in front of the one that the command processor is at."""
+        at = sum(reached <= cycle for reached in self.reached)
+        return 4 * sum(self.commands.words[: self.first + at])
+
+    def events(self, name: str, cycle: int) -> int:
+        """The number of times that an event has happened by a cycle of the run, of the operations that it comes to."""
+        return 0 if self.counts is None else self.counts.at(name, cycle, self.resume - self.first)
+
+    def stopped_at(self, cycle: int) -> Run:
+        """The run with a stop request at ``cycle``: what has been started is finished, nothing else is."""
+        started = self.first + sum(reached <= cycle for reached in self.reached)
+        if started == len(self.commands.operations):
+            return self
+        steps = tuple(step for step in self.steps if step.index < started)
+        end = max([cycle, *(step.cycle for step in steps)])
+        return replace(self, reached=self.reached[: started - self.first], steps=steps, end=end, ending=Ending.STOPPED, resume=started)
+
+
+def _accesses(op: Operation) -> tuple[ByteRange, ...]:
+    if isinstance(op, KernelOperation):
+        maps = (op.ifm, op.ifm2, op.ofm)
+        return (*(part for fm in maps if fm is not None for part in fm.byte_ranges()), *op.weights, *op.scales)
+    if isinstance(op, DmaOperation):
+        target = () if op.to_shram else (ByteRange(op.destination_region, op.destination, op.destination + op.length),)
+        return (op.source, *target)
+    return ()
+
+
+def _lower(op: Operation, by: dict[int, int]) -> Operation:
+    """The operation with the addresses of each region lowered."""
+
+    def part(where: ByteRange) -> ByteRange:
+        return ByteRange(where.region, where.start - by[where.region], where.end - by[where.region])
+
+    def feature_map(fm: FeatureMap) -> FeatureMap:
+        first, second, third, fourth = (max(0, base - by[fm.region]) for base in fm.tiles.bases)
+        tiles = Tiles(fm.tiles.height0, fm.tiles.height1, fm.tiles.width0, (first, second, third, fourth))
+        return replace(fm, tiles=tiles)
+
+    if isinstance(op, KernelOperation):
+        return replace(
+            op,
+            ifm=feature_map(op.ifm),
+            ifm2=None if op.ifm2 is None else feature_map(op.ifm2),
+            ofm=feature_map(op.ofm),
+            weights=tuple(map(part, op.weights)),
+            scales=tuple(map(part, op.scales)),
+        )
+    if isinstance(op, DmaOperation):
+        target = op.destination if op.to_shram else op.destination - by[op.destination_region]
+        return replace(op, source=part(op.source), destination=target)
+    return op
+
+
+def timing_program(
+    operations: tuple[Operation, ...], words: tuple[int, ...], accelerator_name: str, read: Callable[[int, int, int], bytes | None]
+) -> Program:
+    """The Program that is replayed; ``read`` gives bytes of a region (from, length), or None, for the weights that no operation writes."""
+    accesses = [part for op in operations for part in _accesses(op)]
+    low = {region: min((part.start for part in accesses if part.region == region), default=0) // _PAGE * _PAGE for region in range(REGIONS)}
+    high = {region: max((part.end for part in accesses if part.region == region), default=0) for region in range(REGIONS)}
+    written = {op.ofm.region for op in operations if isinstance(op, KernelOperation)}
+    written |= {op.destination_region for op in operations if isinstance(op, DmaOperation) and not op.to_shram}
+    streams = {part.region for op in operations if isinstance(op, KernelOperation) for part in op.weights}
+    streams |= {op.source.region for op in operations if isinstance(op, DmaOperation)}
+    regions = []
+    for region in range(REGIONS):
+        size = max(0, high[region] - low[region])
+        wanted = region in streams - written and size <= _MOST_CONTENT
+        content = (read(region, low[region], size) if wanted else None) or b""
+        regions.append(Region(region, RegionRole.CONSTANTS if content else RegionRole.UNUSED, size, content))
+    moved = tuple(_lower(op, low) for op in operations) if any(low.values()) else operations
+    return Program(accelerator_name, moved, words, tuple(regions))
+
+
+class Planner:
+    """Makes the timelines of a device's runs; replays of equal streams in equal memories are made once."""
+
+    def __init__(self, device: Accelerator, timing: TimingParameters) -> None:
+        self._device, self._timing = device, timing
+        self._known: dict[object, tuple[Counts, tuple[tuple[int, int, int], ...], int]] = {}
+
+    def _replayed(self, program: Program, system: MemorySystem) -> tuple[Counts, tuple[tuple[int, int, int], ...], int]:
+        contents = tuple((region.size, hashlib.sha256(region.content).digest()) for region in program.regions)
+        key = (program.operations, program.words, system, contents)
+        known = self._known.pop(key, None)
+        if known is None:
+            replay = counted_replay(program, system, self._timing)
+            times = tuple((operation.index, operation.issued, operation.finished) for operation in replay.operations)
+            known = Counts(replay), times, replay.cycles
+        self._known[key] = known
+        while len(self._known) > _MOST_REPLAYS:
+            del self._known[next(iter(self._known))]
+        return known
+
+    def plan(self, commands: Commands, first: int, system: MemorySystem, read: Callable[[int, int, int], bytes | None]) -> Run:
+        """The run of ``commands`` from operation ``first`` on; InputError if it cannot be replayed."""
+        operations, words = commands.operations[first:], commands.words[first:]
+        ending = Ending.ABORTED if commands.aborted else Ending.PARSE_ERROR if commands.complaint else Ending.DONE
+        if not operations:
+            return Run(commands, first, None, (), (), 0, ending, first)
+        program = timing_program(operations, words, self._device.name, read)
+        counts, times, cycles = self._replayed(program, system)
+        issued = [0] * len(operations)
+        finished = [0] * len(operations)
+        for index, start, end in times:
+            issued[index], finished[index] = start, end
+        reached, done = tuple(accumulate(issued, max)), tuple(accumulate(finished, max))
+        steps = []
+        for index, op in enumerate(operations):
+            if isinstance(op, (KernelOperation, DmaOperation)):
+                steps.append(Step(done[index], first + index))
+            elif isinstance(op, Control) and op.kind is ControlKind.IRQ:
+                steps.append(Step(reached[index], first + index))
+        in_time = tuple(sorted(steps, key=lambda step: (step.cycle, step.index)))
+        return Run(commands, first, counts, reached, in_time, cycles, ending, len(commands.operations))
