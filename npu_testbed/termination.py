@@ -24,6 +24,11 @@ class Terminated(KeyboardInterrupt):
         self.status = 128 + number
         """Exit status, as shells report it."""
 
+    @classmethod
+    def by_status(cls, status: int) -> Terminated:
+        """The signal that an exit status above 128 stands for."""
+        return cls(status - 128)
+
 
 class TimeIsUp(KeyboardInterrupt):
     """The time that was given is over."""

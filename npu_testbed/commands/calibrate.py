@@ -7,9 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npu_testbed.commands.options import BAR_MISSED, Parser, add_json_option, example, print_json
+from npu_testbed.commands.options import Parser, add_json_option, example
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
     from validation.calibrate import Measurement
 
 _MEASUREMENTS = (
@@ -53,7 +56,7 @@ def _add_fit(tasks: Any) -> None:
     parser.add_argument("--name", metavar="TEXT", help="name of the profile (default: the output's, without its ending)")
     parser.add_argument("--date", metavar="YYYY-MM-DD", type=_date, help="date that the profile records (default: today, UTC)")
     add_json_option(parser)
-    parser.set_defaults(run=run_fit)
+    parser.set_defaults(run=Printed(answer_fit))
 
 
 def _add_check(tasks: Any) -> None:
@@ -71,7 +74,7 @@ def _add_check(tasks: Any) -> None:
     )
     parser.add_argument("measurements", metavar="MEASUREMENTS.csv", nargs="?", type=Path, help=_MEASUREMENTS)
     add_json_option(parser)
-    parser.set_defaults(run=run_check)
+    parser.set_defaults(run=Printed(answer_check))
 
 
 def _seed(text: str) -> int:
@@ -101,64 +104,57 @@ def _today() -> str:
     return datetime.now(timezone.utc).date().isoformat()
 
 
-def run_fit(arguments: argparse.Namespace) -> int:
-    """Fit, write the profile and print it."""
-    from npu_testbed.calibration import fit_tools, source_files
+def answer_fit(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Fit, and write the profile."""
+    from npu_testbed.calibration import fit_tools, profile_json, source_files
     from npu_testbed.files import require_writable, write_file
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes import PlainOutcome
     from validation.calibrate import calibrate_fit, fit_tables, to_toml
     from validation.calibrate.parameters import DEFAULT_FITTED
 
-    with progress() as show:
-        show("Reading measurements")
-        measurements = _measurements(arguments.measurements)
-        require_writable(arguments.output, *source_files(arguments.measurements))
-        profile = calibrate_fit(
-            measurements,
-            name=Path(arguments.output).stem if arguments.name is None else arguments.name,
-            date=arguments.date or _today(),
-            tools=fit_tools(),
-            parameters=tuple(arguments.parameter or DEFAULT_FITTED),
-            seed=arguments.seed,
-            progress=lambda replays: show(f"Fitting: {replays} replays"),
-        )
-        write_file(arguments.output, to_toml(profile).encode())
-    if arguments.json:
-        from npu_testbed.calibration import profile_json
-
-        print_json("calibrate fit", profile_json(profile) | {"output": arguments.output})
-    else:
-        print("\n\n".join(table.text() for table in fit_tables(profile)))
-        print(f"\nProfile: {arguments.output}")
-    return 0
+    show("Reading measurements")
+    measurements = _measurements(arguments.measurements)
+    require_writable(arguments.output, *source_files(arguments.measurements))
+    profile = calibrate_fit(
+        measurements,
+        name=Path(arguments.output).stem if arguments.name is None else arguments.name,
+        date=arguments.date or _today(),
+        tools=fit_tools(),
+        parameters=tuple(arguments.parameter or DEFAULT_FITTED),
+        seed=arguments.seed,
+        progress=lambda replays: show(f"Fitting: {replays} replays"),
+    )
+    write_file(arguments.output, to_toml(profile).encode())
+    return PlainOutcome(
+        "calibrate fit",
+        profile,
+        lambda: profile_json(profile) | {"output": arguments.output},
+        lambda: "\n\n".join([*(table.text() for table in fit_tables(profile)), f"Profile: {arguments.output}"]),
+    )
 
 
-def run_check(arguments: argparse.Namespace) -> int:
-    """Replay and print; status 1 if the profile does not hold."""
-    from npu_testbed.progress import progress
+def answer_check(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Replay; status 1 if the profile does not hold."""
+    from npu_testbed.outcomes import PlainOutcome
     from validation.calibrate import calibrate_check, check_tables, from_toml, reference_profile
     from validation.reading import read_configuration
 
-    with progress() as show:
-        show("Reading")
-        profile = (
-            reference_profile() if arguments.profile is None else from_toml(read_configuration(arguments.profile, "Calibration profile"))
-        )
-        check = calibrate_check(profile, _measurements(arguments.measurements), lambda replays: show(f"Checking: {replays} replays"))
-    if arguments.json:
+    show("Reading")
+    profile = reference_profile() if arguments.profile is None else from_toml(read_configuration(arguments.profile, "Calibration profile"))
+    check = calibrate_check(profile, _measurements(arguments.measurements), lambda replays: show(f"Checking: {replays} replays"))
+
+    def document() -> dict[str, Any]:
         points = [asdict(p) | {"error": p.error, "default_error": p.default_error} for p in check.points]
-        print_json(
-            "calibrate check",
-            {
-                "profile": profile.name,
-                "passed": check.passed,
-                "generalises": check.generalises,
-                "drifted": [point.name for point in check.drifted],
-                "seen": asdict(check.seen),
-                "unseen": asdict(check.unseen),
-                "points": points,
-            },
-        )
-    else:
-        print("\n\n".join(table.text() for table in check_tables(check)))
-    return 0 if check.passed else BAR_MISSED
+        return {
+            "profile": profile.name,
+            "passed": check.passed,
+            "generalises": check.generalises,
+            "drifted": [point.name for point in check.drifted],
+            "seen": asdict(check.seen),
+            "unseen": asdict(check.unseen),
+            "points": points,
+        }
+
+    return PlainOutcome(
+        "calibrate check", check, document, lambda: "\n\n".join(table.text() for table in check_tables(check)), passed=check.passed
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +22,12 @@ from npu_testbed.commands.options import (
     add_vela_timeout_option,
     example,
     min_percent,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
-    from npu_testbed.compare.comparison import Comparison
-    from npu_testbed.findings import Finding
-    from npu_testbed.simulation import Simulation
+    from npu_testbed.outcomes.comparison import ComparisonOutcome
+    from npu_testbed.progress import Progress
 
 
 def add(commands: Any) -> None:
@@ -79,11 +77,11 @@ def add(commands: Any) -> None:
     add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
     add_report_option(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Compare, draw and print."""
+def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
+    """Compare, and write what is asked for."""
     from npu_testbed.commands.choices import arena_bound, memory_options
     from npu_testbed.compare.comparison import compare
     from npu_testbed.energy import load_energy_table
@@ -91,8 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
     from npu_testbed.findings import findings
     from npu_testbed.html.pages import comparison_page
     from npu_testbed.html.recorder import TimelineEvents
+    from npu_testbed.outcomes.comparison import ComparisonOutcome
     from npu_testbed.pipeline import simulate_schedule
-    from npu_testbed.progress import progress
     from npu_testbed.reports.tables import layers_csv
     from npu_testbed.timing import load_timing
     from npu_testbed.views.frontier_plot import comparison_svg
@@ -110,39 +108,37 @@ def run(arguments: argparse.Namespace) -> int:
     arena_bound(arguments)
     timing = load_timing(arguments.timing)
     energy = None if arguments.energy is None else load_energy_table(arguments.energy)
-    with progress() as show:
-        comparisons = [
-            compare(
-                model,
-                arguments.accelerator_config,
-                memory=memory_options(arguments),
-                timing=timing,
-                processes=arguments.jobs,
-                progress=show,
-                results=arguments.results,
-                schedules=None if arguments.schedules is None else Path(arguments.schedules),
-                robust=arguments.robust,
-                energy=energy,
-            )
-            for model in arguments.models
-        ]
-        simulation = None
-        # A section of a page has the summary alone: layers are replayed only for a file that shows them.
-        if len(comparisons) == 1 and (not arguments.markdown or arguments.csv is not None or arguments.report is not None):
-            listeners = [events] if arguments.report is not None else []
-            simulation = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)
-        no_advice = arguments.no_advice or (arguments.markdown and arguments.report is None)
-        found = None if simulation is None or no_advice else findings(simulation, show, comparisons[0].performance.memory)
-        files: dict[Path, bytes] = {}
-        if simulation is not None and arguments.report is not None:
-            files[Path(arguments.report)] = comparison_page(comparisons[0], simulation, events, found)
-        if arguments.plot is not None:
-            files[Path(arguments.plot)] = comparison_svg(comparisons[0]).encode("utf-8")
-        if simulation is not None and arguments.csv is not None:
-            files[Path(arguments.csv)] = layers_csv(simulation.replay)
-        write_files(files)
-    _report(comparisons, simulation, found, arguments)
-    return 0
+    comparisons = [
+        compare(
+            model,
+            arguments.accelerator_config,
+            memory=memory_options(arguments),
+            timing=timing,
+            processes=arguments.jobs,
+            progress=show,
+            results=arguments.results,
+            schedules=None if arguments.schedules is None else Path(arguments.schedules),
+            robust=arguments.robust,
+            energy=energy,
+        )
+        for model in arguments.models
+    ]
+    simulation = None
+    # A section of a page has the summary alone: layers are replayed only for a file that shows them.
+    if len(comparisons) == 1 and (not arguments.markdown or arguments.csv is not None or arguments.report is not None):
+        listeners = [events] if arguments.report is not None else []
+        simulation = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)
+    no_advice = arguments.no_advice or (arguments.markdown and arguments.report is None)
+    found = None if simulation is None or no_advice else findings(simulation, show, comparisons[0].performance.memory)
+    files: dict[Path, bytes] = {}
+    if simulation is not None and arguments.report is not None:
+        files[Path(arguments.report)] = comparison_page(comparisons[0], simulation, events, found)
+    if arguments.plot is not None:
+        files[Path(arguments.plot)] = comparison_svg(comparisons[0]).encode("utf-8")
+    if simulation is not None and arguments.csv is not None:
+        files[Path(arguments.csv)] = layers_csv(simulation.replay)
+    write_files(files)
+    return ComparisonOutcome(tuple(comparisons), simulation, found, min_percent(arguments), arguments.markdown)
 
 
 def _check_layers(arguments: argparse.Namespace) -> None:
@@ -161,34 +157,3 @@ def _check_layers(arguments: argparse.Namespace) -> None:
     for option, value in given.items():
         if value is not None:
             raise InputError(f"{option} was given with {len(arguments.models)} models: it is for one, compare them one by one.")
-
-
-def _report(
-    comparisons: Sequence[Comparison], simulation: Simulation | None, found: Sequence[Finding] | None, arguments: argparse.Namespace
-) -> None:
-    from npu_testbed.compare.report import comparison_json, comparison_text
-    from npu_testbed.compare.summary import summary_table
-    from npu_testbed.reports.findings import findings_json
-    from npu_testbed.terminal import show
-
-    summary = summary_table(comparisons)
-    if arguments.json:
-        advice = {} if found is None else {"findings": findings_json(found)}
-        networks = [comparison_json(comparison) for comparison in comparisons]
-        print_json("compare", {"networks": networks, "summary": list(summary.notes)} | advice)
-    elif arguments.markdown:
-        print(summary.markdown(), end="")
-    elif simulation is not None:
-        show("\n\n".join([comparison_text(comparisons[0]), *_layers(simulation, found, min_percent(arguments))]))
-    else:
-        print(summary.text())
-
-
-def _layers(simulation: Simulation, found: Sequence[Finding] | None, least: float) -> list[str]:
-    """The sections on the layers of our schedule."""
-    from npu_testbed.reports.findings import findings_text
-    from npu_testbed.reports.tables import layers_text
-
-    heading = f"Ours in {simulation.planned_bytes:,} bytes, layer by layer:"
-    advice = [] if found is None else [findings_text(found)]
-    return [f"{heading}\n\n{layers_text(simulation.replay, least)}", *advice]

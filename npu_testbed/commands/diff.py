@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
-from npu_testbed.commands.options import Parser, add_energy_option, add_json_option, add_vela_timeout_option, example, print_json
+from npu_testbed.commands.options import Parser, add_energy_option, add_json_option, add_vela_timeout_option, example
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
     from npu_model.timing import TimingParameters
     from npu_testbed.diff.sides import Side
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
 
 
 def add(commands: Any) -> None:
@@ -54,7 +57,7 @@ def add(commands: Any) -> None:
         help=f"timing parameters of the NPU, as `calibrate fit` writes them, or `model` for the model's own (default: {default})",
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
 def sides(arguments: argparse.Namespace) -> tuple[Side, Side]:
@@ -92,24 +95,25 @@ def _timing(profile: str | None) -> TimingParameters | None:
     return None if profile is None else load_timing(None if profile == "model" else profile)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Replay both sides and report."""
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Replay both sides."""
     from npu_testbed.diff.report import SHOWN, diff_json, diff_text
     from npu_testbed.diff.sides import replay_side
     from npu_testbed.energy import energy, energy_json, energy_text, load_energy_table
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes import PlainOutcome
 
     if arguments.all and arguments.json:
         raise InputError("--all was given together with --json, which has every layer: drop one of them.")
     first, second = sides(arguments)
     table = None if arguments.energy is None else load_energy_table(arguments.energy)
-    with progress() as show:
-        before, after = replay_side(first, show), replay_side(second, show)
+    before, after = replay_side(first, show), replay_side(second, show)
     energies = None if table is None else (table.name, energy(before.replay, table), energy(after.replay, table))
-    if arguments.json:
-        print_json("diff", diff_json(before, after) | ({} if energies is None else {"energy": energy_json(*energies)}))
-    else:
+
+    def document() -> dict[str, Any]:
+        return diff_json(before, after) | ({} if energies is None else {"energy": energy_json(*energies)})
+
+    def text() -> str:
         sections = [diff_text(before, after, None if arguments.all else SHOWN)]
-        sections += [] if energies is None else [energy_text(*energies)]
-        print("\n\n".join(sections))
-    return 0
+        return "\n\n".join(sections if energies is None else [*sections, energy_text(*energies)])
+
+    return PlainOutcome("diff", (before, after), document, text)

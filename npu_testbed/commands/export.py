@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npu_testbed.commands.options import Parser, add_json_option, example, print_json
+from npu_testbed.commands.options import Parser, add_json_option, example
+from npu_testbed.commands.printing import Printed
+
+if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
 
 
 def add(commands: Any) -> None:
@@ -34,23 +39,23 @@ def add(commands: Any) -> None:
         help="the network that it was made from; needed for operators on the CPU, and keeps its metadata (tflite)",
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Write the files and say which."""
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Write the files."""
     from npu_model.printable import printable
     from npu_testbed.files import require_writable
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.pipeline import export_files, write_files
-    from npu_testbed.progress import progress
 
     require_writable(arguments.output, *filter(None, (arguments.file, arguments.model)))
-    with progress() as show:
-        files = export_files(arguments.file, arguments.output, arguments.format, model=arguments.model, progress=show)
-        write_files(files, arguments.file, *filter(None, (arguments.model,)))
+    files = export_files(arguments.file, arguments.output, arguments.format, model=arguments.model, progress=show)
+    write_files(files, arguments.file, *filter(None, (arguments.model,)))
     sizes = {str(path): len(data) for path, data in files.items()}
-    if arguments.json:
-        print_json("export", {"source": arguments.file, "format": arguments.format, "files": sizes})
-    else:
-        print("\n".join(f"{printable(path)}: {size:,} bytes" for path, size in sizes.items()))
-    return 0
+    return PlainOutcome(
+        "export",
+        files,
+        lambda: {"source": arguments.file, "format": arguments.format, "files": sizes},
+        lambda: "\n".join(f"{printable(path)}: {size:,} bytes" for path, size in sizes.items()),
+    )

@@ -19,11 +19,12 @@ from npu_testbed.commands.options import (
     add_vela_timeout_option,
     example,
     positive_count,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
-    from npu_testbed.frontier import Frontier
+    from npu_testbed.outcomes.frontier import FrontierOutcome
+    from npu_testbed.progress import Progress
 
 
 def add(commands: Any) -> None:
@@ -66,15 +67,14 @@ def add(commands: Any) -> None:
     add_jobs_option(parser)
     add_vela_timeout_option(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Find, write and print the frontier."""
+def answer(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
+    """Find the frontier, and write what is asked for."""
     from npu_testbed.commands.choices import arena_bound
-    from npu_testbed.commands.options import json_text
     from npu_testbed.files import require_folder, require_page, require_picture, require_writable, write_files
-    from npu_testbed.reports.frontier import frontier_json, frontier_text
+    from npu_testbed.html.pages import frontier_page
 
     if arguments.with_vela and arguments.plot is None and arguments.report is None:
         raise InputError("--with-vela was given without --plot or --report: it adds Vela's points to them, name a file.")
@@ -87,46 +87,36 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.schedules is not None:
         require_folder(arguments.schedules)
     arena_bound(arguments)
-    found, picture, page = _find(arguments)
-    document = frontier_json(found)
+    outcome = _find(arguments, show)
     files: dict[Path, bytes] = {}
     if arguments.output is not None:
-        files[Path(arguments.output)] = json_text("frontier", document).encode("ascii")
+        files[Path(arguments.output)] = outcome.to_json().encode("ascii")
     if arguments.plot is not None:
-        files[Path(arguments.plot)] = picture.encode("utf-8")
+        files[Path(arguments.plot)] = outcome.svg().encode("utf-8")
     if arguments.report is not None:
-        files[Path(arguments.report)] = page
+        vela = () if outcome.comparison is None else outcome.comparison.points
+        files[Path(arguments.report)] = frontier_page(outcome.frontier, vela, show)
     write_files(files)
-    if arguments.json:
-        print_json("frontier", document)
-    else:
-        print(frontier_text(found))
-    return 0
+    return outcome
 
 
-def _find(arguments: argparse.Namespace) -> tuple[Frontier, str, bytes]:
-    """The frontier, the picture of it, and the report on it, empty if it is not asked for."""
+def _find(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
+    """The frontier, with Vela's points if they are asked for."""
     from npu_testbed.commands.choices import memory_options
     from npu_testbed.compare.comparison import compare
     from npu_testbed.frontier import frontier
-    from npu_testbed.html.pages import frontier_page
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes.frontier import FrontierOutcome
     from npu_testbed.timing import load_timing
-    from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
 
-    with progress() as show:
-        options = {
-            "rungs": arguments.rungs,
-            "memory": memory_options(arguments),
-            "timing": load_timing(arguments.timing),
-            "processes": arguments.jobs,
-            "progress": show,
-        }
-        folder = None if arguments.schedules is None else Path(arguments.schedules)
-        if arguments.with_vela:
-            comparison = compare(arguments.model, arguments.accelerator_config, schedules=folder, **options)
-            found, picture, vela = comparison.frontier, comparison_svg(comparison), comparison.points
-        else:
-            found, vela = frontier(arguments.model, arguments.accelerator_config, schedules=folder, **options), ()
-            picture = frontier_svg(found)
-        return found, picture, b"" if arguments.report is None else frontier_page(found, vela, show)
+    options = {
+        "rungs": arguments.rungs,
+        "memory": memory_options(arguments),
+        "timing": load_timing(arguments.timing),
+        "processes": arguments.jobs,
+        "progress": show,
+    }
+    folder = None if arguments.schedules is None else Path(arguments.schedules)
+    if arguments.with_vela:
+        comparison = compare(arguments.model, arguments.accelerator_config, schedules=folder, **options)
+        return FrontierOutcome(comparison.frontier, comparison)
+    return FrontierOutcome(frontier(arguments.model, arguments.accelerator_config, schedules=folder, **options))

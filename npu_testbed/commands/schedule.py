@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
-from npu_model.printable import printable
 from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
@@ -25,15 +23,17 @@ from npu_testbed.commands.options import (
     byte_count,
     example,
     min_percent,
-    print_json,
     seconds,
 )
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
-    from cascader.ethosu.schedule.schedule import Schedule
+    from collections.abc import Sequence
+
     from cascader.ethosu.search.task import Choice, Seen
     from npu_testbed.anytime import Ending
     from npu_testbed.findings import Finding
+    from npu_testbed.outcomes.schedule import ScheduleOutcome
     from npu_testbed.progress import Progress
     from npu_testbed.simulation import Simulation
 
@@ -89,18 +89,19 @@ def add(commands: Any) -> None:
     add_report_option(parser)
     add_cpu_operations_option(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Make the schedule, write it, and say what was written."""
+def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
+    """Make the schedule, replay it and write it; Terminated if a signal ended the search, once the best until then is written."""
     from concurrent.futures import ThreadPoolExecutor
 
     from npu_testbed.commands.choices import arena_bound
     from npu_testbed.endings import INTERRUPTED
     from npu_testbed.files import require_page, require_writable, write_files
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes.schedule import ScheduleOutcome
     from npu_testbed.scheduling import schedule_file
+    from npu_testbed.termination import Terminated
 
     for option in ("optimise", "effort", "time_limit"):
         if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
@@ -108,40 +109,52 @@ def run(arguments: argparse.Namespace) -> int:
             raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
     min_percent(arguments)
     arguments.arena_cache_size = arena_bound(arguments)
-    require_writable(arguments.output, arguments.model)
-    if arguments.csv is not None:
-        require_writable(arguments.csv, arguments.model, arguments.output)
+    written = [file for file in (arguments.output, arguments.csv) if file is not None]
+    for number, file in enumerate(written):
+        require_writable(file, arguments.model, *written[:number])
     if arguments.report is not None:
-        require_page(arguments.report, arguments.model, arguments.output)
-    with progress() as show:
-        ending = _ending(arguments, show)
-        plan = ending.choice.point.schedule
-        if ending.status:
+        require_page(arguments.report, arguments.model, *written)
+    ending = _ending(arguments, show)
+    plan = ending.choice.point.schedule
+    if ending.status:
+        _write_stopped(ending, arguments.output)
+        raise Terminated.by_status(ending.status)
+    # The constants are compressed without Python's lock: so they are while the schedule is replayed.
+    with ThreadPoolExecutor(1) as beside:
+        packed = beside.submit(schedule_file, plan)
+        try:
+            simulation, found, files = _replayed(ending.choice, arguments, show)
+        except KeyboardInterrupt as stop:
+            # A report can be made of the file at any time, the search would be lost.
+            ending = replace(ending, stopped="an interrupt of its report", status=getattr(stop, "status", INTERRUPTED))
             _write_stopped(ending, arguments.output)
-            return ending.status
-        # The constants are compressed without Python's lock: so they are while the schedule is replayed.
-        with ThreadPoolExecutor(1) as beside:
-            packed = beside.submit(schedule_file, plan)
-            try:
-                simulation, found, files = _replayed(ending.choice, arguments, show)
-            except KeyboardInterrupt as stop:
-                # A report can be made of the file at any time, the search would be lost.
-                ending = replace(ending, stopped="an interrupt of its report", status=getattr(stop, "status", INTERRUPTED))
-                _write_stopped(ending, arguments.output)
-                return ending.status
-        # What fails late leaves no file: all of them are written at the end.
-        show(f"Writing {arguments.output}")
-        write_files({Path(arguments.output): packed.result(), **files})
-    _report(ending, simulation, found, arguments)
-    return 0
+            raise Terminated.by_status(ending.status) from None
+    # What fails late leaves no file: all of them are written at the end.
+    if arguments.output is not None:
+        files[Path(arguments.output)] = packed.result()
+    if files:
+        show(f"Writing {' and '.join(map(str, files))}")
+        write_files(files)
+    return ScheduleOutcome(
+        ending.choice,
+        simulation,
+        found,
+        cascaded=not arguments.no_cascade,
+        stopped=ending.stopped,
+        output=arguments.output or "",
+        min_percent=min_percent(arguments),
+        cpu_operations=arguments.show_cpu_operations,
+    )
 
 
-def _write_stopped(ending: Ending, output: str) -> None:
+def _write_stopped(ending: Ending, output: str | None) -> None:
     """Write the best schedule so far: whoever wants the process to end is told what it is, and gets no report, which takes time."""
     from npu_testbed.anytime import in_words
     from npu_testbed.endings import say
     from npu_testbed.scheduling import write_schedule
 
+    if output is None:
+        return
     write_schedule(ending.choice.point.schedule, output)
     say("stopped", f"by {ending.stopped}: {output} has the best schedule so far, {in_words(ending.choice)}.")
 
@@ -220,65 +233,3 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
         )
 
     return best_in_time(search, show, arguments.time_limit)
-
-
-def _report(ending: Ending, simulation: Simulation, found: Sequence[Finding] | None, arguments: argparse.Namespace) -> None:
-    from npu_testbed.reports.bounds import bounds_json, bounds_text
-    from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-    from npu_testbed.reports.tables import layers_text
-    from npu_testbed.terminal import show
-    from npu_testbed.timing import timing_json
-    from npu_testbed.versions import legaliser_remark
-    from validation.layout import filled
-
-    plan, cycles = ending.choice.point.schedule, simulation.replay.cycles
-    facts = {
-        "model": plan.provenance.model,
-        "accelerator": plan.accelerator,
-        "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
-        "timing": timing_json(plan.provenance.timing),
-        "parts": len(plan.network.graph.parts),
-        "jobs": len(plan.jobs),
-        "cascaded": not arguments.no_cascade,
-        "mended": list(plan.network.mended),
-        "arena_bytes": plan.arena_size,
-        "cycles": cycles,
-        "stopped": ending.stopped,
-        "output": arguments.output,
-        "tools": dict(plan.provenance.tools),
-    }
-    if arguments.json:
-        on_cpu = {"cpu_operations": cpu_operators_json(simulation.network)} if arguments.show_cpu_operations else {}
-        advice = {} if found is None else _advice_json(found)
-        print_json("schedule", facts | bounds_json(ending.choice) | on_cpu | advice)
-        return
-    made = (
-        f"{printable(arguments.output)}: {printable(plan.provenance.model)} for {plan.accelerator}, "
-        f"{_how(plan, cascaded=not arguments.no_cascade)} in an arena of {plan.arena_size:,} bytes: "
-        f"{cycles:,} NPU cycles"
-    )
-    said = [made]
-    if remark := legaliser_remark(plan.provenance.tools):
-        said.append(remark)
-    said += [" ".join(bounds)] if (bounds := bounds_text(ending.choice, cycles)) else []
-    if ending.stopped:
-        said.append(f"The search was ended by {ending.stopped}: another run may find another schedule.")
-    sections = ["\n".join(map(filled, said)), layers_text(simulation.replay, min_percent(arguments))]
-    if arguments.show_cpu_operations:
-        sections.append(cpu_operators_text(simulation.network))
-    if found is not None:
-        from npu_testbed.reports.findings import findings_text
-
-        sections.append(findings_text(found))
-    show("\n\n".join(sections))
-
-
-def _advice_json(found: Sequence[Finding]) -> dict[str, Any]:
-    from npu_testbed.reports.findings import findings_json
-
-    return {"findings": findings_json(found)}
-
-
-def _how(plan: Schedule, *, cascaded: bool) -> str:
-    parts, jobs = len(plan.network.graph.parts), len(plan.jobs)
-    return f"{parts} parts in {jobs} stripe jobs" if cascaded else f"{parts} parts layer by layer"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from npu_testbed.commands.options import (
     Parser,
     add_compilation_options,
@@ -22,19 +21,18 @@ from npu_testbed.commands.options import (
     cycle_count,
     example,
     min_percent,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
-    from npu_testbed.findings import Finding
-    from npu_testbed.measured import Beside
     from npu_testbed.memory_options import MemoryOptions
+    from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.pipeline import Progress, Simulation
     from npu_testbed.views.arena_map import ArenaMap
     from sim import Listener
     from sim.views.timeline import TimelineRecorder
 
-    Simulate = Callable[[MemoryOptions, Sequence[Listener], Progress], tuple[Simulation, Callable[[], ArenaMap]]]
+    Simulate = Callable[[MemoryOptions, Sequence[Listener]], tuple[Simulation, Callable[[], ArenaMap]]]
     """Replays what was asked for; the map of its arena is made by who wants it."""
 
 
@@ -75,7 +73,7 @@ def _add_schedule(kinds: Any) -> None:
     add_settings_option(parser)
     add_timing_option(parser, "that which the schedule was made for")
     _add_report_options(parser)
-    parser.set_defaults(run=run_schedule)
+    parser.set_defaults(run=Printed(answer_schedule))
 
 
 def _add_vela(kinds: Any) -> None:
@@ -100,7 +98,7 @@ def _add_vela(kinds: Any) -> None:
     add_settings_option(parser)
     add_timing_option(parser)
     _add_report_options(parser)
-    parser.set_defaults(run=run_vela)
+    parser.set_defaults(run=Printed(answer_vela))
 
 
 def _add_report_options(parser: Parser) -> None:
@@ -146,38 +144,38 @@ def _window(text: str) -> tuple[int, int | None]:
     return int(first or 0), int(last) if last else None
 
 
-def run_schedule(arguments: argparse.Namespace) -> int:
-    """Replay a schedule file and report."""
+def answer_schedule(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
+    """Replay a schedule: a file, or one that is at hand."""
     from npu_testbed.pipeline import read_schedule, simulate_schedule
     from npu_testbed.timing import load_timing
     from npu_testbed.views.arena_map import arena_map
 
-    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
+    def simulate(memory: MemoryOptions, listeners: Sequence[Listener]) -> tuple[Simulation, Callable[[], ArenaMap]]:
         show(f"Reading {arguments.schedule}")
         plan = read_schedule(arguments.schedule)
         timing = None if arguments.timing is None else load_timing(arguments.timing)
         simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine, timing)
         return simulation, lambda: arena_map(plan, simulation.replay)
 
-    return _run(arguments, arguments.schedule, simulate)
+    return _answer(arguments, "schedule", arguments.schedule, simulate, show)
 
 
-def run_vela(arguments: argparse.Namespace) -> int:
-    """Replay Vela's schedule and report."""
+def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
+    """Replay Vela's schedule."""
     from npu_testbed.pipeline import VelaOptions, simulate_vela
     from npu_testbed.timing import load_timing
     from npu_testbed.views.program_map import program_map
 
     options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
 
-    def simulate(memory: MemoryOptions, listeners: Sequence[Listener], show: Progress) -> tuple[Simulation, Callable[[], ArenaMap]]:
+    def simulate(memory: MemoryOptions, listeners: Sequence[Listener]) -> tuple[Simulation, Callable[[], ArenaMap]]:
         simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine, load_timing(arguments.timing))
         return simulation, lambda: program_map(simulation)
 
-    return _run(arguments, arguments.model, simulate)
+    return _answer(arguments, "vela", arguments.model, simulate, show)
 
 
-def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
+def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Simulate, show: Progress) -> ReplayOutcome:
     from npu_testbed.commands.choices import memory_options
     from npu_testbed.files import write_files
     from npu_testbed.findings import findings
@@ -185,7 +183,7 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     from npu_testbed.html.data import replay_data, report_title
     from npu_testbed.html.recorder import TimelineEvents
     from npu_testbed.measured import beside_measured, read_measured
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.reports.tables import layers_csv
     from npu_testbed.simulation import trace_file
     from npu_testbed.views.arena_map import trace_buffers
@@ -202,34 +200,43 @@ def _run(arguments: argparse.Namespace, source: str, simulate: Simulate) -> int:
     recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder()
     _require_places(arguments, source)
     measured = None if arguments.measured is None else read_measured(arguments.measured)
-    with progress() as show:
-        listeners: list[Listener] = [recorder] if arguments.trace is not None else []
-        listeners += [events] if arguments.report is not None else []
-        listeners += [timeline] if arguments.timeline is not None else []
-        simulation, areas = simulate(memory_options(arguments), listeners, show)
-        beside = None if measured is None else beside_measured(simulation.replay, measured, arguments.measured_cycles)
-        drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
-        # What fails late leaves no file: all of them are written at the end.
-        files: dict[Path, bytes] = {}
-        if arguments.sram_map is not None:
-            show(f"Drawing {arguments.sram_map}")
-            files[Path(arguments.sram_map)] = sram_map_svg(areas()).encode("utf-8")
-        if arguments.trace is not None:
-            show(f"Tracing {source}")
-            files[Path(arguments.trace)] = trace_file(simulation, recorder, arguments.trace, trace_buffers(areas()))
-        if arguments.node_data is not None:
-            files[Path(arguments.node_data)] = node_data_json(simulation.replay).encode("ascii")
-        if arguments.csv is not None:
-            files[Path(arguments.csv)] = layers_csv(simulation.replay)
-        found = None if arguments.no_advice else findings(simulation, show, getattr(arguments, "arena_cache_size", None))
-        if arguments.report is not None:
-            data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
-            files[Path(arguments.report)] = html_report(report_title(simulation), data)
-        if files:
-            show(f"Writing {' and '.join(map(str, files))}")
-            write_files(files)
-    _report(simulation, _Found(found, beside, drawing), arguments)
-    return 0
+    listeners: list[Listener] = [recorder] if arguments.trace is not None else []
+    listeners += [events] if arguments.report is not None else []
+    listeners += [timeline] if arguments.timeline is not None else []
+    simulation, areas = simulate(memory_options(arguments), listeners)
+    beside = None if measured is None else beside_measured(simulation.replay, measured, arguments.measured_cycles)
+    drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
+    # What fails late leaves no file: all of them are written at the end.
+    files: dict[Path, bytes] = {}
+    if arguments.sram_map is not None:
+        show(f"Drawing {arguments.sram_map}")
+        files[Path(arguments.sram_map)] = sram_map_svg(areas()).encode("utf-8")
+    if arguments.trace is not None:
+        show(f"Tracing {source}")
+        files[Path(arguments.trace)] = trace_file(simulation, recorder, arguments.trace, trace_buffers(areas()))
+    if arguments.node_data is not None:
+        files[Path(arguments.node_data)] = node_data_json(simulation.replay).encode("ascii")
+    if arguments.csv is not None:
+        files[Path(arguments.csv)] = layers_csv(simulation.replay)
+    found = None if arguments.no_advice else findings(simulation, show, getattr(arguments, "arena_cache_size", None))
+    if arguments.report is not None:
+        data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
+        files[Path(arguments.report)] = html_report(report_title(simulation), data)
+    if files:
+        show(f"Writing {' and '.join(map(str, files))}")
+        write_files(files)
+    return ReplayOutcome(
+        kind,
+        simulation,
+        areas,
+        found,
+        beside,
+        drawing=drawing,
+        trace=arguments.trace or "",
+        min_percent=min_percent(arguments),
+        stalls=arguments.stalls,
+        cpu_operations=arguments.show_cpu_operations,
+    )
 
 
 def _require_places(arguments: argparse.Namespace, source: str) -> None:
@@ -256,63 +263,3 @@ def _drawn(timeline: TimelineRecorder, window: tuple[int, int | None]) -> str:
     if window[0] >= timeline.cycles:
         raise InputError(f"--timeline begins at cycle {window[0]} and the replay has {timeline.cycles}: give a smaller one.")
     return timeline.text(max(width() - LABELS, 1), Window(*window)).rstrip("\n")
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The reports besides the replay: findings, a measurement and a drawing, None or "" where not asked for."""
-
-    findings: Sequence[Finding] | None
-    beside: Beside | None
-    drawing: str
-
-
-def _report(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> None:
-    from npu_testbed.terminal import show
-
-    if arguments.json:
-        print_json(f"simulate {arguments.kind}", _document(simulation, found, arguments))
-        return
-    show("\n\n".join(_sections(simulation, found, arguments)))
-    if arguments.trace is not None:
-        print(f"\nTrace: {arguments.trace}")
-
-
-def _document(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> dict[str, Any]:
-    from npu_testbed.measured import measured_json
-    from npu_testbed.reports.cpu_operators import cpu_operators_json
-    from npu_testbed.reports.findings import findings_json
-    from npu_testbed.reports.summary import summary_json
-    from npu_testbed.reports.tables import layers_json, stalls_json
-
-    document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}
-    if arguments.stalls:
-        document["stalls"] = stalls_json(simulation.replay)
-    if found.beside is not None:
-        document["measured"] = measured_json(found.beside)
-    if found.findings is not None:
-        document["findings"] = findings_json(found.findings)
-    if arguments.show_cpu_operations:
-        document["cpu_operations"] = cpu_operators_json(simulation.network)
-    return document
-
-
-def _sections(simulation: Simulation, found: _Found, arguments: argparse.Namespace) -> Iterator[str]:
-    from npu_testbed.measured import measured_text
-    from npu_testbed.reports.cpu_operators import cpu_operators_text
-    from npu_testbed.reports.findings import findings_text
-    from npu_testbed.reports.summary import summary_text
-    from npu_testbed.reports.tables import layers_text, stalls_text
-
-    yield summary_text(simulation)
-    yield layers_text(simulation.replay, min_percent(arguments))
-    if found.beside is not None:
-        yield measured_text(found.beside, min_percent(arguments))
-    if arguments.stalls:
-        yield stalls_text(simulation.replay)
-    if found.drawing:
-        yield found.drawing
-    if arguments.show_cpu_operations:
-        yield cpu_operators_text(simulation.network)
-    if found.findings is not None:
-        yield findings_text(found.findings)

@@ -17,11 +17,13 @@ from npu_testbed.commands.options import (
     add_vela_timeout_option,
     byte_count,
     example,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
     from npu_testbed.memory_options import MemoryOptions
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
     from npu_testbed.sweep import Point
 
 
@@ -98,7 +100,7 @@ def add(commands: Any) -> None:
     group.add_argument("--plot", metavar="F.svg", help="draw milliseconds over bytes; for one MODEL")
     group.add_argument("--report", metavar="R.html", help="write a page with all points, which asks for a deadline; it needs no network")
     add_json_option(group)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
 def _add_memories(parser: Parser) -> None:
@@ -119,24 +121,23 @@ def _add_memories(parser: Parser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Sweep, write and print."""
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Sweep, and write what is asked for."""
     from npu_testbed.files import write_files
     from npu_testbed.html.sweep import sweep_page
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.sweep import sweep
     from npu_testbed.sweep.report import sweep_csv, sweep_json, sweep_text
     from npu_testbed.views.sweep_plot import sweep_svg
 
     _check(arguments)
-    with progress() as show:
-        found = sweep(
-            _points(arguments, show),
-            results=arguments.results,
-            processes=arguments.jobs,
-            address=arguments.distributed,
-            progress=show,
-        )
+    found = sweep(
+        _points(arguments, show),
+        results=arguments.results,
+        processes=arguments.jobs,
+        address=arguments.distributed,
+        progress=show,
+    )
     files: dict[Path, bytes] = {}
     if arguments.csv is not None:
         files[Path(arguments.csv)] = sweep_csv(found)
@@ -145,11 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report is not None:
         files[Path(arguments.report)] = sweep_page(found, arguments.deadline)
     write_files(files)
-    if arguments.json:
-        print_json("sweep", sweep_json(found))
-    else:
-        print(sweep_text(found, arguments.deadline))
-    return 0
+    return PlainOutcome("sweep", found, lambda: sweep_json(found), lambda: sweep_text(found, arguments.deadline))
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands import validate_fvp, validate_networks, validate_portfolio
-from npu_testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
+from npu_testbed.commands.options import Parser, add_json_option, add_vela_timeout_option, example
+from npu_testbed.commands.printing import Printed
+
+if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
 
 
 def add(commands: Any) -> None:
@@ -38,18 +43,13 @@ def _add_all(peers: Any) -> None:
     validate_networks.add_models_argument(parser)
     add_json_option(parser)
     add_vela_timeout_option(parser)
-    parser.set_defaults(run=run_all)
+    parser.set_defaults(run=Printed(answer_all))
 
 
-def run_all(arguments: argparse.Namespace) -> int:
-    """Print the scorecard; status 1 if a bar is missed."""
-    from npu_testbed.progress import progress
+def answer_all(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Make the scorecard; status 1 if a bar is missed."""
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.suite import suite_json, suite_table, validate_all
 
-    with progress() as show:
-        suite = validate_all(arguments.models, show)
-    if arguments.json:
-        print_json("validate all", suite_json(suite))
-    else:
-        print(suite_table(suite).text())
-    return 0 if suite.passed else BAR_MISSED
+    suite = validate_all(arguments.models, show)
+    return PlainOutcome("validate all", suite, lambda: suite_json(suite), lambda: suite_table(suite).text(), passed=suite.passed)

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands.options import (
-    BAR_MISSED,
     Parser,
     add_json_option,
     add_timing_option,
     add_vela_timeout_option,
     example,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
     from npu_model.memory.system import MemorySystem
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
     from validation.fvp.live import FvpOptions
 
 DEFAULT_OPTIMISE = "Performance"
@@ -55,7 +56,7 @@ def add(peers: Any) -> None:
     add_timing_option(parser)
     add_json_option(parser)
     _add_live_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
 def _add_live_options(parser: Parser) -> None:
@@ -114,25 +115,23 @@ def _seconds(text: str) -> float:
     return value
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the scorecard, or the live comparison; status 1 if the scorecard misses a bar."""
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Make the scorecard, or the live comparison; status 1 if the scorecard misses a bar."""
     if arguments.live:
-        return _run_live(arguments)
+        return _live(arguments, show)
     _require_none(arguments)
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.timing import load_timing, timing_json, timing_text
     from validation.fvp.scorecard import render, scorecard, to_json
 
     timing = load_timing(arguments.timing)
-    with progress() as show:
-        card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"), timing)
-    if arguments.json:
-        print_json("validate fvp", to_json(card) | {"timing": timing_json(timing)})
-    else:
-        if timing.changed():
-            print(f"Timing: {timing_text(timing)}\n")
-        print("\n\n".join(table.text() for table in render(card)))
-    return 0 if card.passed else BAR_MISSED
+    card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"), timing)
+
+    def text() -> str:
+        changed = [f"Timing: {timing_text(timing)}"] if timing.changed() else []
+        return "\n\n".join([*changed, *(table.text() for table in render(card))])
+
+    return PlainOutcome("validate fvp", card, lambda: to_json(card) | {"timing": timing_json(timing)}, text, passed=card.passed)
 
 
 def _spelling(name: str) -> str:
@@ -180,37 +179,37 @@ def _system(arguments: argparse.Namespace) -> MemorySystem | None:
     return None if arguments.timing_adapter is None else load_timing_adapter(arguments.timing_adapter)
 
 
-def _run_live(arguments: argparse.Namespace) -> int:
+def _live(arguments: argparse.Namespace, show: Progress) -> Outcome:
     from npu_model.accelerator import require_schedulable
     from npu_model.errors import InputError
     from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
     from npu_testbed.live_network import live_network
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.timing import load_timing, timing_json
     from validation.fvp.live import render, to_json, validate_live
 
     if arguments.model is None:
         raise InputError("--live runs 1 network on the FVP and 0 were named: give a schedule file, a .tflite or zoo:NAME.")
-    with progress() as show:
-        show(f"Reading {arguments.model}")
-        model = live_network(arguments.model)
-        timing = model.timing if arguments.timing is None else load_timing(arguments.timing)
-        device = arguments.accelerator_config or model.accelerator
-        require_schedulable(device)
-        _require_no_compilation(arguments, model.data)
-        show(f"Running {model.name} on the FVP")
-        result = validate_live(
-            model.data,
-            device,
-            _options(arguments),
-            optimise=arguments.optimise or DEFAULT_OPTIMISE,
-            system_config=arguments.system_config or DEFAULT_SYSTEM_CONFIG,
-            memory_mode=arguments.memory_mode or DEFAULT_MEMORY_MODE,
-            system=_system(arguments),
-            timing=timing,
-        )
-    if arguments.json:
-        print_json("validate fvp --live", to_json(result) | {"timing": timing_json(timing)})
-    else:
-        print("\n\n".join(table.text() for table in render(result)))
-    return 0
+    show(f"Reading {arguments.model}")
+    model = live_network(arguments.model)
+    timing = model.timing if arguments.timing is None else load_timing(arguments.timing)
+    device = arguments.accelerator_config or model.accelerator
+    require_schedulable(device)
+    _require_no_compilation(arguments, model.data)
+    show(f"Running {model.name} on the FVP")
+    result = validate_live(
+        model.data,
+        device,
+        _options(arguments),
+        optimise=arguments.optimise or DEFAULT_OPTIMISE,
+        system_config=arguments.system_config or DEFAULT_SYSTEM_CONFIG,
+        memory_mode=arguments.memory_mode or DEFAULT_MEMORY_MODE,
+        system=_system(arguments),
+        timing=timing,
+    )
+    return PlainOutcome(
+        "validate fvp --live",
+        result,
+        lambda: to_json(result) | {"timing": timing_json(timing)},
+        lambda: "\n\n".join(table.text() for table in render(result)),
+    )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands.options import (
-    BAR_MISSED,
     Parser,
     add_jobs_option,
     add_json_option,
@@ -16,8 +15,12 @@ from npu_testbed.commands.options import (
     add_results_option,
     add_vela_timeout_option,
     example,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
+
+if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
 
 ALL, BOTH = "all", "both"
 
@@ -49,7 +52,7 @@ def add(peers: Any) -> None:
     )
     add_jobs_option(vela)
     add_results_option(vela)
-    vela.set_defaults(run=run_vela)
+    vela.set_defaults(run=Printed(answer_vela))
     estimate = _parser(
         peers,
         "vela-estimate",
@@ -57,7 +60,7 @@ def add(peers: Any) -> None:
         "Compile networks with Vela and reproduce its estimate of every operation, column by column: cycles within 1, bytes and MACs "
         "exactly. Status 1 if a value does not hold, which is how a change in Vela is seen.",
     )
-    estimate.set_defaults(run=run_estimate)
+    estimate.set_defaults(run=Printed(answer_estimate))
     litert = _parser(
         peers,
         "litert",
@@ -65,7 +68,7 @@ def add(peers: Any) -> None:
         "Compile networks with Vela, run its schedules bit by bit on seeded random inputs and compare the outputs with those of LiteRT's "
         "reference kernels (extra 'numerics'). Status 1 if a difference has no explanation.",
     )
-    litert.set_defaults(run=run_litert)
+    litert.set_defaults(run=Printed(answer_litert))
 
 
 def _parser(peers: Any, name: str, summary: str, description: str, *examples: str) -> Parser:
@@ -121,22 +124,23 @@ def _choices(arguments: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str,
     return model_sources(arguments), devices(arguments.accelerator_config), OPTIMISE if strategy == BOTH else (strategy,)
 
 
-def run_vela(arguments: argparse.Namespace) -> int:
-    """Print the scores, and the comparisons that are asked for; status 1 if a score is unexplained."""
+def answer_vela(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Make the scores, and the comparisons that are asked for; status 1 if a score is unexplained."""
     if arguments.compare:
-        return _run_comparison(arguments)
+        return _comparison(arguments, show)
     _require_none(arguments)
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.peers import validate_vela
-    from npu_testbed.progress import progress
     from validation.vela.replays import passed, render, to_json
 
-    with progress() as show:
-        scores = validate_vela(*_choices(arguments), show)
-    if arguments.json:
-        print_json("validate vela", to_json(scores))
-    else:
-        print("\n\n".join(table.text() for table in render(scores)))
-    return 0 if passed(scores) else BAR_MISSED
+    scores = validate_vela(*_choices(arguments), show)
+    return PlainOutcome(
+        "validate vela",
+        scores,
+        lambda: to_json(scores),
+        lambda: "\n\n".join(table.text() for table in render(scores)),
+        passed=passed(scores),
+    )
 
 
 def _require_none(arguments: argparse.Namespace) -> None:
@@ -148,54 +152,56 @@ def _require_none(arguments: argparse.Namespace) -> None:
         raise InputError(f"{' and '.join(given)} can only be given together with --compare: add it, or leave them out.")
 
 
-def _run_comparison(arguments: argparse.Namespace) -> int:
-    """Print the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
+def _comparison(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Make the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
     from npu_testbed.commands.choices import memory_options
     from npu_testbed.compare.beside_vela import beside_vela
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes import PlainOutcome
     from validation.vela.replays import render, to_json
 
     memory = memory_options(arguments)
-    with progress() as show:
-        result = beside_vela(*_choices(arguments), memory=memory, processes=arguments.jobs, progress=show, results=arguments.results)
-    if arguments.json:
+    result = beside_vela(*_choices(arguments), memory=memory, processes=arguments.jobs, progress=show, results=arguments.results)
+
+    def document() -> dict[str, Any]:
         failures = [failure.to_json() for failure in result.failures]
         found = {"passed": result.passed, "failures": failures, "comparisons": [summary.to_json() for summary in result.summaries]}
-        print_json("validate vela", to_json(result.scores) | found)
-    else:
+        return to_json(result.scores) | found
+
+    def text() -> str:
         notes = ["This table is of Vela's default system config and memory mode."] if memory.given else []
         notes += [failure.sentence for failure in result.failures]
         scores = "\n".join([*(table.text() for table in render(result.scores)), *notes])
-        print("\n\n".join([scores, *(table.text() for summary in result.summaries for table in summary.tables())]))
-    return 0 if result.passed else BAR_MISSED
+        return "\n\n".join([scores, *(table.text() for summary in result.summaries for table in summary.tables())])
+
+    return PlainOutcome("validate vela", result, document, text, passed=result.passed)
 
 
-def run_estimate(arguments: argparse.Namespace) -> int:
-    """Print the counts and what deviates; status 1 if a value does."""
+def answer_estimate(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Count what deviates; status 1 if a value does."""
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.peers import validate_vela_estimate
-    from npu_testbed.progress import progress
     from validation.vela.estimate import passed, render, to_json
 
-    with progress() as show:
-        comparisons = validate_vela_estimate(*_choices(arguments), show)
-    if arguments.json:
-        print_json("validate vela-estimate", to_json(comparisons))
-    else:
-        print("\n\n".join(table.text() for table in render(comparisons)))
-    return 0 if passed(comparisons) else BAR_MISSED
+    comparisons = validate_vela_estimate(*_choices(arguments), show)
+    return PlainOutcome(
+        "validate vela-estimate",
+        comparisons,
+        lambda: to_json(comparisons),
+        lambda: "\n\n".join(table.text() for table in render(comparisons)),
+        passed=passed(comparisons),
+    )
 
 
-def run_litert(arguments: argparse.Namespace) -> int:
-    """Print the differing bytes; status 1 if they are unexplained."""
+def answer_litert(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Count the differing bytes; status 1 if they are unexplained."""
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.peers import litert_table, validate_litert
-    from npu_testbed.progress import progress
 
-    with progress() as show:
-        scores = validate_litert(*_choices(arguments), show)
+    scores = validate_litert(*_choices(arguments), show)
     passed = all(score.passed for score in scores)
-    if arguments.json:
+
+    def document() -> dict[str, Any]:
         rows = [asdict(score) | {"verdict": score.verdict.name, "passed": score.passed} for score in scores]
-        print_json("validate litert", {"passed": passed, "networks": rows})
-    else:
-        print(litert_table(scores).text())
-    return 0 if passed else BAR_MISSED
+        return {"passed": passed, "networks": rows}
+
+    return PlainOutcome("validate litert", scores, document, lambda: litert_table(scores).text(), passed=passed)

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands.options import (
-    BAR_MISSED,
     Parser,
     add_jobs_option,
     add_json_option,
     add_memory_options,
     add_results_option,
     example,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
     from validation.portfolio import PortfolioNetwork
 
 
@@ -65,40 +66,41 @@ def add(peers: Any) -> None:
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_jobs_option(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the findings; status 1 if one does not pass."""
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Examine the networks; status 1 if one does not pass."""
     from npu_testbed.commands.choices import memory_options
     from npu_testbed.commands.validate_networks import devices
     from npu_testbed.files import require_writable, write_file
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.portfolio.run import examine_all
     from npu_testbed.portfolio.tables import page, tables
-    from npu_testbed.progress import progress
 
     networks = _networks(arguments)
     if arguments.list:
-        return _list(networks, in_json=arguments.json)
+        return _listed(networks)
     if arguments.page is not None:
         require_writable(arguments.page)
-    with progress() as show:
-        report = examine_all(
-            networks,
-            devices(arguments.accelerator_config),
-            memory=memory_options(arguments),
-            verified=not arguments.no_verify,
-            processes=arguments.jobs,
-            results=arguments.results,
-            progress=show,
-        )
+    report = examine_all(
+        networks,
+        devices(arguments.accelerator_config),
+        memory=memory_options(arguments),
+        verified=not arguments.no_verify,
+        processes=arguments.jobs,
+        results=arguments.results,
+        progress=show,
+    )
     if arguments.page is not None:
         write_file(arguments.page, page(report).encode("utf-8"))
-    if arguments.json:
-        print_json("validate portfolio", report.to_json())
-    else:
-        print("\n\n".join(table.text() for table in tables(report)))
-    return 0 if report.passed else BAR_MISSED
+    return PlainOutcome(
+        "validate portfolio",
+        report,
+        report.to_json,
+        lambda: "\n\n".join(table.text() for table in tables(report)),
+        passed=report.passed,
+    )
 
 
 def _networks(arguments: argparse.Namespace) -> tuple[PortfolioNetwork, ...]:
@@ -116,14 +118,16 @@ def _networks(arguments: argparse.Namespace) -> tuple[PortfolioNetwork, ...]:
     return drawn_networks(arguments.drawn, arguments.seed or 0)
 
 
-def _list(networks: Sequence[PortfolioNetwork], *, in_json: bool) -> int:
-    """Print the networks by group."""
+def _listed(networks: Sequence[PortfolioNetwork]) -> Outcome:
+    """The networks by group."""
+    from npu_testbed.outcomes import PlainOutcome
     from validation.layout import grid
 
-    if in_json:
-        fields = ("name", "group", "idiom", "precision", "exception", "sampled")
-        print_json("validate portfolio --list", {"networks": [{field: getattr(one, field) for field in fields} for one in networks]})
-    else:
-        rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in networks]
-        print(grid(("network", "group", "precision", "sample", "stands for"), rows, (True,) * 5))
-    return 0
+    fields = ("name", "group", "idiom", "precision", "exception", "sampled")
+    rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in networks]
+    return PlainOutcome(
+        "validate portfolio --list",
+        networks,
+        lambda: {"networks": [{field: getattr(one, field) for field in fields} for one in networks]},
+        lambda: grid(("network", "group", "precision", "sample", "stands for"), rows, (True,) * 5),
+    )

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npu_testbed.commands.options import BAR_MISSED, Parser, add_json_option, add_vela_timeout_option, example, print_json
+from npu_testbed.commands.options import Parser, add_json_option, add_vela_timeout_option, example
+from npu_testbed.commands.printing import Printed
+
+if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
 
 
 def add(commands: Any) -> None:
@@ -41,7 +46,7 @@ def add(commands: Any) -> None:
     )
     add_json_option(parser)
     add_vela_timeout_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
 def _integer(text: str, low: int, high: int) -> int:
@@ -62,27 +67,27 @@ def _seed(text: str) -> int:
     return _integer(text, 0, 2**32 - 1)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Compare and print; status 1 unless the outputs are LiteRT's or, where that is not installed, those of Vela's stream."""
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Compare; status 1 unless the outputs are LiteRT's or, where that is not installed, those of Vela's stream."""
     from npu_model.printable import printable
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.pipeline import prove, verify
-    from npu_testbed.progress import progress
     from validation.layout import filled, grid
 
-    with progress() as show:
-        settings: dict[str, Any] = {"inferences": arguments.inferences, "seed": arguments.seed, "progress": show}
-        # The proof comes first: it refuses what it cannot do before anything takes long.
-        proof = prove(arguments.file, arguments.model, **settings) if arguments.tensorir else None
-        result = verify(arguments.file, arguments.model, **settings)
-    if arguments.json:
+    settings: dict[str, Any] = {"inferences": arguments.inferences, "seed": arguments.seed, "progress": show}
+    # The proof comes first: it refuses what it cannot do before anything takes long.
+    proof = prove(arguments.file, arguments.model, **settings) if arguments.tensorir else None
+    result = verify(arguments.file, arguments.model, **settings)
+
+    def document() -> dict[str, Any]:
         proven = {} if proof is None else {"tensorir": proof.document()}
-        print_json("verify", asdict(result) | {"passed": result.passed, "remark": result.remark} | proven)
-    else:
+        return asdict(result) | {"passed": result.passed, "remark": result.remark} | proven
+
+    def text() -> str:
         rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
-        print(f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}\n")
-        print(grid(("output", "reference", "result"), rows, (True, True, True)))
-        if result.remark:
-            print(f"\n{filled(printable(result.remark, 4000))}")
-        if proof is not None:
-            print(f"\n{proof.text()}")
-    return 0 if result.passed and (proof is None or proof.passed) else BAR_MISSED
+        sections = [f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}"]
+        sections.append(grid(("output", "reference", "result"), rows, (True, True, True)))
+        sections += [filled(printable(result.remark, 4000))] if result.remark else []
+        return "\n\n".join(sections if proof is None else [*sections, proof.text()])
+
+    return PlainOutcome("verify", result, document, text, passed=result.passed and (proof is None or proof.passed))

@@ -162,9 +162,11 @@ def test_the_portfolio_is_as_published(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_every_document_that_a_command_prints_has_a_schema() -> None:
     printed = set()
-    for path in (Path(npu_testbed.__file__).parent / "commands").glob("*.py"):
-        printed |= set(re.findall(r'(?:print_json|json_text)\(\s*f?"([^"]+)"', path.read_text(encoding="utf-8")))
-    commands = {name.replace("{arguments.kind}", kind) for name in printed for kind in ("schedule", "vela")}
+    for folder in ("commands", "outcomes"):
+        for path in (Path(npu_testbed.__file__).parent / folder).glob("*.py"):
+            found = r'(?:print_json|PlainOutcome)\(\s*"([^"]+)"|def command\(self\) -> str:\s+"""[^"]*"""\s+return f?"([^"]+)"'
+            printed |= {first or second for first, second in re.findall(found, path.read_text(encoding="utf-8"))}
+    commands = {name.replace("{self.kind}", kind) for name in printed for kind in ("schedule", "vela")}
     assert commands == set(schema_names())
 
 

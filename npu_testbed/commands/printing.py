@@ -1,0 +1,34 @@
+"""From the function of a command that gives a result to the one that prints it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from npu_testbed.outcomes import Outcome
+from npu_testbed.progress import Progress
+
+Answer = Callable[[argparse.Namespace, Progress], Outcome]
+"""The work of a command: from its arguments, with progress, to its result. It writes the files that are asked for and prints nothing."""
+
+
+class Printed:
+    """The ``run`` of a command whose work is ``answer``: prints what that gives, and returns its exit status."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def __call__(self, arguments: argparse.Namespace) -> int:
+        """Do the work with progress on a terminal, and print."""
+        from npu_testbed.progress import progress
+        from npu_testbed.terminal import show
+
+        with progress() as watched:
+            result = self.answer(arguments, watched)
+        if getattr(arguments, "json", False):
+            print(result.to_json(), end="")
+        elif result.coloured:
+            show(result.text())
+        else:
+            print(result.text(), end="")
+        return result.status

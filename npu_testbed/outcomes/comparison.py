@@ -1,0 +1,58 @@
+"""The outcome of ``npu-testbed compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from npu_model.values import dataclass
+from npu_testbed.compare.comparison import Comparison
+from npu_testbed.compare.report import comparison_json, comparison_text
+from npu_testbed.compare.summary import summary_table
+from npu_testbed.findings import Finding
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.tables import layers_text
+from npu_testbed.simulation import Simulation
+from npu_testbed.views.frontier_plot import comparison_svg
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonOutcome(Outcome):
+    """Our schedules of networks beside Vela's; of one network also the layers of ours at Vela Performance's bytes or fewer.
+
+    ``simulation`` and ``findings`` are None where layers or findings are not shown; ``markdown`` makes the text a section of a page.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    simulation: Simulation | None = None
+    findings: Sequence[Finding] | None = None
+    min_percent: float = 1.0
+    markdown: bool = False
+
+    @property
+    def command(self) -> str:
+        """``compare``."""
+        return "compare"
+
+    def document(self) -> dict[str, Any]:
+        """The networks, one by one, and the notes below their summary."""
+        advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
+        networks = [comparison_json(comparison) for comparison in self.comparisons]
+        return {"networks": networks, "summary": list(summary_table(self.comparisons).notes)} | advice
+
+    def text(self) -> str:
+        """The comparison of one network with its layers, or the summary of several."""
+        if self.markdown:
+            return summary_table(self.comparisons).markdown().removesuffix("\n")
+        if self.simulation is None:
+            return summary_table(self.comparisons).text()
+        heading = f"Ours in {self.simulation.planned_bytes:,} bytes, layer by layer:"
+        layers = f"{heading}\n\n{layers_text(self.simulation.replay, self.min_percent)}"
+        advice = [] if self.findings is None else [findings_text(self.findings)]
+        return "\n\n".join([comparison_text(self.comparisons[0]), layers, *advice])
+
+    def _repr_html_(self) -> str:
+        """The picture of each network, and the report."""
+        return "".join(map(comparison_svg, self.comparisons)) + f"<pre>{escape(self.text())}</pre>"

@@ -1,0 +1,59 @@
+"""The outcome of ``npu-testbed frontier``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from npu_model.values import dataclass
+from npu_testbed.compare.comparison import Comparison
+from npu_testbed.files import require_picture, write_file
+from npu_testbed.frontier import Frontier, FrontierPoint
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.frontier import frontier_json, frontier_text
+from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierOutcome(Outcome):
+    """The frontier of a network, and Vela's points beside it where a ``comparison`` was asked for."""
+
+    frontier: Frontier
+    comparison: Comparison | None = None
+
+    @property
+    def command(self) -> str:
+        """``frontier``."""
+        return "frontier"
+
+    @property
+    def points(self) -> Sequence[FrontierPoint]:
+        """The schedules by ascending memory: bytes, cycles, and the schedule itself."""
+        return self.frontier.points
+
+    def within(self, memory: int) -> FrontierPoint | None:
+        """The fastest point that needs at most ``memory`` bytes; None if there is none."""
+        return self.frontier.within(memory)
+
+    def svg(self) -> str:
+        """The frontier as a picture, with Vela's points if they are known."""
+        return frontier_svg(self.frontier) if self.comparison is None else comparison_svg(self.comparison)
+
+    def plot(self, path: str | Path) -> None:
+        """Write the picture to an .svg file; InputError if that cannot be done."""
+        require_picture(path)
+        write_file(path, self.svg().encode("utf-8"))
+
+    def document(self) -> dict[str, Any]:
+        """The points and bounds."""
+        return frontier_json(self.frontier)
+
+    def text(self) -> str:
+        """The table of points."""
+        return frontier_text(self.frontier)
+
+    def _repr_html_(self) -> str:
+        """The picture and the table."""
+        return f"{self.svg()}<pre>{escape(self.text())}</pre>"

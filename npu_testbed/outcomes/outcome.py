@@ -1,0 +1,84 @@
+"""The result of a command: a value with its report as text, as one JSON document and as a notebook shows it."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from html import escape
+from typing import Any, ClassVar
+
+from npu_model.values import dataclass
+from npu_testbed import VERSION
+from npu_testbed.json_schemas import schema_version
+
+
+class Outcome(ABC):
+    """What a command found. The command prints its text, or with ``--json`` its document; a verb of the Python API returns it."""
+
+    __slots__ = ()
+
+    coloured: ClassVar[bool] = True
+    """Whether a terminal shows the text in colour."""
+
+    @property
+    @abstractmethod
+    def command(self) -> str:
+        """The command, as the document names it, such as ``simulate vela``."""
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """The facts of the document, without the lines that every document has."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """The report as a terminal shows it."""
+
+    @property
+    def status(self) -> int:
+        """The exit status of the command: 0, or 1 for a missed bar or a difference."""
+        return 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The one document of the command, as ``--json`` prints it, with its schema's version (:mod:`npu_testbed.json_schemas`)."""
+        return self.document() | {"schema": schema_version(self.command), "command": self.command, "version": VERSION}
+
+    def to_json(self) -> str:
+        """The document as text, with a new line at its end."""
+        return json.dumps(self.to_dict(), indent=1, sort_keys=True) + "\n"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """The report as a notebook shows it."""
+        return f"<pre>{escape(self.text())}</pre>"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainOutcome(Outcome):
+    """An outcome without a shape of its own: its value, how the document and the text are made of it, and whether it passes."""
+
+    name: str
+    value: Any
+    facts: Callable[[], dict[str, Any]]
+    words: Callable[[], str]
+    passed: bool = True
+
+    @property
+    def command(self) -> str:
+        """The command, as the document names it."""
+        return self.name
+
+    @property
+    def status(self) -> int:
+        """1 unless the value passes."""
+        return 0 if self.passed else 1
+
+    def document(self) -> dict[str, Any]:
+        """The facts of the document."""
+        return self.facts()
+
+    def text(self) -> str:
+        """The report as a terminal shows it."""
+        return self.words()

@@ -1,0 +1,106 @@
+"""The outcome of ``npu-testbed simulate``: a replay with what was asked about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from typing import Any
+
+from npu_model.values import dataclass
+from npu_testbed.findings import Finding
+from npu_testbed.measured import Beside, measured_json, measured_text
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.summary import Summary, summarise, summary_json, summary_text
+from npu_testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
+from npu_testbed.simulation import Simulation
+from npu_testbed.views.arena_map import ArenaMap
+from npu_testbed.views.sram_map import sram_map_svg
+from sim.views.layers import LayerRow, layer_rows
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOutcome(Outcome):
+    """A replay of a schedule, ``kind`` ours or Vela's, and what stands beside it.
+
+    ``findings``, a measurement (``beside``) and a ``drawing`` are None or "" where not asked for, ``trace`` the file that a trace was
+    written to. ``areas`` makes the map of the arena.
+    """
+
+    kind: str
+    simulation: Simulation
+    areas: Callable[[], ArenaMap]
+    findings: Sequence[Finding] | None
+    beside: Beside | None = None
+    drawing: str = ""
+    trace: str = ""
+    min_percent: float = 1.0
+    stalls: bool = False
+    cpu_operations: bool = False
+
+    @property
+    def command(self) -> str:
+        """``simulate schedule`` or ``simulate vela``."""
+        return f"simulate {self.kind}"
+
+    @property
+    def cycles(self) -> int:
+        """NPU cycles of the replay."""
+        return self.simulation.replay.cycles
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes that the plan sets aside for feature maps."""
+        return self.simulation.planned_bytes
+
+    @property
+    def summary(self) -> Summary:
+        """The figures of the replay."""
+        return summarise(self.simulation)
+
+    @property
+    def layers(self) -> Sequence[LayerRow]:
+        """The layers in their order: cycles, what binds each, traffic."""
+        return layer_rows(self.simulation.replay)
+
+    def svg(self) -> str:
+        """The arena over the cycles, as a picture."""
+        return sram_map_svg(self.areas())
+
+    def document(self) -> dict[str, Any]:
+        """The figures, the layers, and what else was asked for."""
+        document = summary_json(self.simulation) | {"layers": layers_json(self.simulation.replay)}
+        if self.stalls:
+            document["stalls"] = stalls_json(self.simulation.replay)
+        if self.beside is not None:
+            document["measured"] = measured_json(self.beside)
+        if self.findings is not None:
+            document["findings"] = findings_json(self.findings)
+        if self.cpu_operations:
+            document["cpu_operations"] = cpu_operators_json(self.simulation.network)
+        return document
+
+    def text(self) -> str:
+        """The summary, the layers, and what else was asked for."""
+        return "\n\n".join(self._sections())
+
+    def _sections(self) -> Iterator[str]:
+        yield summary_text(self.simulation)
+        yield layers_text(self.simulation.replay, self.min_percent)
+        if self.beside is not None:
+            yield measured_text(self.beside, self.min_percent)
+        if self.stalls:
+            yield stalls_text(self.simulation.replay)
+        if self.drawing:
+            yield self.drawing
+        if self.cpu_operations:
+            yield cpu_operators_text(self.simulation.network)
+        if self.findings is not None:
+            yield findings_text(self.findings)
+        if self.trace:
+            yield f"Trace: {self.trace}"
+
+    def _repr_html_(self) -> str:
+        """The arena over the cycles, and the report."""
+        return f"{self.svg()}<pre>{escape(self.text())}</pre>"

@@ -1,0 +1,124 @@
+"""The outcome of ``npu-testbed schedule``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.task import Choice
+from npu_model.printable import printable
+from npu_model.values import dataclass
+from npu_testbed.findings import Finding
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.bounds import bounds_json, bounds_text
+from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.tables import layers_text
+from npu_testbed.scheduling import write_schedule
+from npu_testbed.simulation import Simulation
+from npu_testbed.timing import timing_json
+from npu_testbed.versions import legaliser_remark
+from npu_testbed.views.arena_map import arena_map
+from npu_testbed.views.sram_map import sram_map_svg
+from validation.layout import filled
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOutcome(Outcome):
+    """A schedule with its replay, and what the search proved and found.
+
+    ``findings`` is None where none were asked for, ``stopped`` what ended the search early (empty: nothing did), ``output`` the file
+    that it was written to (empty: none). Layers below ``min_percent`` of the cycles are one row of the text.
+    """
+
+    choice: Choice
+    simulation: Simulation
+    findings: Sequence[Finding] | None
+    cascaded: bool = True
+    stopped: str = ""
+    output: str = ""
+    min_percent: float = 1.0
+    cpu_operations: bool = False
+
+    @property
+    def command(self) -> str:
+        """``schedule``."""
+        return "schedule"
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule: jobs, buffers with addresses, copies, blocks."""
+        return self.choice.point.schedule
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena to set aside."""
+        return self.schedule.arena_size
+
+    @property
+    def cycles(self) -> int:
+        """NPU cycles of the replay."""
+        return self.simulation.replay.cycles
+
+    def save(self, path: str | Path) -> None:
+        """Write the schedule file; InputError if that cannot be done."""
+        write_schedule(self.schedule, path)
+
+    def svg(self) -> str:
+        """The arena over the cycles, as a picture."""
+        return sram_map_svg(arena_map(self.schedule, self.simulation.replay))
+
+    def document(self) -> dict[str, Any]:
+        """The schedule's figures, bounds and findings."""
+        plan = self.schedule
+        facts = {
+            "model": plan.provenance.model,
+            "accelerator": plan.accelerator,
+            "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
+            "timing": timing_json(plan.provenance.timing),
+            "parts": len(plan.network.graph.parts),
+            "jobs": len(plan.jobs),
+            "cascaded": self.cascaded,
+            "mended": list(plan.network.mended),
+            "arena_bytes": plan.arena_size,
+            "cycles": self.cycles,
+            "stopped": self.stopped,
+            "output": self.output,
+            "tools": dict(plan.provenance.tools),
+        }
+        on_cpu = {"cpu_operations": cpu_operators_json(self.simulation.network)} if self.cpu_operations else {}
+        advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
+        return facts | bounds_json(self.choice) | on_cpu | advice
+
+    def text(self) -> str:
+        """The schedule in a sentence, its layers, and the findings."""
+        sections = ["\n".join(map(filled, self._said())), layers_text(self.simulation.replay, self.min_percent)]
+        if self.cpu_operations:
+            sections.append(cpu_operators_text(self.simulation.network))
+        if self.findings is not None:
+            sections.append(findings_text(self.findings))
+        return "\n\n".join(sections)
+
+    def _said(self) -> list[str]:
+        plan = self.schedule
+        parts, jobs = len(plan.network.graph.parts), len(plan.jobs)
+        how = f"{parts} parts in {jobs} stripe jobs" if self.cascaded else f"{parts} parts layer by layer"
+        file = f"{printable(self.output)}: " if self.output else ""
+        made = (
+            f"{file}{printable(plan.provenance.model)} for {plan.accelerator}, {how} in an arena of {plan.arena_size:,} bytes: "
+            f"{self.cycles:,} NPU cycles"
+        )
+        said = [made]
+        if remark := legaliser_remark(plan.provenance.tools):
+            said.append(remark)
+        said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []
+        if self.stopped:
+            said.append(f"The search was ended by {self.stopped}: another run may find another schedule.")
+        return said
+
+    def _repr_html_(self) -> str:
+        """The arena over the cycles, and the report."""
+        return f"{self.svg()}<pre>{escape(self.text())}</pre>"
