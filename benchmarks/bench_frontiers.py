@@ -24,7 +24,7 @@ from tabulate import tabulate
 from cascader.frontends.zoo import zoo_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
-from npu_testbed.frontier import frontier
+from npu_testbed.frontiers import frontier
 
 Point = list[Any]
 """Bytes, cycles, digest."""

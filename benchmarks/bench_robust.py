@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from npu_testbed.compare.comparison import Comparison, compare
-from npu_testbed.compare.robust import RobustAnswer
-from npu_testbed.compare.robust_notes import robust_notes
+from npu_testbed.comparisons.comparison import Comparison, compare
+from npu_testbed.comparisons.robust import RobustAnswer
+from npu_testbed.comparisons.robust_notes import robust_notes
 
 HEADER = (
     "| network | bytes / Vela Size's, at its cycles | verdict | cycles / Vela Performance's, in its bytes | verdict |",

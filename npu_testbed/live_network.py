@@ -44,7 +44,7 @@ def live_network(source: str) -> LiveNetwork:
 
 def _exported(plan: Schedule, name: str) -> bytes:
     from cascader.ethosu.codegen.lowering import lower  # noqa: PLC0415  # the same
-    from npu_testbed.export import export  # noqa: PLC0415  # the same
+    from npu_testbed.exports import export  # noqa: PLC0415  # the same
 
     network, recorded = lower(plan), plan.provenance.model
     original = load_model(recorded).data if recorded.startswith(BUILT) else None

@@ -62,12 +62,12 @@ def inspect(path: str | Path) -> str:
 def export_files(
     path: str | Path, output: str | Path, file_format: str = "tflite", *, model: str | None = None, progress: Progress = silent
 ) -> dict[Path, bytes]:
-    """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.export.FORMATS`: what is to be written, by path.
+    """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.exports.FORMATS`: what is to be written, by path.
 
     One of the files is ``output``, whose name names the others. InputError if its name does not suit the format, the network
     needs ``model`` and has it not, or it cannot be exported.
     """
-    from npu_testbed.export import export  # noqa: PLC0415  # a replay alone does not need the writers
+    from npu_testbed.exports import export  # noqa: PLC0415  # a replay alone does not need the writers
 
     if model is not None and file_format != "tflite":
         raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")

@@ -18,7 +18,7 @@ from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.values import dataclass
 from npu_testbed.answers import FOLDER, Answers, key_of
-from npu_testbed.compare import vela_runs
+from npu_testbed.comparisons import vela_runs
 from npu_testbed.point_files import PointFiles
 
 T = TypeVar("T")

@@ -68,9 +68,9 @@ def percent(text: str) -> Fraction:
 def run(arguments: argparse.Namespace) -> int:
     """Replay, compare and report; the exit status."""
     from npu_testbed.commands.choices import memory_options
-    from npu_testbed.diff.bars import bars, check_json, read_baseline, require_comparable
-    from npu_testbed.diff.sides import Side, replay_side
-    from npu_testbed.diff.summary import check_markdown, check_text
+    from npu_testbed.differences.bars import bars, check_json, read_baseline, require_comparable
+    from npu_testbed.differences.sides import Side, replay_side
+    from npu_testbed.differences.summary import check_markdown, check_text
     from npu_testbed.progress import progress
     from npu_testbed.simulation import VelaOptions
     from npu_testbed.timing import load_timing

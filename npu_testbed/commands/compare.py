@@ -83,7 +83,7 @@ def add(commands: Any) -> None:
 def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
     """Compare, and write what is asked for."""
     from npu_testbed.commands.choices import arena_bound, memory_options
-    from npu_testbed.compare.comparison import compare
+    from npu_testbed.comparisons.comparison import compare
     from npu_testbed.energy import load_energy_table
     from npu_testbed.files import require_picture, write_files
     from npu_testbed.findings import findings

@@ -12,7 +12,7 @@ from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
     from npu_model.timing import TimingParameters
-    from npu_testbed.diff.sides import Side
+    from npu_testbed.differences.sides import Side
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
 
@@ -63,7 +63,7 @@ def add(commands: Any) -> None:
 def sides(arguments: argparse.Namespace) -> tuple[Side, Side]:
     """Both sides with their options; InputError if they are one and the same."""
     from npu_testbed.commands.options import byte_count
-    from npu_testbed.diff.sides import Side, pair
+    from npu_testbed.differences.sides import Side, pair
     from npu_testbed.memory_options import MemoryOptions
     from npu_testbed.simulation import VelaOptions
 
@@ -97,8 +97,8 @@ def _timing(profile: str | None) -> TimingParameters | None:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Replay both sides."""
-    from npu_testbed.diff.report import SHOWN, diff_json, diff_text
-    from npu_testbed.diff.sides import replay_side
+    from npu_testbed.differences.report import SHOWN, diff_json, diff_text
+    from npu_testbed.differences.sides import replay_side
     from npu_testbed.energy import energy, energy_json, energy_text, load_energy_table
     from npu_testbed.outcomes import PlainOutcome
 

@@ -103,8 +103,8 @@ def answer(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
 def _find(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
     """The frontier, with Vela's points if they are asked for."""
     from npu_testbed.commands.choices import memory_options
-    from npu_testbed.compare.comparison import compare
-    from npu_testbed.frontier import frontier
+    from npu_testbed.comparisons.comparison import compare
+    from npu_testbed.frontiers import frontier
     from npu_testbed.outcomes.frontier import FrontierOutcome
     from npu_testbed.timing import load_timing
 

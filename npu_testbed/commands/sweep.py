@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from npu_testbed.memory_options import MemoryOptions
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
-    from npu_testbed.sweep import Point
+    from npu_testbed.sweeps import Point
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -126,8 +126,8 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     from npu_testbed.files import write_files
     from npu_testbed.html.sweep import sweep_page
     from npu_testbed.outcomes import PlainOutcome
-    from npu_testbed.sweep import sweep
-    from npu_testbed.sweep.report import sweep_csv, sweep_json, sweep_text
+    from npu_testbed.sweeps import sweep
+    from npu_testbed.sweeps.report import sweep_csv, sweep_json, sweep_text
     from npu_testbed.views.sweep_plot import sweep_svg
 
     _check(arguments)
@@ -173,7 +173,7 @@ def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple
     from npu_model.accelerator import accelerator_names
     from npu_testbed.models import load_model
     from npu_testbed.settings import choice
-    from npu_testbed.sweep import Space, points_of
+    from npu_testbed.sweeps import Space, points_of
     from npu_testbed.timing import load_timing
 
     choices = [choice(text) for text in arguments.settings]

@@ -155,7 +155,7 @@ def _require_none(arguments: argparse.Namespace) -> None:
 def _comparison(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Make the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
     from npu_testbed.commands.choices import memory_options
-    from npu_testbed.compare.beside_vela import beside_vela
+    from npu_testbed.comparisons.beside_vela import beside_vela
     from npu_testbed.outcomes import PlainOutcome
     from validation.vela.replays import render, to_json
 

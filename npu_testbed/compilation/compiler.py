@@ -14,7 +14,7 @@ from npu_model.values import dataclass
 from npu_testbed.compilation.layers_csv import COLUMNS, layer_table
 from npu_testbed.compilation.summary_csv import summary_row
 from npu_testbed.csv_file import csv_file
-from npu_testbed.export import export
+from npu_testbed.exports import export
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import BUILT, load_model
 from npu_testbed.progress import Progress, silent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npu_model.printable import printable
-from npu_testbed.compare.comparison import Comparison
+from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.energy.report import caveat
 from npu_testbed.measured import Beside, measured_note
 from npu_testbed.reports.tables import first_operator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npu_testbed.compare.vela_runs import VelaPoint
-from npu_testbed.frontier import Frontier
+from npu_testbed.comparisons.vela_runs import VelaPoint
+from npu_testbed.frontiers import Frontier
 
 
 def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[str, Any]:

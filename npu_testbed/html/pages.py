@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_testbed.compare.comparison import Comparison
-from npu_testbed.compare.vela_runs import VelaPoint
+from npu_testbed.comparisons.comparison import Comparison
+from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.findings import Finding, findings
-from npu_testbed.frontier import Frontier
+from npu_testbed.frontiers import Frontier
 from npu_testbed.html.beside import answers_data
 from npu_testbed.html.data import replay_data
 from npu_testbed.html.document import html_report

@@ -7,9 +7,9 @@ from html import escape
 from typing import Any
 
 from npu_model.values import dataclass
-from npu_testbed.compare.comparison import Comparison
-from npu_testbed.compare.report import comparison_json, comparison_text
-from npu_testbed.compare.summary import summary_table
+from npu_testbed.comparisons.comparison import Comparison
+from npu_testbed.comparisons.report import comparison_json, comparison_text
+from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.findings import findings_json, findings_text

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from npu_model.values import dataclass
-from npu_testbed.compare.comparison import Comparison
+from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.files import require_picture, write_file
-from npu_testbed.frontier import Frontier, FrontierPoint
+from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.frontier import frontier_json, frontier_text
 from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg

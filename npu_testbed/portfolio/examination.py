@@ -9,10 +9,10 @@ from pathlib import Path
 
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Choice
-from npu_testbed.compare.comparison import Comparison, NoPeerError, compare
-from npu_testbed.compare.vela_runs import VelaPoint
+from npu_testbed.comparisons.comparison import Comparison, NoPeerError, compare
+from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.failures import Failure, attempt
-from npu_testbed.frontier import FrontierPoint
+from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import PORTFOLIO
@@ -111,7 +111,7 @@ def examine(
 ) -> Finding:
     """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding.
 
-    ``results`` is a folder as :func:`npu_testbed.compare.comparison.compare` has one.
+    ``results`` is a folder as :func:`npu_testbed.comparisons.comparison.compare` has one.
     """
     network = portfolio_network(name)
     finding = Finding(name, network.group, accelerator_config, memory.memory_system().name)

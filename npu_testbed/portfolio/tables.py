@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from npu_testbed.compare.summary import geometric_mean
+from npu_testbed.comparisons.summary import geometric_mean
 from npu_testbed.portfolio.verdict import Check, Figures, Finding, Report
 from validation.portfolio import portfolio_network
 from validation.portfolio.causes import CAUSES

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from npu_model.values import dataclass
-from npu_testbed.compare.verdicts import SLOWEST
+from npu_testbed.comparisons.verdicts import SLOWEST
 
 
 class Check(str, Enum):

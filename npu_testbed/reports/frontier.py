@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npu_model.printable import printable
-from npu_testbed.frontier import Frontier, FrontierPoint
+from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.timing import timing_clause, timing_json
 from npu_testbed.versions import legaliser_remark
 from validation.layout import filled, grid

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from npu_testbed.compare.comparison import Comparison
-from npu_testbed.compare.vela_runs import VelaPoint
-from npu_testbed.frontier import Frontier
+from npu_testbed.comparisons.comparison import Comparison
+from npu_testbed.comparisons.vela_runs import VelaPoint
+from npu_testbed.frontiers import Frontier
 from npu_testbed.views.svg import Axis, axes, document, element, path_of, text, title
 
 WIDTH, HEIGHT = 960, 600

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from npu_testbed.sweep.report import memory_name
-from npu_testbed.sweep.run import Result
+from npu_testbed.sweeps.report import memory_name
+from npu_testbed.sweeps.run import Result
 from npu_testbed.views.svg import Axis, axes, document, element, path_of, text, title
 
 WIDTH, LEFT, RIGHT, TOP = 1040, 90, 1010, 60

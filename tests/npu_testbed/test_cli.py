@@ -243,7 +243,7 @@ def test_a_search_that_is_left_before_it_has_found_anything_says_so(number: int,
     outcome = call("schedule", "zoo:tiny_conv", "-o", tmp_path / "s.json")
     assert (outcome.status, outcome.output) == (128 + number, "")
     assert "before there was a result, and nothing was written." in outcome.errors
-    monkeypatch.setattr("npu_testbed.frontier.load_task", interrupted)
+    monkeypatch.setattr("npu_testbed.frontiers.load_task", interrupted)
     outcome = call("frontier", "zoo:tiny_conv", "--schedules", tmp_path / "points")
     assert f"the same command goes on from what is in {tmp_path / 'points'}." in outcome.errors
 

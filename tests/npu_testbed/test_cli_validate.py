@@ -17,7 +17,7 @@ from command_line import call, refusal
 from fvp_stand_in import stand_in
 from quick_comparisons import compare_quickly
 
-import npu_testbed.compare.beside_vela
+import npu_testbed.comparisons.beside_vela
 import npu_testbed.peers
 import npu_testbed.suite
 import validation.fvp.scorecard
@@ -150,7 +150,7 @@ def test_an_error_of_ours_in_one_network_costs_no_other_its_results(monkeypatch:
     def search(source: str, *_: object, **__: object) -> object:
         raise RuntimeError(f"{source} is too odd.")
 
-    monkeypatch.setattr(npu_testbed.compare.beside_vela, "compare", search)
+    monkeypatch.setattr(npu_testbed.comparisons.beside_vela, "compare", search)
     outcome = call("validate", "vela", "zoo:tiny_conv", "--compare", "--optimise", "Size")
     assert outcome.status == 1
     assert "1 of 1 peaks equal Vela's figure" in outcome.output

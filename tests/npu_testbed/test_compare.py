@@ -16,16 +16,16 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.compare import comparison as module
-from npu_testbed.compare import vela_runs
-from npu_testbed.compare.comparison import Comparison, NoPeerError, SweepRow, compare, cycles_verdict, nothing_beside, sweep_sizes
-from npu_testbed.compare.report import comparison_json, comparison_text
-from npu_testbed.compare.summary import Summary, summary_table, sweep_table
-from npu_testbed.compare.vela_points import vela_points
-from npu_testbed.compare.vela_runs import VelaFailure, VelaPoint, VelaRun, VelaTask
-from npu_testbed.compare.verdicts import Verdicts, verdicts
+from npu_testbed.comparisons import comparison as module
+from npu_testbed.comparisons import vela_runs
+from npu_testbed.comparisons.comparison import Comparison, NoPeerError, SweepRow, compare, cycles_verdict, nothing_beside, sweep_sizes
+from npu_testbed.comparisons.report import comparison_json, comparison_text
+from npu_testbed.comparisons.summary import Summary, summary_table, sweep_table
+from npu_testbed.comparisons.vela_points import vela_points
+from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaRun, VelaTask
+from npu_testbed.comparisons.verdicts import Verdicts, verdicts
 from npu_testbed.failures import Failure
-from npu_testbed.frontier import Frontier, FrontierPoint, LowerBounds
+from npu_testbed.frontiers import Frontier, FrontierPoint, LowerBounds
 from npu_testbed.models import load_model
 from npu_testbed.pipeline import VelaOptions, simulate_vela
 from npu_testbed.views.frontier_plot import comparison_svg

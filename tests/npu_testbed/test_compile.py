@@ -22,7 +22,7 @@ from npu_testbed.cli import build_parser
 from npu_testbed.compilation.compiler import CompileOptions, compile_model, network_name
 from npu_testbed.compilation.traffic import KINDS, class_bytes
 from npu_testbed.compilation.vela_options import VELA_OPTIONS
-from npu_testbed.export import export
+from npu_testbed.exports import export
 from npu_testbed.pipeline import schedule, simulate_schedule, simulate_vela
 
 QUICK = ("--disable-cascading", "--jobs", "1")

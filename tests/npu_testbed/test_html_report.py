@@ -16,7 +16,7 @@ from browser import Page, browser
 from command_line import call, refusal
 
 from npu_model.program import Program
-from npu_testbed.compare.comparison import compare
+from npu_testbed.comparisons.comparison import compare
 from npu_testbed.energy import load_energy_table
 from npu_testbed.findings import findings
 from npu_testbed.html import html_report
@@ -30,8 +30,8 @@ from npu_testbed.memory_options import NO_OPTIONS
 from npu_testbed.models import load_model
 from npu_testbed.pipeline import schedule, simulate_schedule, simulate_vela
 from npu_testbed.simulation import Simulation, replayed
-from npu_testbed.sweep import Answer, Result, Space, points_of
-from npu_testbed.sweep.report import enough
+from npu_testbed.sweeps import Answer, Result, Space, points_of
+from npu_testbed.sweeps.report import enough
 from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.program_map import program_map
 from sim import Unit

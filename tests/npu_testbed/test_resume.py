@@ -22,14 +22,14 @@ import cascader.ethosu.search.errands
 import cascader.ethosu.search.near_misses
 import cascader.ethosu.search.replays
 import cascader.ethosu.search.search
-import npu_testbed.compare.beside_vela
-import npu_testbed.compare.vela_points
-import npu_testbed.compare.vela_runs
+import npu_testbed.comparisons.beside_vela
+import npu_testbed.comparisons.vela_points
+import npu_testbed.comparisons.vela_runs
 import npu_testbed.replaying
 import npu_testbed.resume
 from cascader.ethosu.cascade import Cascader
 from npu_testbed.answers import FOLDER, Answers
-from npu_testbed.compare.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
+from npu_testbed.comparisons.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
 from npu_testbed.memory_options import MemoryOptions
 
 ROOT = str(Path(__file__).parents[2])
@@ -107,7 +107,7 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
 
 def test_every_errand_that_is_handed_out_is_kept() -> None:
     search = cascader.ethosu.search
-    modules = (search.search, search.replays, search.near_misses, npu_testbed.compare.vela_points)
+    modules = (search.search, search.replays, search.near_misses, npu_testbed.comparisons.vela_points)
     handed = {name for module in modules for name in re.findall(r"\.submit\((\w+)", inspect.getsource(module))}
     kept = {kind.__name__ for kind in npu_testbed.resume._KINDS}
     # The forms of a network are made anew in each run: what is kept is known by them.
@@ -120,13 +120,13 @@ def test_of_runs_that_share_a_process_only_those_that_failed_are_tried_again(mon
     batch = VelaBatch(VelaTask(b"", *names, MemoryOptions().memory_system()), runs)
     failed = VelaFailure(runs[1], "It crashed.")
     found = Outcome(VelaPoint(runs[0], 16, 1), ()), failed, Outcome(VelaPoint(runs[2], 32, 2), ("SOFTMAX",))
-    kind, tried = npu_testbed.resume._KINDS[npu_testbed.compare.vela_runs.outcomes], list[tuple[VelaRun, ...]]()
+    kind, tried = npu_testbed.resume._KINDS[npu_testbed.comparisons.vela_runs.outcomes], list[tuple[VelaRun, ...]]()
 
     def again(batch: VelaBatch) -> tuple[VelaFailure, ...]:
         tried.append(batch.runs)
         return (failed,)
 
-    monkeypatch.setattr(npu_testbed.compare.vela_runs, "outcomes", again)
+    monkeypatch.setattr(npu_testbed.comparisons.vela_runs, "outcomes", again)
     assert kind.value(json.loads(json.dumps(kind.plain(found))), batch) == found
     assert tried == [runs[1:2]]
     assert kind.plain((failed, failed)) is None
@@ -170,7 +170,7 @@ RUN = """
 import sys
 from functools import partial
 from npu_testbed import cli
-from npu_testbed.compare import beside_vela
+from npu_testbed.comparisons import beside_vela
 if __name__ == "__main__":
     beside_vela.compare = partial(beside_vela.compare, rungs=2, sweep=0)
     sys.exit(cli.main(sys.argv[1:]))
@@ -203,8 +203,8 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     counted(npu_testbed.replaying, "quick_cycles")
     counted(cascader.ethosu.search.errands, "with_replayed_copies")
     counted(cascader.ethosu.search.errands, "with_replayed_blocks")
-    counted(npu_testbed.compare.vela_runs, "compile_at")
-    counted(npu_testbed.compare.beside_vela, "validate_vela")
+    counted(npu_testbed.comparisons.vela_runs, "compile_at")
+    counted(npu_testbed.comparisons.beside_vela, "validate_vela")
     for name in ("schedules_at", "smallest"):
         counted(Cascader, name)
     return done

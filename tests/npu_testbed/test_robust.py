@@ -11,14 +11,14 @@ from small_programs import IDEAL
 from test_compare import PERFORMANCE, SIZE, frontier, point, vela
 
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.compare import robust as robust_module
-from npu_testbed.compare.comparison import Answer, arenas_below, compare
-from npu_testbed.compare.report import comparison_json, comparison_text
-from npu_testbed.compare.robust import _holding, judged, robust_answers, tied
-from npu_testbed.compare.summary import summary_table
-from npu_testbed.compare.vela_runs import VelaTask
-from npu_testbed.compare.verdicts import SLOWEST
-from npu_testbed.frontier import FrontierPoint
+from npu_testbed.comparisons import robust as robust_module
+from npu_testbed.comparisons.comparison import Answer, arenas_below, compare
+from npu_testbed.comparisons.report import comparison_json, comparison_text
+from npu_testbed.comparisons.robust import _holding, judged, robust_answers, tied
+from npu_testbed.comparisons.summary import summary_table
+from npu_testbed.comparisons.vela_runs import VelaTask
+from npu_testbed.comparisons.verdicts import SLOWEST
+from npu_testbed.frontiers import FrontierPoint
 from validation.fvp.ablation import AblationScore
 from validation.fvp.undecided import NAMES, Change, is_undecided, score_of, undecided
 

@@ -19,8 +19,8 @@ from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.pipeline import schedule, simulate_schedule
 from npu_testbed.settings import Choice, choice, with_setting
-from npu_testbed.sweep import Answer, Point, Result, Space, points_of, run, sweep
-from npu_testbed.sweep.report import best_table, deadline_table, enough
+from npu_testbed.sweeps import Answer, Point, Result, Space, points_of, run, sweep
+from npu_testbed.sweeps.report import best_table, deadline_table, enough
 from npu_testbed.views.sweep_plot import sweep_svg
 
 MODEL = "zoo:tiny_conv"

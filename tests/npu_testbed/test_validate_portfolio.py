@@ -15,7 +15,7 @@ import npu_testbed.portfolio.examination
 import npu_testbed.portfolio.run
 from npu_model.errors import InputError
 from npu_testbed.answers import Answers
-from npu_testbed.compare.comparison import NoPeerError
+from npu_testbed.comparisons.comparison import NoPeerError
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.portfolio import examine, examine_all
 from npu_testbed.portfolio.examination import judge

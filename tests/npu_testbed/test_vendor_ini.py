@@ -12,14 +12,14 @@ from command_line import call, refusal
 from reference_data import shared_data
 
 from npu_model.errors import InputError
-from npu_testbed.compare.comparison import compare
+from npu_testbed.comparisons.comparison import compare
 from npu_testbed.configs import load_timing_adapter
-from npu_testbed.frontier import frontier
+from npu_testbed.frontiers import frontier
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.pipeline import read_schedule, schedule
 from npu_testbed.settings import with_setting
-from npu_testbed.sweep import Space, points_of
+from npu_testbed.sweeps import Space, points_of
 
 GRANTED = 8192
 INI = f"""

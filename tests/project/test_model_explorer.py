@@ -11,7 +11,7 @@ import pytest
 from command_line import call
 
 from npu_model.errors import InputError
-from npu_testbed.diff.sides import Side, replay_side
+from npu_testbed.differences.sides import Side, replay_side
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "npu_testbed_model_explorer"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npu_model.printable import printable
-from npu_testbed.diff.sides import Side, replay_side
+from npu_testbed.differences.sides import Side, replay_side
 from npu_testbed.html.graph import NAME, graph_data
 from npu_testbed.reports.summary import summary_lines
 from npu_testbed.scheduling import read_schedule

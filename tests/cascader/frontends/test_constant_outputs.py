@@ -15,7 +15,7 @@ from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import ConstantOutput, DataType, in_order
 from npu_model.tflite.model import read_tflite
-from npu_testbed.compare.comparison import compare
+from npu_testbed.comparisons.comparison import compare
 from npu_testbed.pipeline import schedule, verify, write_schedule
 from npu_testbed.program_files import export_files, write_files
 from validation.litert.judge import litert_installed

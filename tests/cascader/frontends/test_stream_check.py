@@ -41,9 +41,9 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation, Program, Tiles
-from npu_testbed.compare.vela_points import both_cores, vela_points
-from npu_testbed.compare.vela_runs import VelaFailure, VelaRun, VelaTask
-from npu_testbed.export import export
+from npu_testbed.comparisons.vela_points import both_cores, vela_points
+from npu_testbed.comparisons.vela_runs import VelaFailure, VelaRun, VelaTask
+from npu_testbed.exports import export
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.pipeline import read_schedule
 from validation.vela.replays import score_vela

@@ -24,9 +24,9 @@ from npu_model.errors import InputError
 from npu_model.program import PoolKind
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
-from npu_testbed.compare.vela_runs import VelaTask
-from npu_testbed.compare.verdicts import SLOWEST
+from npu_testbed.comparisons.vela_points import both_cores, operators_on_cpu, vela_points
+from npu_testbed.comparisons.vela_runs import VelaTask
+from npu_testbed.comparisons.verdicts import SLOWEST
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model

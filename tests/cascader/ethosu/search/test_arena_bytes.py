@@ -20,9 +20,9 @@ from cascader.frontends.vela.lift import lift
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType
-from npu_testbed.compare.vela_points import vela_points
-from npu_testbed.compare.vela_runs import VelaPoint, VelaRun, VelaTask
-from npu_testbed.frontier import Frontier, replayed_frontier
+from npu_testbed.comparisons.vela_points import vela_points
+from npu_testbed.comparisons.vela_runs import VelaPoint, VelaRun, VelaTask
+from npu_testbed.frontiers import Frontier, replayed_frontier
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from npu_testbed.memory_use import arena_bytes
 from npu_testbed.pipeline import simulate_schedule

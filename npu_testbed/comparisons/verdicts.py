@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cascader.plan.pareto import pareto
 from npu_model.values import dataclass
-from npu_testbed.compare.comparison import Comparison, SweepRow
-from npu_testbed.compare.vela_runs import VelaPoint
-from npu_testbed.frontier import FrontierPoint
+from npu_testbed.comparisons.comparison import Comparison, SweepRow
+from npu_testbed.comparisons.vela_runs import VelaPoint
+from npu_testbed.frontiers import FrontierPoint
 
 SLOWEST = 1.01
 """Most cycles per cycle of Vela's that count as no slower."""
@@ -76,7 +76,7 @@ def gaps(comparison: Comparison) -> tuple[Gap, ...]:
 
 
 def verdicts(comparison: Comparison) -> Verdicts:
-    """All verdicts on one comparison, the first two by its :func:`npu_testbed.compare.comparison.answers`."""
+    """All verdicts on one comparison, the first two by its :func:`npu_testbed.comparisons.comparison.answers`."""
     at_size, _, _, at_bytes = comparison.answers
     slower = (row for row in comparison.sweep if vela_fits(row) and (row.cycles_ratio is None or row.cycles_ratio > SLOWEST))
     return Verdicts(

@@ -19,7 +19,7 @@ from npu_model.values import dataclass
 from npu_testbed.answers import Answers
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of
-from npu_testbed.sweep.points import Answer, Point
+from npu_testbed.sweeps.points import Answer, Point
 from npu_testbed.tasks import task_of
 from sim import counted_network
 

@@ -8,8 +8,8 @@ from concurrent.futures import Executor
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.values import dataclass
-from npu_testbed.compare.comparison import Answer
-from npu_testbed.compare.vela_runs import VelaRun, VelaTask, vela_network
+from npu_testbed.comparisons.comparison import Answer
+from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
 from npu_testbed.energy import Energy, EnergyTable, energy, energy_ratio
 from npu_testbed.progress import Progress, silent
 from sim import counted_network

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from npu_testbed.csv_file import csv_file
-from npu_testbed.sweep.run import Result
+from npu_testbed.sweeps.run import Result
 from validation.tables import Table
 
 _COLUMNS = ("model", "accelerator", "memory system", "set", "budget", "arena", "cycles", "ms")

@@ -14,10 +14,10 @@ from cascader.ethosu.verify.check import check_schedule
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from npu_model.values import dataclass
-from npu_testbed.compare.comparison import Answer
-from npu_testbed.compare.vela_runs import VelaRun, VelaTask, vela_network
-from npu_testbed.compare.verdicts import SLOWEST
-from npu_testbed.frontier import Frontier, FrontierPoint
+from npu_testbed.comparisons.comparison import Answer
+from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
+from npu_testbed.comparisons.verdicts import SLOWEST
+from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.progress import Progress, silent
 from sim import quick_cycles
 from validation.fvp.undecided import Change, undecided
@@ -78,7 +78,7 @@ def needed_ratio(answer: Answer) -> float | None:
     """The largest ratio of cycles, ours to Vela's, at which the claim of an answer stands; None if nothing is claimed of cycles.
 
     In at most Vela's bytes the claim is that ours is faster. In at most Vela's cycles the claim is fewer bytes, which stands up to
-    :data:`~npu_testbed.compare.verdicts.SLOWEST`. The smallest is claimed to be nothing but small.
+    :data:`~npu_testbed.comparisons.verdicts.SLOWEST`. The smallest is claimed to be nothing but small.
     """
     if answer.ours is None or answer.cycles_ratio is None or answer.condition == "smallest":
         return None

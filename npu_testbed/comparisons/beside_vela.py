@@ -12,8 +12,8 @@ from cascader.ethosu.schedule.codec import from_plain, to_plain
 from npu_model.accelerator import accelerator, require_schedulable
 from npu_model.values import dataclass
 from npu_testbed.answers import Answers, key_of
-from npu_testbed.compare.comparison import Comparison, compare
-from npu_testbed.compare.summary import Summary
+from npu_testbed.comparisons.comparison import Comparison, compare
+from npu_testbed.comparisons.summary import Summary
 from npu_testbed.configs import vela_ini_text
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions

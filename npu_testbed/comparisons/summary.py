@@ -7,13 +7,13 @@ from math import exp, fsum, log
 from typing import Any
 
 from npu_model.values import dataclass
-from npu_testbed.compare.comparison import Answer, Comparison, SweepRow
-from npu_testbed.compare.report import comparison_json
-from npu_testbed.compare.robust_notes import robust_notes
-from npu_testbed.compare.vela_runs import VelaPoint
-from npu_testbed.compare.verdicts import SLOWEST, Gap, Verdicts, vela_fits, verdicts
+from npu_testbed.comparisons.comparison import Answer, Comparison, SweepRow
+from npu_testbed.comparisons.report import comparison_json
+from npu_testbed.comparisons.robust_notes import robust_notes
+from npu_testbed.comparisons.vela_runs import VelaPoint
+from npu_testbed.comparisons.verdicts import SLOWEST, Gap, Verdicts, vela_fits, verdicts
 from npu_testbed.failures import Failure
-from npu_testbed.frontier import FrontierPoint
+from npu_testbed.frontiers import FrontierPoint
 from validation.tables import Table
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_testbed.compare.comparison import NOISE, Comparison
-from npu_testbed.compare.robust import RobustAnswer
+from npu_testbed.comparisons.comparison import NOISE, Comparison
+from npu_testbed.comparisons.robust import RobustAnswer
 from validation.fvp.undecided import undecided
 
 

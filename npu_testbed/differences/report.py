@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from npu_model.printable import printable
-from npu_testbed.diff.layers import Moved, beside
+from npu_testbed.differences.layers import Moved, beside
 from npu_testbed.memory_options import memory_system_json
 from npu_testbed.reports.tables import all_shortened
 from npu_testbed.simulation import Simulation

@@ -9,7 +9,7 @@ from cascader.ethosu.network.network import CpuPart, Network
 from cascader.frontends.vela import CORES
 from cascader.search.workers import in_order
 from npu_model.compiled.network import COPIES
-from npu_testbed.compare.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask, outcomes
+from npu_testbed.comparisons.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask, outcomes
 from npu_testbed.progress import Progress, silent
 
 

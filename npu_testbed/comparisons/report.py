@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from npu_model.printable import printable
-from npu_testbed.compare.comparison import NOISE, Answer, Comparison, SweepRow, cycles_verdict
-from npu_testbed.compare.vela_runs import VelaPoint
-from npu_testbed.compare.verdicts import verdicts
+from npu_testbed.comparisons.comparison import NOISE, Answer, Comparison, SweepRow, cycles_verdict
+from npu_testbed.comparisons.vela_runs import VelaPoint
+from npu_testbed.comparisons.verdicts import verdicts
 from npu_testbed.energy.report import caveat
-from npu_testbed.frontier import FrontierPoint
+from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.reports.frontier import bounds_text, frontier_json
 from npu_testbed.timing import timing_clause
 from validation.fvp.undecided import NAMES, undecided

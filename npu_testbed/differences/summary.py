@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.printable import printable
-from npu_testbed.diff.bars import Bar, Baseline, layer_cycles
-from npu_testbed.diff.report import SHOWN, side_text
+from npu_testbed.differences.bars import Bar, Baseline, layer_cycles
+from npu_testbed.differences.report import SHOWN, side_text
 from npu_testbed.reports.tables import all_shortened, shortened
 from npu_testbed.simulation import Simulation
 from validation.layout import filled, grid

@@ -17,9 +17,9 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
-from npu_testbed.compare.vela_points import both_cores, operators_on_cpu, vela_points
-from npu_testbed.compare.vela_runs import VelaFailure, VelaPoint, VelaTask
-from npu_testbed.frontier import Frontier, FrontierPoint, replayed_frontier, within_bound
+from npu_testbed.comparisons.vela_points import both_cores, operators_on_cpu, vela_points
+from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaTask
+from npu_testbed.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
@@ -27,8 +27,8 @@ from npu_testbed.progress import Progress, silent
 from npu_testbed.resume import Resumed, resumed
 
 if TYPE_CHECKING:
-    from npu_testbed.compare.energies import EnergyRatios
-    from npu_testbed.compare.robust import RobustAnswer
+    from npu_testbed.comparisons.energies import EnergyRatios
+    from npu_testbed.comparisons.robust import RobustAnswer
     from npu_testbed.energy import EnergyTable
 
 NOISE = 0.03
@@ -183,7 +183,7 @@ def compare(
 
     The sweep goes from our smallest arena to Vela Performance's, and is left out if it is 0; ours is also asked for the best at each of
     its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
-    on both cores. ``schedules`` is a folder as :func:`npu_testbed.frontier.frontier` has one.
+    on both cores. ``schedules`` is a folder as :func:`npu_testbed.frontiers.frontier` has one.
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
     With ``robust`` the answers are replayed under other timings, too, and are those that hold among what is as good; with ``energy`` they
     have ratios of energies by that table.
@@ -236,7 +236,7 @@ def compare(
 
 
 def _energies(answered: tuple[Answer, ...], vela: VelaTask, table: EnergyTable, executor: Executor, progress: Progress) -> EnergyRatios:
-    from npu_testbed.compare.energies import energy_ratios  # noqa: PLC0415  # it is made of what is above
+    from npu_testbed.comparisons.energies import energy_ratios  # noqa: PLC0415  # it is made of what is above
 
     return energy_ratios(answered, vela, table, executor, progress)
 
@@ -244,7 +244,7 @@ def _energies(answered: tuple[Answer, ...], vela: VelaTask, table: EnergyTable, 
 def _robust(
     answered: tuple[Answer, ...], frontier: Frontier, vela: VelaTask, executor: Executor, progress: Progress
 ) -> tuple[tuple[Answer, ...], tuple[RobustAnswer | None, ...]]:
-    from npu_testbed.compare.robust import robust_answers  # noqa: PLC0415  # it is made of what is above
+    from npu_testbed.comparisons.robust import robust_answers  # noqa: PLC0415  # it is made of what is above
 
     chosen = robust_answers(answered, frontier, vela, executor, progress)
     return tuple(answer for answer, _ in chosen), tuple(verdict for _, verdict in chosen)

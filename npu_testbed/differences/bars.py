@@ -11,7 +11,7 @@ from typing import Any
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_model.values import dataclass
-from npu_testbed.diff.report import side_json
+from npu_testbed.differences.report import side_json
 from npu_testbed.json_schemas import schema_version
 from npu_testbed.simulation import Simulation
 from sim.views.layers import layers
