@@ -45,6 +45,8 @@ class CascadeOptions:
     """Search another order of the parts too, where fewer bytes are live in it."""
     turn: bool = True
     """Exchange height and width where the kernels are faster so."""
+    streamed_pools: bool = True
+    """Sum (or compare) a few rows at a time for a global pool, where that holds fewer bytes."""
     slices: bool = True
     """Cut layers with very many weights into pieces along their output channels."""
     fine_slices: bool = True

@@ -20,6 +20,7 @@ from cascader.ethosu.rewrites.reblock import reblocked, recoded
 from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.rewrites.slices import LARGEST, sliced
 from cascader.ethosu.rewrites.spared_copies import with_transfers, without_copies
+from cascader.ethosu.rewrites.streamed_pools import with_streamed_pools
 from cascader.ethosu.rewrites.table_slots import with_table_slots
 from cascader.ethosu.rewrites.trimmed import trimmed
 from cascader.ethosu.rewrites.turned import turned, turned_in_place
@@ -162,6 +163,15 @@ class _Maker:
         cut = self.encoded(sliced(form, self.device, size, early=True), self.staged)
         return quick_layouts(cut, depth, self.device, self.staged) if self.options.quick_layouts else dense_layouts(cut, depth)
 
+    def streamed(self, plain: Network, coarse: int, fine: Sequence[int]) -> list[Network]:
+        """The forms with global pools through which rows stream, whole and in the largest finer pieces; none without such pools."""
+        made = with_streamed_pools(plain, self.device, self.staged) if self.options.streamed_pools else plain
+        if made is plain:
+            return []
+        base = self.base(made)
+        flat = _flat_forms(base, self.device, self.options)[:1]
+        return flat or [self.coarse(base, coarse, self.options.layouts[-1]), *(self.pieces(made, size) for size in fine[:1])]
+
     def across(self, plain: Network, coarse: int, fine: Sequence[int]) -> list[Network]:
         """The forms with kernels turned, none if that gains nothing: stored turned, in place, and in the largest of the finer pieces."""
         stored = turned(plain, self.device, self.staged) if self.options.turn else plain
@@ -204,14 +214,22 @@ def one_by_one(thunks: Sequence[Thunk[T]], /) -> Iterator[T]:
     return (thunk() for thunk in thunks)
 
 
-def variants(  # a network is rewritten for a device, its memories and its timing
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The forms of a network: those that are searched, and those that are searched if they hold fewer bytes than these at least."""
+
+    always: tuple[Network, ...]
+    smaller: tuple[Network, ...] = ()
+
+
+def forms(  # a network is rewritten for a device, its memories and its timing
     network: Network,
     accelerator: str,
     system: MemorySystem,
     options: CascadeOptions = DEFAULT_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
     spread: Spread = one_by_one,
-) -> tuple[Network, ...]:
+) -> Forms:
     """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others.
 
     ``spread`` makes those forms that take the most time; no form depends on it.
@@ -233,7 +251,20 @@ def variants(  # a network is rewritten for a device, its memories and its timin
         found.append(make.coarse(make.encoded(plain, make.staged), coarse, layouts[0]))
     # Another order of the parts saves memory only, as do copies that turn a tensor: the densest layout and coarse pieces do for both.
     others = (ordered(network) if options.order else network, copying)
-    return _each(found + [make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1]) for other in others if other != network])
+    always = _each(found + [make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1]) for other in others if other != network])
+    return Forms(always, tuple(form for form in make.streamed(plain, coarse, fine) if form not in always))
+
+
+def variants(
+    network: Network,
+    accelerator: str,
+    system: MemorySystem,
+    options: CascadeOptions = DEFAULT_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> tuple[Network, ...]:
+    """All forms of a network (see :func:`forms`)."""
+    made = forms(network, accelerator, system, options, timing)
+    return made.always + made.smaller
 
 
 def _each(networks: Iterable[Network]) -> tuple[Network, ...]:

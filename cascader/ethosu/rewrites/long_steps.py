@@ -12,16 +12,15 @@ Rows that step further than 3 stay as they are: such a kernel is run row by row,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cascader.ethosu.codegen.feature_maps import dense_map
-from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.rewrites.kernel_maker import KernelMaker
 from cascader.ethosu.rewrites.position_grids import PositionGrid, position_grids
-from cascader.ethosu.rewrites.workbench import Workbench, in_best_block, in_best_depth, of_depth
 from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import (
@@ -49,55 +48,12 @@ class _Made:
     tensors: tuple[Tensor, ...] = ()
 
 
-def _one_row(operation: KernelOperation) -> KernelOperation:
-    """The first row of a kernel that is run row by row; any other kernel as it is."""
-    kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
-    if kernel.stride_y <= LONGEST_STRIDE:
-        return operation
-    rows = Shape3D(kernel.dilated_height, ifm.shape.width, ifm.shape.depth)
-    row = Shape3D(1, ofm.shape.width, ofm.shape.depth)
-    return replace(
-        operation,
-        ifm=ifm.at(ifm.base, rows),
-        ofm=ofm.at(ofm.base, row),
-        kernel=replace(kernel, stride_y=1),
-    )
-
-
-class _Maker(Workbench):
-    """Makes kernels for one device and its memories."""
-
-    def __init__(self, network: Network, accelerator: Accelerator, sources: Sources) -> None:
-        super().__init__(network, accelerator)
-        self.sources = sources
-
-    def cycles(self, operations: Iterable[KernelOperation]) -> float:
-        """The estimated cycles of some kernels, each in its best block."""
-        return sum(choose_block(operation, self.accelerator, self.sources)[1] for operation in operations)
-
-    def in_block(self, operation: KernelOperation) -> KernelOperation | None:
-        """The operation in its best block of the depth that its weights are encoded for; None if none fits."""
-        best = in_best_block(of_depth(_one_row(operation), operation.block.depth, self.accelerator), self.accelerator, (self.sources,))
-        return replace(operation, block=best.operation.block, shram=best.operation.shram) if best is not None else None
-
-    def encoded(self, before: KernelOperation, after: KernelOperation, shape: tuple[int, int, int, int]) -> KernelOperation | None:
-        """``after``, in its best block, with the weights of ``before`` in another shape (OHWI); None if no block fits."""
-        if not before.weights:
-            return self.in_block(after)
-        best = in_best_depth(_one_row(after), self.accelerator, self.sources)
-        if best is None:
-            return None
-        chosen = best.operation
-        after = replace(after, block=chosen.block, shram=chosen.shram, part_kernel=chosen.part_kernel)
-        return self.with_weights(after, self.weights(before).reshape(shape))
-
-
 def _is_far(operation: KernelOperation) -> bool:
     """Whether its windows step further than the NPU's can, along any axis."""
     return max(operation.kernel.stride_y, operation.kernel.stride_x) > LONGEST_STRIDE
 
 
-def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, maker: _Maker) -> KernelOperation | None:
+def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
     """A convolution on pixels that are the rows of its windows; None if it is none, or these do not lie together."""
     ifm, kernel, depth = operation.ifm, operation.kernel, operation.ifm.shape.depth
     together = ifm.layout is Layout.NHWC and ifm.strides.x == depth * ifm.dtype.bytes and kernel.dilation_x == 1
@@ -114,7 +70,7 @@ def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, mak
     return maker.encoded(position, made, (operation.ofm.shape.depth, kernel.height, 1, kernel.width * depth))
 
 
-def _on_its_side(position: KernelOperation, operation: KernelOperation, maker: _Maker) -> KernelOperation | None:
+def _on_its_side(position: KernelOperation, operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
     """The kernel of a window of one row, in one row, with the window's columns as rows; None if it has more rows."""
     ifm, kernel, ofm = operation.ifm, operation.kernel, operation.ofm
     flat = kernel.height == ofm.shape.height == 1 and ifm.layout is Layout.NHWC
@@ -137,7 +93,7 @@ def _factors(step: int) -> list[int] | None:
     return found if step == 1 else None
 
 
-def _maxima(kernel: EthosuPart, name: str, maker: _Maker) -> _Made | None:
+def _maxima(kernel: EthosuPart, name: str, maker: KernelMaker) -> _Made | None:
     """A maximum over windows side by side as maxima of maxima; None if it is none, or its steps have no such factors."""
     operation, window = kernel.operation, kernel.operation.kernel
     ifm, ofm = operation.ifm, operation.ofm
@@ -166,7 +122,7 @@ def _maxima(kernel: EthosuPart, name: str, maker: _Maker) -> _Made | None:
     return _Made(tuple(kernels), tuple(tensors))
 
 
-def _columns(operation: KernelOperation, maker: _Maker) -> Iterator[KernelOperation | None]:
+def _columns(operation: KernelOperation, maker: KernelMaker) -> Iterator[KernelOperation | None]:
     """The operation as kernels of one column each; None for one that no block fits."""
     ifm, ofm, kernel = operation.ifm, operation.ofm, operation.kernel
     for column in range(ofm.shape.width):
@@ -182,7 +138,7 @@ def _columns(operation: KernelOperation, maker: _Maker) -> Iterator[KernelOperat
         )
 
 
-def _made(grid: PositionGrid, position: KernelOperation, maker: _Maker) -> _Made | None:
+def _made(grid: PositionGrid, position: KernelOperation, maker: KernelMaker) -> _Made | None:
     """The fewest kernels that are known to stand for a grid; None for those that it has."""
     kernel, operation = grid.kernel, grid.kernel.operation
     if operation.kernel.stride_x <= LONGEST_STRIDE:
@@ -202,7 +158,7 @@ def _made(grid: PositionGrid, position: KernelOperation, maker: _Maker) -> _Made
 
 def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with as few kernels as are known in place of those that compute one position each of a kernel with long steps."""
-    maker, kernels = _Maker(network, accelerator, sources), network.kernels
+    maker, kernels = KernelMaker(network, accelerator, sources), network.kernels
     found: dict[str, Sequence[EthosuPart]] = {}
     tensors: list[Tensor] = []
     for grid in position_grids(network):

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.search.cuts import CycleBound
-from cascader.ethosu.search.errands import at_limit, outline, promise, ready, rewritten, smallest
+from cascader.ethosu.search.errands import Outline, at_limit, outline, promise, ready, rewritten, smallest
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.task import Candidate, Show, Task, ignored, silent
+from cascader.ethosu.search.task import Candidate, Origin, Show, Task, ignored, silent
 from cascader.ethosu.search.wish import Wish
 from cascader.search.workers import in_order, prepare
 from npu_model.values import dataclass
@@ -26,6 +26,9 @@ HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fract
 
 OF_A_FORM = Fraction(104, 100)
 """The same for the place of a form that promises most: what is expected of two forms is off by more than of two limits of one."""
+
+SMALLER = Fraction(99, 100)
+"""Part of the bytes of all other forms that a form which is offered for its bytes may need at most."""
 
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
@@ -99,14 +102,29 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
         return in_order(asked)
 
     origins = task.variants(spread)
-    by_size = sorted(range(len(origins)), key=lambda number: -len(origins[number].network.graph.parts))
     forms = tuple(
-        Form(Place(by_size.index(number), len(origins)), origin.network, task.accelerator, task.system, task.options, origin.provenance)
-        for number, origin in enumerate(origins)
+        Form(place, origin.network, task.accelerator, task.system, task.options, origin.provenance)
+        for place, origin in zip(_places(origins), origins, strict=True)
     )
     outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} layouts", show))
+    chosen = _searched(origins, outlines)
+    forms, outlines = tuple(forms[number] for number in chosen), tuple(outlines[number] for number in chosen)
     fewest, most = min(one.least_bytes for one in outlines), max(one.most_bytes for one in outlines)
     return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), fewest, most)
+
+
+def _places(origins: Sequence[Origin]) -> list[Place]:
+    """The places of forms, by size; those that may not be searched come behind all others, whose places do not depend on them."""
+    sure = sum(not origin.smaller for origin in origins)
+    by_size = sorted(range(len(origins)), key=lambda number: (origins[number].smaller, -len(origins[number].network.graph.parts)))
+    return [Place(at := by_size.index(number), max(sure, at + 1)) for number in range(len(origins))]
+
+
+def _searched(origins: Sequence[Origin], outlines: Sequence[Outline]) -> list[int]:
+    """The numbers of the forms that are searched: of those that are offered for their bytes the ones that need fewer than all others."""
+    least = min(made.limits[0] for origin, made in zip(origins, outlines, strict=True) if not origin.smaller)
+    pairs = enumerate(zip(origins, outlines, strict=True))
+    return [number for number, (origin, made) in pairs if not origin.smaller or made.limits[0] < least * SMALLER]
 
 
 def search(

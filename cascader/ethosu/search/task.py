@@ -11,7 +11,7 @@ from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.result import Proof
-from cascader.ethosu.rewrites import is_flat, variants
+from cascader.ethosu.rewrites import forms, is_flat
 from cascader.ethosu.rewrites.catalogue import Spread, Thunk, one_by_one
 from cascader.ethosu.rewrites.constant_places import best_places
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
@@ -80,10 +80,11 @@ def unseen(_choice: Choice) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A network with where it came from."""
+    """A network with where it came from; one that is ``smaller`` is searched only if it holds fewer bytes than the others do."""
 
     network: Network = field(repr=False)
     provenance: Provenance
+    smaller: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +105,15 @@ class Task:
     def variants(self, spread: Spread = one_by_one) -> tuple[Origin, ...]:
         """Every network as it is searched; ``spread`` makes some of them elsewhere."""
         origins = (Origin(self.network, self.provenance), *self.others)
-        return tuple(Origin(form, origin.provenance) for origin in origins for form in self._forms(origin, spread))
+        return tuple(form for origin in origins for form in self._forms(origin, spread))
 
-    def _forms(self, origin: Origin, spread: Spread) -> Iterator[Network]:
-        forms = variants(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing, spread)
-        yield from forms
-        placed = self._placed(forms, spread) if is_flat(origin.network) else None
+    def _forms(self, origin: Origin, spread: Spread) -> Iterator[Origin]:
+        made = forms(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing, spread)
+        yield from (replace(origin, network=form) for form in made.always)
+        placed = self._placed(made.always, spread) if is_flat(origin.network) else None
         if placed is not None:
-            yield placed
+            yield replace(origin, network=placed)
+        yield from (replace(origin, network=form, smaller=True) for form in made.smaller)
 
     def _placed(self, forms: Sequence[Network], spread: Spread) -> Network | None:
         """The form that is fastest layer by layer, its constants at the places that are best for it so; None if none gains anything."""

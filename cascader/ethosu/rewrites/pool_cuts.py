@@ -1,0 +1,73 @@
+"""Cuts of pools: how a window over all rows of a map becomes windows over a few of them each, and one over what these give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import ARENA
+from npu_model.program import LONGEST_STRIDE, FeatureMap, Kernel, KernelOperation, Padding, Upscale
+from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
+
+
+def whole_axis(operation: KernelOperation) -> Axis | None:
+    """The axis all of whose elements the one window of the operation spans along it, with no padding anywhere; None if there is none."""
+    ifm, kernel = operation.ifm, operation.kernel
+    axis = Axis.ROWS if ifm.shape.height > 1 else Axis.COLUMNS
+    whole = axis.extent(ifm.shape) == axis.window(operation).taps > 1 and axis.extent(operation.ofm.shape) == 1
+    plain = kernel.dilation_y == kernel.dilation_x == 1 and operation.padding == Padding() and operation.upscale is Upscale.NONE
+    maps = (ifm, operation.ofm)
+    inside = all(one.region == ARENA and one.is_single_tile for one in maps) and ifm.shape.depth == operation.ofm.shape.depth
+    return axis if whole and plain and inside and not operation.decompose else None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCut:
+    """A pool cut along an axis: a window of ``taps`` elements along it gives one of ``count`` intermediate ones."""
+
+    axis: Axis
+    taps: int
+    count: int
+
+    def between(self, ofm: Shape3D) -> Shape3D:
+        """The shape of the intermediate map of a pool that writes ``ofm``."""
+        return self.axis.cut(ofm, self.count)
+
+    def first(self, operation: KernelOperation, ofm: FeatureMap) -> KernelOperation:
+        """The operation to an intermediate map; what its last window lacks is padding.
+
+        The zeros of padding add nothing to a sum, and no maximum is one of them.
+        """
+        lacking = self.count * self.taps - self.axis.extent(operation.ifm.shape)
+        along = {"height": self.taps, "stride_y": self.taps} if self.axis is Axis.ROWS else {"width": self.taps, "stride_x": self.taps}
+        return operation.having(ofm=ofm, kernel=replace(operation.kernel, **along), padding=self.axis.padding(Padding(), 0, lacking))
+
+    def rest(self, operation: KernelOperation, ifm: FeatureMap) -> KernelOperation:
+        """The operation from an intermediate map: what the first one has done across the axis is done."""
+        kernel = Kernel(height=self.count) if self.axis is Axis.ROWS else Kernel(width=self.count)
+        return operation.having(ifm=ifm, kernel=kernel)
+
+    def part(self, feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
+        """The elements of a map along the axis from ``first`` to ``last`` (exclusive)."""
+        shape = feature_map.shape
+        if self.axis is Axis.ROWS:
+            return feature_map.part((first, last), (0, shape.width))
+        return feature_map.part((0, shape.height), (first, last))
+
+
+def pool_cut(axis: Axis, operation: KernelOperation, tallest: int, element: int) -> PoolCut | None:
+    """The cut that holds fewest bytes: those that a window reads and the intermediate map, of ``element`` bytes each.
+
+    A window has at most ``tallest`` elements along the axis; over columns it steps as far as the NPU can. None if no cut saves any bytes.
+    """
+    ifm, ofm = operation.ifm, operation.ofm.shape
+    extent = axis.extent(ifm.shape)
+    beside = ifm.shape.elements // extent * ifm.dtype.bytes
+
+    def held(taps: int) -> int:
+        return taps * beside + ceil_div(extent, taps) * ofm.elements * element
+
+    most = min(tallest if axis is Axis.ROWS else LONGEST_STRIDE, extent - 1)
+    taps = min(range(1, most + 1), key=held, default=0)
+    return PoolCut(axis, taps, ceil_div(extent, taps)) if taps and held(taps) < extent * beside else None
