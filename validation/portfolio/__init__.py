@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_model.errors import InputError
-from validation.portfolio import classifiers, dense_outputs, formats, named_figures, on_cpu, operators, sequences, shapes
+from validation.portfolio import classifiers, dense_outputs, formats, long_reaches, named_figures, on_cpu, operators, sequences, shapes
 from validation.portfolio.drawn import drawn_network, drawn_networks, drawn_number
 from validation.portfolio.entry import PortfolioNetwork
 
@@ -16,6 +16,7 @@ NETWORKS: tuple[PortfolioNetwork, ...] = (
     *sequences.NETWORKS,
     *on_cpu.NETWORKS,
     *shapes.NETWORKS,
+    *long_reaches.NETWORKS,
     *formats.NETWORKS,
     *operators.NETWORKS,
 )

@@ -43,6 +43,19 @@ class PoolCut:
         along = {"height": self.taps, "stride_y": self.taps} if self.axis is Axis.ROWS else {"width": self.taps, "stride_x": self.taps}
         return operation.having(ofm=ofm, kernel=replace(operation.kernel, **along), padding=self.axis.padding(Padding(), 0, lacking))
 
+    def stripe(self, first: KernelOperation, count: int) -> KernelOperation:
+        """The first kernel for some elements of the intermediate map, if they are whole windows, next to each other."""
+        some = min(count, self.count) if self.taps <= LONGEST_STRIDE else 1
+        step = self.taps if some > 1 else 1
+        along = {"stride_y": step} if self.axis is Axis.ROWS else {"stride_x": step}
+        ifm, ofm = self.axis.cut(first.ifm.shape, some * self.taps), self.axis.cut(first.ofm.shape, some)
+        return first.having(
+            ifm=first.ifm.at(first.ifm.base, ifm),
+            ofm=first.ofm.at(first.ofm.base, ofm),
+            kernel=replace(first.kernel, **along),
+            padding=Padding(),
+        )
+
     def rest(self, operation: KernelOperation, ifm: FeatureMap) -> KernelOperation:
         """The operation from an intermediate map: what the first one has done across the axis is done."""
         kernel = Kernel(height=self.count) if self.axis is Axis.ROWS else Kernel(width=self.count)

@@ -3,9 +3,9 @@
 A global pool reads a whole tensor at once, so that nothing before it could be cut. Sums of a few rows ask for these rows alone, and
 are far smaller than the map. What is one row high is cut along its columns instead.
 
-- An average of 8 bits is a depthwise convolution with weights of 1 to 16 bits, of windows so small that no sum leaves 16 bits, and an
-  average over the sums with the scale that it had.
-- A mean of 8 bits is a depthwise convolution with weights of 1 to 32 bits, as Vela has it: one to 16 bits, and one over the sums.
+- An average of 8 bits is sums of windows so small that none leaves 16 bits, and an average over these with the scale that it had. What
+  sums is a depthwise convolution with weights of 1, or an average that divides by 1, whichever is estimated to be faster.
+- A mean of 8 bits is a depthwise convolution with weights of 1 to 32 bits, as Vela has it: it becomes the same sums, and one over these.
 - A mean of 16 bits, or of rows so long that their sums leave 16 bits, is sums of 32 bits, which are added in pairs.
 - A maximum is a maximum of maxima.
 
@@ -37,6 +37,7 @@ from npu_model.program import (
     FeatureMap,
     KernelOperation,
     OperationKind,
+    Padding,
     PoolKind,
     Rounding,
     Scale,
@@ -53,6 +54,8 @@ _TALLEST, _LARGEST = 64, 64 * 64
 """Rows, and elements, of a depthwise convolution's window at most (Vela 5.2's supported operators)."""
 _HIGHEST = 256
 """Rows, or columns, of a pool's window at most (the same)."""
+_FEW = 2
+"""Rows of sums in a stripe for which kernels are compared: few are made at a time where bytes are short."""
 _NARROW = 8
 """Bits of a map whose sums are of 16 bits."""
 _ONE = {8: ChannelScale(0, 1 << 30, 30), 16: ChannelScale(0, 1 << 14, 14)}
@@ -79,21 +82,47 @@ def _is_sum(operation: KernelOperation, maker: KernelMaker) -> bool:
     return unscaled and bool((maker.weights(operation) == 1).all())
 
 
-def _summed(operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
-    """The sums over the operation's windows, in its best block; None if no block fits."""
+def _convolved(operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
+    """The sums over the operation's windows as a depthwise convolution, in its best block; None if no block fits."""
     bits, depth, window = operation.ifm.dtype.bits, operation.ofm.shape.depth, operation.kernel
     sums = operation.having(
         kind=OperationKind.DEPTHWISE,
         pool=None,
         activation=_CLAMP,
         scales=(maker.append(encode_scales([_ONE[bits]] * depth)),),
-        rounding=Rounding.DOUBLE if bits == 8 else Rounding.NATURAL,
-        accumulator=AccumulatorFormat.INT32 if bits == 8 else AccumulatorFormat.INT40,
+        rounding=Rounding.DOUBLE if bits == _NARROW else Rounding.NATURAL,
+        accumulator=AccumulatorFormat.INT32 if bits == _NARROW else AccumulatorFormat.INT40,
         global_scale=False,
         ofm_scale=Scale(1, 0),
         part_kernel=False,
     )
     return maker.of_weights(sums, np.ones((depth, window.height, window.width, 1), np.int16))
+
+
+def _pooled(operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
+    """The sums, of 16 bits, as averages that divide by 1; None if no block fits, or windows reach beyond the map."""
+    if operation.padding != Padding() or operation.ofm.dtype != _INT16:
+        return None
+    sums = operation.having(
+        kind=OperationKind.POOL,
+        pool=PoolKind.AVERAGE,
+        activation=_CLAMP,
+        weights=(),
+        scales=(),
+        rounding=Rounding.NATURAL,
+        accumulator=AccumulatorFormat.INT32,
+        global_scale=True,
+        ofm_scale=Scale(1, 0),
+        part_kernel=False,
+    )
+    return maker.in_any_block(sums)
+
+
+def _summed(cut: PoolCut, operation: KernelOperation, ofm: FeatureMap, maker: KernelMaker) -> KernelOperation | None:
+    """The first kernel of a cut pool: sums by whichever kind of kernel is estimated to be faster in stripes of a few rows."""
+    whole = cut.first(operation, ofm)
+    made = [one for one in (_pooled(whole, maker), _convolved(whole, maker)) if one is not None]
+    return min(made, key=lambda one: maker.cycles([cut.stripe(one, _FEW)]), default=None)
 
 
 def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker: KernelMaker) -> Iterator[KernelOperation | None]:
@@ -151,8 +180,8 @@ def _narrow_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker) 
     if cut is None:
         return None
     between = _map_between(operation, cut, _INT16)
-    first, rest = _summed(cut.first(operation, between), maker), cut.rest(operation, between)
-    return _made(name, kernel, between, (first, maker.in_any_block(rest) if rest.pool else _summed(rest, maker)))
+    first, rest = _summed(cut, operation, between, maker), cut.rest(operation, between)
+    return _made(name, kernel, between, (first, maker.in_any_block(rest) if rest.pool else _convolved(rest, maker)))
 
 
 def _wide_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker) -> _Made | None:
@@ -162,7 +191,7 @@ def _wide_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker) ->
     if cut is None:
         return None
     between = _map_between(operation, cut, _INT32)
-    return _made(name, kernel, between, (_summed(cut.first(operation, between), maker), *_added(cut, between, operation, maker)))
+    return _made(name, kernel, between, (_convolved(cut.first(operation, between), maker), *_added(cut, between, operation, maker)))
 
 
 def _map_between(operation: KernelOperation, cut: PoolCut, dtype: DataType) -> FeatureMap:
