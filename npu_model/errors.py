@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class InputError(ValueError):
     """Bad input: the message is one sentence with the value, the bound and the remedy.
@@ -12,3 +15,13 @@ class InputError(ValueError):
 
 class UnfinishedError(InputError):
     """A program that was asked did not come to its end: it says nothing of what it was asked."""
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """A question that stands behind a sentence on an unknown name, "" where no known one is near.
+
+    >>> did_you_mean("tiny_con", ["vgg", "tiny_conv"]), did_you_mean("x", ["vgg"])
+    (' (did you mean tiny_conv?)', '')
+    """
+    near = get_close_matches(name, names, 1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -72,16 +72,26 @@ def refuse_output(error: OutputError) -> int:
     return refuse(f"Standard output cannot be written ({error.reason}): make room, or send it elsewhere.")
 
 
-def refuse_system_error(error: OSError) -> int:
-    """Say what the system did not let us do; the exit status."""
+def system_sentence(error: OSError) -> str:
+    """What the system did not let us do, and the remedy."""
     reason = str(error.strerror or error).lower()
     name = f" at {os.fsdecode(error.filename)!r}" if isinstance(error.filename, (str, bytes)) else ""
-    return refuse(f"The system refused an operation{name} ({reason}): check the free space and the rights there, TMPDIR's included.")
+    return f"The system refused an operation{name} ({reason}): check the free space and the rights there, TMPDIR's included."
+
+
+def refuse_system_error(error: OSError) -> int:
+    """Say what the system did not let us do; the exit status."""
+    return refuse(system_sentence(error))
+
+
+def memory_sentence() -> str:
+    """What to do where memory was not enough."""
+    return "The command needs more memory than it may have: check the input's sizes, try --jobs 1, or raise the limit."
 
 
 def refuse_memory_error() -> int:
     """Say that memory was not enough; the exit status."""
-    return refuse("The command needs more memory than it may have: check the input's sizes, try --jobs 1, or raise the limit.")
+    return refuse(memory_sentence())
 
 
 def _report(error: BaseException) -> str:

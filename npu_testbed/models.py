@@ -6,6 +6,7 @@ from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 
+from npu_model.errors import InputError
 from npu_model.values import dataclass
 from validation.reading import read_file
 
@@ -36,4 +37,21 @@ def load_model(source: str) -> Model:
         from validation.portfolio import build as build_portfolio  # noqa: PLC0415  # the same
 
         return Model(source, build_portfolio(source.removeprefix(PORTFOLIO)))
+    _require_convertible(source)
     return Model(Path(source).name, read_file(source, "Model"))
+
+
+_CONVERTERS = {
+    ".onnx": "convert it with `onnx2tf -i MODEL.onnx -oiqt`, whose *_full_integer_quant.tflite is what to give",
+    ".h5": "convert it with tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model(MODEL)), quantised to int8",
+    ".pt2": "lower it with ExecuTorch's Arm backend (EthosUPartitioner) and give the .pte, or with litert-torch and give the .tflite",
+}
+_CONVERTERS |= {".keras": _CONVERTERS[".h5"], ".hdf5": _CONVERTERS[".h5"], ".pt": _CONVERTERS[".pt2"], ".pth": _CONVERTERS[".pt2"]}
+"""What makes a network that is read of a file of another framework, by its ending."""
+
+
+def _require_convertible(source: str) -> None:
+    """InputError with the converter's line for a file of another framework that is there."""
+    how = _CONVERTERS.get(Path(source).suffix.lower())
+    if how is not None and Path(source).is_file():
+        raise InputError(f"{Path(source).name!r} is no TFLite network: {how}.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from npu_model.errors import InputError, did_you_mean
 from npu_testbed import VERSION
 from npu_testbed.json_schemas import schema_version
 
@@ -51,13 +52,15 @@ class Parser(argparse.ArgumentParser):
         """As argparse has it, but of arguments that are unknown to a command its own parser complains, which knows its help."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            word = unknown[0].partition("=")[0]
+            near = did_you_mean(word, self._option_string_actions) if word.startswith("-") else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
         return found, unknown
 
     def error(self, message: str) -> Any:
         """Raise InputError in place of argparse's exit, so that every error leaves by one door."""
-        from npu_model.errors import InputError
-
+        if match := re.search(r"invalid choice: '([^']*)'.*?\(choose from (.*)\)", message):
+            message += did_you_mean(match[1], re.findall(r"[^', ]+", match[2]))
         raise InputError(f"{message[:1].upper()}{message[1:]} (see `{self.prog} --help`).")
 
 
@@ -184,8 +187,6 @@ DEFAULT_MIN_PERCENT = 1.0
 
 def min_percent(arguments: argparse.Namespace) -> float:
     """The value of ``--min-percent``; InputError if it is given for a document, which has every layer."""
-    from npu_model.errors import InputError
-
     if arguments.min_percent is not None and arguments.json:
         raise InputError(
             f"--min-percent {arguments.min_percent:g} was given together with --json, which has every layer: drop one of them."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_model.errors import InputError
+from npu_model.errors import InputError, did_you_mean
 from validation.portfolio import classifiers, dense_outputs, formats, long_reaches, named_figures, on_cpu, operators, sequences, shapes
 from validation.portfolio.drawn import drawn_network, drawn_networks, drawn_number
 from validation.portfolio.entry import PortfolioNetwork
@@ -34,7 +34,10 @@ def portfolio_network(name: str) -> PortfolioNetwork:
     if number is not None:
         return drawn_network(number)
     if name not in _BY_NAME:
-        raise InputError(f"The portfolio has no network {name!r}: `npu-testbed validate portfolio --list` names all {len(NETWORKS)}.")
+        raise InputError(
+            f"The portfolio has no network {name!r}{did_you_mean(name, [network.name for network in NETWORKS])}: "
+            f"`npu-testbed validate portfolio --list` names all {len(NETWORKS)}."
+        )
     return _BY_NAME[name]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cascader.frontends.zoo.builder import NetworkBuilder
 from cascader.frontends.zoo.recorder import TensorHandle
-from npu_model.errors import InputError
+from npu_model.errors import InputError, did_you_mean
 
 # MobileNet v1: (output channels, stride) of each depthwise separable pair.
 _V1_PAIRS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1))
@@ -186,5 +186,5 @@ def build(name: str) -> bytes:
     Raises InputError, which lists the names, if there is no such network.
     """
     if name not in _NETWORKS:
-        raise InputError(f"The zoo has no network {name!r}: use one of {', '.join(_NETWORKS)}.")
+        raise InputError(f"The zoo has no network {name!r}{did_you_mean(name, _NETWORKS)}: use one of {', '.join(_NETWORKS)}.")
     return _NETWORKS[name]()

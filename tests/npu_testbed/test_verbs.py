@@ -1,0 +1,136 @@
+"""The one import: each command is a verb with the same options, and its outcome is what the command prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import call
+
+import npu_testbed
+from npu_testbed import verbs
+from npu_testbed.cli import build_parser
+
+MODEL = "zoo:tiny_conv"
+
+
+def commands(parser: argparse.ArgumentParser, above: str = "") -> dict[str, argparse.ArgumentParser]:
+    """Every command by its words."""
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not below:
+        return {above: parser}
+    return {
+        words: found
+        for action in below
+        for name, one in action.choices.items()
+        for words, found in commands(one, f"{above} {name}".strip()).items()
+    }
+
+
+def test_the_import_alone_loads_neither_numpy_nor_simpy() -> None:
+    script = "import sys, npu_testbed; print([name for name in ('numpy', 'simpy', 'rich', 'tabulate') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_every_command_is_a_verb() -> None:
+    named = {words.split()[0] if words.split()[0] in {"validate", "calibrate"} else words.replace(" ", "_") for words in commands(build_parser())}
+    assert named <= {*npu_testbed.__all__, "device_run"}
+    for name in npu_testbed.__all__:
+        assert getattr(npu_testbed, name) is not None
+
+
+@pytest.mark.parametrize("words", commands(build_parser()))
+def test_every_option_of_a_command_is_one_of_its_verb(words: str) -> None:
+    parser = verbs._parser(words.split())
+    options = {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+    spelled = {"--" + name.replace("_", "-") for name in verbs._options(parser)}
+    assert options - spelled <= {"--help", "--version", "--json", "--list-configs", "--list-config-files", "--supported-ops-report"}
+    assert callable(parser.get_default("run").answer)
+
+
+def test_an_outcome_is_what_the_command_prints(tmp_path: Path) -> None:
+    path = tmp_path / "made.json"
+    printed = call("schedule", MODEL, "--arena-cache-size", "8192", "-o", path)
+    made = npu_testbed.schedule(MODEL, arena_cache_size=8192, output=path)
+    assert made.text() == str(made) == printed.output.rstrip("\n")
+    replayed = npu_testbed.simulate_schedule(path, stalls=True)
+    assert json.loads(replayed.to_json()) == json.loads(call("simulate", "schedule", path, "--stalls", "--json").output)
+    assert replayed.cycles == made.cycles == replayed.to_dict()["summary"]["cycles"]
+    assert made.arena_bytes <= 8192
+
+
+def test_a_schedule_at_hand_is_replayed_verified_and_exported(tmp_path: Path) -> None:
+    made = npu_testbed.schedule(MODEL, no_cascade=True, no_advice=True)
+    assert npu_testbed.simulate_schedule(made.schedule).cycles == npu_testbed.simulate_schedule(made).cycles == made.cycles
+    assert npu_testbed.verify(made, model=MODEL).status == 0
+    npu_testbed.export(made, tmp_path / "made.tflite")
+    assert npu_testbed.simulate_vela((tmp_path / "made.tflite").read_bytes()).cycles == made.cycles
+
+
+def test_options_are_python_values() -> None:
+    made = npu_testbed.schedule(MODEL, no_cascade=True, no_advice=True)
+    slow = npu_testbed.simulate_schedule(made, set={"ext.read_latency": 500}, no_advice=True)
+    assert slow.cycles > made.cycles
+    assert npu_testbed.simulate_schedule(made, set=["ext.read_latency=500"], no_advice=True).cycles == slow.cycles
+    swept = npu_testbed.sweep(MODEL, arena_cache_size=(8192, "none"), effort="quick", jobs=1)
+    assert len(swept.to_dict()["points"]) == 2
+
+
+def test_a_frontier_is_a_picture_in_a_notebook(tmp_path: Path) -> None:
+    found = npu_testbed.frontier(MODEL, jobs=1)
+    assert "<svg" in found._repr_html_()
+    found.plot(tmp_path / "found.svg")
+    assert (tmp_path / "found.svg").read_text(encoding="utf-8") == found.svg()
+    assert [point.memory for point in found.points] == sorted(point.memory for point in found.points)
+
+
+def test_progress_is_told_in_words() -> None:
+    said: list[str] = []
+    npu_testbed.schedule(MODEL, no_cascade=True, progress=said.append)
+    assert any(MODEL in sentence for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda: npu_testbed.schedule(MODEL, arena_size=1), "did you mean arena_cache_size"),
+        (lambda: npu_testbed.schedule(MODEL, json=True), "no option json"),
+        (lambda: npu_testbed.schedule(MODEL, no_cascade=1), "is a switch"),
+        (lambda: npu_testbed.schedule(MODEL, effort=True), "takes a value"),
+        (lambda: npu_testbed.schedule("zoo:tiny_con"), "did you mean tiny_conv"),
+        (lambda: npu_testbed.schedule(MODEL, optimise="Sise"), "did you mean Size"),
+        (lambda: npu_testbed.simulate_schedule("missing.json"), "missing.json"),
+        (lambda: npu_testbed.schedule(b"", no_cascade=True), "not a .tflite"),
+    ],
+)
+def test_what_is_wrong_is_one_error(ask: object, sentence: str) -> None:
+    with pytest.raises(npu_testbed.Error, match=sentence):
+        ask()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("schedul", MODEL), "did you mean schedule?"),
+        (("schedule", MODEL, "--arena-cache-siz=4", "-o", "x.json"), "did you mean --arena-cache-size?"),
+        (("inspect", "portfolio:mnis"), ""),
+        (("schedule", "portfolio:mnis", "-o", "x.json"), "did you mean mnist?"),
+        (("schedule", MODEL, "--accelerator-config", "ethos-u55-1288", "-o", "x.json"), "did you mean ethos-u55-128?"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_right_one(words: tuple[str, ...], meant: str) -> None:
+    outcome = call(*words)
+    assert outcome.status == 2
+    assert meant in outcome.errors
+
+
+@pytest.mark.parametrize(("name", "converter"), [("a.onnx", "onnx2tf"), ("a.h5", "TFLiteConverter"), ("a.keras", "TFLiteConverter"), ("a.pt2", "ExecuTorch")])
+def test_files_of_other_frameworks_are_refused_with_their_converter(name: str, converter: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"\x08\x07")
+    outcome = call("schedule", tmp_path / name, "-o", tmp_path / "x.json")
+    assert (outcome.status, converter in outcome.errors) == (2, True)
