@@ -23,7 +23,7 @@ from npu_testbed.scheduling import write_schedule
 from npu_testbed.vela_timeout import vela_timeout
 
 if TYPE_CHECKING:
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes import Outcome, TextOutcome
     from npu_testbed.outcomes.comparison import ComparisonOutcome
     from npu_testbed.outcomes.frontier import FrontierOutcome
     from npu_testbed.outcomes.replay import ReplayOutcome
@@ -177,6 +177,12 @@ def verify(file: Source, **options: Any) -> Outcome:
 def export(file: Source, output: str | PathLike[str], **options: Any) -> Outcome:
     """Write a schedule for stock software of the NPU. Options: those of ``npu-testbed export --help``."""
     found: Outcome = ask("export", file, output=output, **options)
+    return found
+
+
+def inspect(file: Source, **options: Any) -> TextOutcome:
+    """The NPU programs of a file as text. Options: those of ``npu-testbed inspect --help``."""
+    found: TextOutcome = ask("inspect", file, **options)
     return found
 
 

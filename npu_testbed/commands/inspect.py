@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands.options import Parser, example
+from npu_testbed.commands.printing import Printed
+
+if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
 
 
 def add(commands: Any) -> None:
@@ -17,12 +22,13 @@ def add(commands: Any) -> None:
         epilog=example("npu-testbed inspect mobilenet_v1.json", "npu-testbed inspect network_vela.tflite > network.txt"),
     )
     parser.add_argument("file", metavar="FILE", help="a *_vela.tflite or a schedule file")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the text form."""
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """The text form."""
+    from npu_testbed.outcomes import TextOutcome
     from npu_testbed.pipeline import inspect
 
-    print(inspect(arguments.file), end="")
-    return 0
+    show(f"Reading {arguments.file}")
+    return TextOutcome("inspect", inspect(arguments.file))

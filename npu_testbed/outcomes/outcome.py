@@ -82,3 +82,26 @@ class PlainOutcome(Outcome):
     def text(self) -> str:
         """The report as a terminal shows it."""
         return self.words()
+
+
+@dataclass(frozen=True, slots=True)
+class TextOutcome(Outcome):
+    """A text that is printed as it is, to its last line's end."""
+
+    name: str
+    words: str
+
+    coloured: ClassVar[bool] = False
+
+    @property
+    def command(self) -> str:
+        """The command, as the document names it."""
+        return self.name
+
+    def document(self) -> dict[str, Any]:
+        """The text."""
+        return {"text": self.words}
+
+    def text(self) -> str:
+        """The text."""
+        return self.words

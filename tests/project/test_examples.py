@@ -82,3 +82,14 @@ def test_the_notebook_shows_the_output_of_every_cell() -> None:
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     assert all(cell["outputs"] for cell in code[1:])
     assert not any(output["output_type"] == "error" for cell in code for output in cell["outputs"])
+
+
+def test_the_page_on_python_shows_its_example_and_what_that_prints(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    code = page.partition("import npu_testbed\n\n")[2].partition("\n```")[0]
+    body = (ROOT / "examples" / "one_import.py").read_text(encoding="utf-8").partition("    made = ")[2].partition("\n\n\nif ")[0]
+    assert code.partition("made = ")[2].replace('plot("', 'plot(folder / "') == body.replace("\n    ", "\n")
+    done = run("examples.one_import", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert page.partition("<!-- measured: one import -->\n```text\n")[2].partition("```")[0] == done.stdout
+    assert (tmp_path / "ds_cnn.svg").is_file()
